@@ -9,10 +9,12 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
+	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
 )
 
@@ -42,6 +44,7 @@ func (c *measureCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	var in []*fpset.Input
+	var sets []merge.Source
 	defer func() { fpset.CloseInputs(in) }()
 	for _, name := range c.Sets {
 		one, err := openURLs(d, std, name, std.MemoryLimit()/4/int64(len(c.Sets)))
@@ -49,10 +52,11 @@ func (c *measureCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 		in = append(in, one...)
-	}
-	sets, err := fpset.Sources(in)
-	if err != nil {
-		return err
+		parts, err := fpset.Sources(one)
+		if err != nil {
+			return err
+		}
+		sets = append(sets, merge.UnionOf(parts...))
 	}
 	e, err := d.Measure(ctx, c.Skip, c.Sets, sets)
 	if err != nil {
@@ -67,10 +71,34 @@ func (c *measureCmd) Run(ctx context.Context, std *cli.Std) error {
 	return out.Encode(e)
 }
 
+// setsOf are the sets of a path: those of all shards of a crawl that has some.
+func setsOf(name string) ([]string, error) {
+	if !store.IsCrawl(name, store.Options{}) {
+		return []string{name}, nil
+	}
+	now, err := store.ReadCurrent(durable.OS, name)
+	if err != nil || now.Map == 0 {
+		return []string{name}, err
+	}
+	m, err := shard.ReadVersion(durable.OS, name, now.Map)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for n := range m.Shards {
+		all = append(all, filepath.Join(name, shard.Name(n), urlset.Kind))
+	}
+	return all, nil
+}
+
 // openURLs opens a set of URL keys, or sorts the keys of a list of URLs, which are made canonical as those of the crawl.
 func openURLs(d *driver.Driver, std *cli.Std, name string, mem int64) ([]*fpset.Input, error) {
 	if filepath.Ext(name) == ".fps" || store.IsCrawl(name, store.Options{}) || fpset.IsSet(name) && filepath.Ext(name) != ".txt" {
-		in, err := fpset.OpenInputs([]string{name}, false, fingerprint.Polynomial, std.In, mem)
+		names, err := setsOf(name)
+		if err != nil {
+			return nil, err
+		}
+		in, err := fpset.OpenInputs(names, false, fingerprint.Polynomial, std.In, mem)
 		if err == nil && in[0].Kind != "" {
 			err = in[0].CheckKind(urlset.Kind)
 		}

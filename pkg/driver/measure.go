@@ -79,7 +79,7 @@ func PrintEstimate(out io.Writer, e *stats.Estimate) error {
 	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(t, "set\tby quality (95 %)\tby size (95 %)")
 	for _, s := range e.Sets {
-		fmt.Fprintf(t, "%s\t%.3f (%.3f to %.3f)\t%.3f (%.3f to %.3f)\n", s.Set, s.Quality.Share, s.Quality.Low, s.Quality.High, s.Size.Share, s.Size.Low, s.Size.High)
+		fmt.Fprintf(t, "%s\t%.3f (%v to %v)\t%.3f (%v to %v)\n", s.Set, s.Quality.Share, s.Quality.Low, s.Quality.High, s.Size.Share, s.Size.Low, s.Size.High)
 	}
 	return t.Flush()
 }

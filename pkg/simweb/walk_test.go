@@ -232,18 +232,18 @@ func TestWalkMeasuresSets(t *testing.T) {
 			}
 			quality, size = quality/ranks, size/documents
 			got := e.Sets[i]
-			t.Logf("seed %d, %s: quality %.3f, estimated %.3f (%.3f to %.3f); size %.3f, estimated %.3f (%.3f to %.3f)", seed, set.name,
+			t.Logf("seed %d, %s: quality %.3f, estimated %.3f (%v to %v); size %.3f, estimated %.3f (%v to %v)", seed, set.name,
 				quality, got.Quality.Share, got.Quality.Low, got.Quality.High, size, got.Size.Share, got.Size.Low, got.Size.High)
 			for _, x := range []struct {
 				want float64
 				got  stats.Between
 			}{{quality, got.Quality}, {size, got.Size}} {
-				if math.Abs(x.want-x.got.Share) > 0.05 || x.want == math.Trunc(x.want) && x.got != (stats.Between{Share: x.want, Low: x.want, High: x.want}) {
+				if math.Abs(x.want-x.got.Share) > 0.05 || x.want == math.Trunc(x.want) && x.got != (stats.Between{Share: x.want, Low: stats.Bound(x.want), High: stats.Bound(x.want)}) {
 					t.Errorf("seed %d, %s: %+v, want %.4f", seed, set.name, x.got, x.want)
 				}
 				if x.want != math.Trunc(x.want) {
 					cases++
-					if x.got.Low <= x.want && x.want <= x.got.High {
+					if float64(x.got.Low) <= x.want && x.want <= float64(x.got.High) {
 						within++
 					}
 				}

@@ -515,10 +515,10 @@ func (c *copier) whole(ctx context.Context, f crawl.CrawlFile, sum string, also 
 		return p, err
 	}
 	p.Sum = store.HexSum(hash)
-	switch {
-	case p.Length != f.Length || sum != "" && p.Sum != sum:
+	if p.Length != f.Length || sum != "" && p.Sum != sum {
 		return p, c.damaged(f, fmt.Sprintf("%d bytes, checksum %s", p.Length, p.Sum), strings.TrimSuffix(fmt.Sprintf("%d, %s", f.Length, sum), ", "))
-	case c.at(f.Path, p):
+	}
+	if c.at(f.Path, p) {
 		return p, nil
 	}
 	return p, c.link(ctx, f, p)

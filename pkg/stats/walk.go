@@ -3,11 +3,13 @@ package stats
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"mercator/formats/record"
 	"mercator/pkg/fault"
@@ -57,10 +59,12 @@ type step struct {
 
 // Limits of Walks.
 const (
-	walkGroups = 1000    // of walks, that are resampled together
-	resamples  = 1000    // of the groups
-	lostAfter  = 16      // rounds, after which a walk that has not gone on is taken to have begun again
-	mostOut    = 1 << 16 // distinct links of a page that get their part
+	walkGroups = 1000 // of walks, that are resampled together
+	resamples  = 1000 // of the groups
+
+	leastGroups = 30      // with visits that count; of fewer, resampling tells no range: of one, always itself
+	lostAfter   = 16      // rounds, after which a walk that has not gone on is taken to have begun again
+	mostOut     = 1 << 16 // distinct links of a page that get their part
 )
 
 // Kinds of rows in Walks.bySource and byTarget: they stand in this order.
@@ -162,8 +166,27 @@ type Share struct {
 // Between is an estimate from 0 to 1, and its error.
 type Between struct {
 	Share float64 `json:"share"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
+	Low   Bound   `json:"low"`
+	High  Bound   `json:"high"`
+}
+
+// Bound is an end of a range; NaN: too few walks were resampled to tell it (leastGroups). That is null in JSON.
+type Bound float64
+
+// MarshalJSON gives a number or null.
+func (b Bound) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(b)) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(b))
+}
+
+// String is the bound to three digits, or "?".
+func (b Bound) String() string {
+	if math.IsNaN(float64(b)) {
+		return "?"
+	}
+	return strconv.FormatFloat(float64(b), 'f', 3, 64)
 }
 
 // Estimate estimates the share of each set, of URL keys.
@@ -357,7 +380,16 @@ func resampled(names []string, groups []sums) []Share {
 		}
 		return all
 	}
+	counted := 0
+	for _, g := range groups {
+		if g[0].visits > 0 {
+			counted++
+		}
+	}
 	for range resamples {
+		if counted < leastGroups {
+			break
+		}
 		all := total(func(int) sums { return groups[rng.IntN(len(groups))] })
 		if all[0].visits == 0 {
 			continue
@@ -375,15 +407,15 @@ func resampled(names []string, groups []sums) []Share {
 	return shares
 }
 
-// between has the range in which 95 % of the samples are, to four digits.
+// between has the range in which 95 % of the samples are, to four digits; without samples there is none.
 func between(share float64, samples []float64) Between {
 	round := func(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 	slices.Sort(samples)
-	at := func(part float64) float64 {
+	at := func(part float64) Bound {
 		if len(samples) == 0 {
-			return share
+			return Bound(math.NaN())
 		}
-		return samples[int(part*float64(len(samples)-1))]
+		return Bound(round(samples[int(part*float64(len(samples)-1))]))
 	}
-	return Between{round(share), round(at(0.025)), round(at(0.975))}
+	return Between{round(share), at(0.025), at(0.975)}
 }
