@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script beside a small site on loopback, whose address is in $SITE:
-// a page with links to three others, of which one links back and one is not there. /moved redirects to another site,
+// a page with links to three others, of which one links back and one is not there. /same is the same page as /a. /moved redirects to another site,
 // and /start to a port that is not fetched from.
 func TestScripts(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,6 +31,9 @@ func TestScripts(t *testing.T) {
 		if r.URL.Path == "/moved" {
 			http.Redirect(w, r, "http://elsewhere.example/", http.StatusMovedPermanently)
 			return
+		}
+		if r.URL.Path == "/same" {
+			r.URL.Path = "/a"
 		}
 		list, found := links[r.URL.Path]
 		if !found {

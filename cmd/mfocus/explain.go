@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"text/tabwriter"
@@ -121,11 +122,60 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	for _, name := range c.Names {
 		if u, _, _ := (canon.Options{}).URL(name); err == nil && wanted[u] {
+			if duplicate, err := c.duplicate(std, u); duplicate != nil || err != nil {
+				return errors.Join(err, duplicate)
+			}
 			return &fault.Error{Class: fault.Usage, File: c.Crawl, Found: "no document of " + u, Want: "a URL that was fetched, and whose document is no duplicate",
 				Hint: fmt.Sprintf("%q shows what became of each URL", "mcat --columns url,outcome,status "+fault.Quote(c.Crawl))}
 		}
 	}
 	return err
+}
+
+// duplicate is the error for a URL whose document is a duplicate, with the page that it equals if the crawl's records name one; nil for others.
+func (c *explainCmd) duplicate(std *cli.Std, u string) (error, error) {
+	rows := func(do func(row *record.Fetch)) error {
+		in, _, err := c.rows(std, []string{c.Crawl})
+		if err != nil {
+			return err
+		}
+		for {
+			var row record.Fetch
+			if err := in.Read(&row); err == io.EOF {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			if row.Role == record.RolePage && row.Outcome == record.OutcomeFetched && row.Status/100 == 2 {
+				do(&row)
+			}
+		}
+	}
+	var is bool
+	var content uint64
+	if err := rows(func(row *record.Fetch) {
+		if row.URL == u && row.Duplicate {
+			is, content = true, row.ContentFP
+		}
+	}); err != nil || !is {
+		return nil, err
+	}
+	equal := ""
+	if content != 0 {
+		if err := rows(func(row *record.Fetch) {
+			if equal == "" && row.ContentFP == content && !row.Duplicate {
+				equal = row.URL
+			}
+		}); err != nil {
+			return nil, err
+		}
+	}
+	e := &fault.Error{Class: fault.Usage, File: c.Crawl, Found: u + ", a duplicate: it has no score of its own", Want: "a page that is none"}
+	if equal != "" {
+		e.Want = "the page that it equals, " + equal
+		e.Hint = fault.Quote("mfocus", "explain", "--crawl", c.Crawl, equal)
+	}
+	return e, nil
 }
 
 // errAll ends the search.

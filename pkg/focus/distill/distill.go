@@ -62,11 +62,11 @@ const (
 // Status says what became of a page.
 type Status byte
 
-// In ascending order: what comes later in a crawl's life.
 const (
 	Found    Status = iota // not fetched
 	Tried                  // fetched, and no document came
 	Document               // it has a relevance
+	Redirect               // its server names another URL
 )
 
 // Page is a URL that a crawl met.
@@ -118,7 +118,7 @@ type state struct {
 
 const (
 	stateName    = "STATE.json"
-	stateVersion = 1
+	stateVersion = 2
 	stateLimit   = 64 << 20
 	sayAfter     = time.Second // that another update is waited for
 	asLongAsIt   = 1 << 62     // nanoseconds
@@ -308,6 +308,8 @@ func pageOf(r *record.Fetch) *Page {
 	p := &Page{Status: Tried, URL: record.URL{URL: r.URL, Key: r.Key, Host: r.Host, Depth: r.Depth, Via: r.Via, Discovered: r.Discovered}}
 	if r.Outcome == record.OutcomeFetched && r.Status/100 == 2 {
 		p.Status, p.Topic, p.Relevance = Document, r.Extra.Text(classify.TopicColumn), relevance(r.Score)
+	} else if r.Outcome == record.OutcomeFetched && r.Status/100 == 3 {
+		p.Status = Redirect
 	}
 	return p
 }

@@ -11,7 +11,7 @@
 //	authority  REAL     score of package distill
 //	found_on   TEXT     URL with the first link to it; "" for a seed
 //	depth      INTEGER  links from a seed
-//	status     TEXT     waiting, failed (fetched without a document) or fetched
+//	status     TEXT     waiting, failed (fetched without a document), redirect (3xx) or fetched
 //
 // # Invariants
 //
@@ -59,7 +59,7 @@ type Row struct {
 }
 
 // statuses are the texts of distill.Status.
-var statuses = [...]string{distill.Found: "waiting", distill.Tried: "failed", distill.Document: "fetched"}
+var statuses = [...]string{distill.Found: "waiting", distill.Tried: "failed", distill.Document: "fetched", distill.Redirect: "redirect"}
 
 // Statuses lists them.
 func Statuses() []string { return statuses[:] }
@@ -197,6 +197,28 @@ type Query struct {
 	Status string // "": any
 	By     string // relevance, hub, authority (the highest first) or url
 	Most   int    // rows; 0: all
+}
+
+// Senses lists the senses that documents have, in their order.
+func Senses(ctx context.Context, path string) (senses []string, err error) {
+	db, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(ctx, `SELECT DISTINCT sense FROM urls WHERE sense != '' ORDER BY sense`)
+	if err != nil {
+		return nil, corrupt(path, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var sense string
+		if err := rows.Scan(&sense); err != nil {
+			return nil, corrupt(path, err)
+		}
+		senses = append(senses, sense)
+	}
+	return senses, rows.Err()
 }
 
 // By lists the orders.

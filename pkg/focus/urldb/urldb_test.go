@@ -56,7 +56,7 @@ func TestDatabase(t *testing.T) {
 		return record.Link{SrcURL: src, SrcKey: key(from, src), URL: url, Key: key(to, url), Host: to, LinkKind: "a", Depth: 1}
 	}
 	files := []distill.File{
-		{Path: write(t, filepath.Join(dir, "marked1"), topic, fetch("a.test", 0.9, "mouse.rodent", 200), fetch("b.test", 0.6, "mouse.device", 200), fetch("c.test", 0, "", 404))},
+		{Path: write(t, filepath.Join(dir, "marked1"), topic, fetch("a.test", 0.9, "mouse.rodent", 200), fetch("b.test", 0.6, "mouse.device", 200), fetch("c.test", 0, "", 404), fetch("e.test", 0, "", 301))},
 		{Path: write(t, filepath.Join(dir, "links1"), nil, link("a.test", "b.test"), link("a.test", "d.test"), link("b.test", "a.test")), Links: true},
 	}
 	folder := distill.Open(filepath.Join(dir, "focus"), distill.Options{Memory: 4 << 20})
@@ -87,7 +87,8 @@ func TestDatabase(t *testing.T) {
 	update(false)
 	update(true)
 	want := []string{"http://a.test/ mouse.rodent 0.9 true  0 fetched", "http://b.test/ mouse.device 0.6 true  0 fetched",
-		"http://c.test/  0.0 false  0 failed", "http://d.test/  0.0 false http://a.test/ 1 waiting"}
+		"http://c.test/  0.0 false  0 failed", "http://d.test/  0.0 false http://a.test/ 1 waiting",
+		"http://e.test/  0.0 false  0 redirect"}
 	if got := list(Query{By: "relevance"}); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -95,6 +96,9 @@ func TestDatabase(t *testing.T) {
 		if got := list(q); len(got) != n {
 			t.Errorf("%+v: %q", q, got)
 		}
+	}
+	if got, err := Senses(ctx, path); err != nil || !slices.Equal(got, []string{"mouse.device", "mouse.rodent"}) {
+		t.Errorf("senses %q, %v", got, err)
 	}
 	files = append(files, distill.File{Path: write(t, filepath.Join(dir, "marked2"), topic, fetch("d.test", 0.7, "mouse.device", 200))})
 	update(false)
