@@ -5,7 +5,7 @@
 #   .ci/dist.sh [--check]       or: make dist, make dist-check
 #
 # With --check it makes what is for this machine twice and compares, installs the .deb of this machine, crawls with it, and removes it
-# (needs root). Needs git, GNU tar, and dpkg-deb for the .deb; the SBOM's tool comes through the Go module proxy.
+# (needs root). PLATFORMS="linux/amd64 linux/arm64" makes fewer. Needs git, GNU tar, and dpkg-deb for the .deb; the SBOM's tool comes through the Go module proxy.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 commands=$(sed -n 's/^COMMANDS := //p' Makefile)
@@ -109,7 +109,7 @@ END
 }
 
 rm -rf dist
-make_all dist linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+make_all dist ${PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}
 ls -l dist
 [ "${1:-}" = --check ] || exit 0
 
@@ -119,10 +119,11 @@ trap 'rm -rf "$again"' EXIT
 make_all "$again/dist" "linux/$(go env GOARCH)"
 (cd dist && sha256sum --quiet -c "$again/dist/SHA256SUMS") || bad "two builds differ"
 grep -q '"bomFormat": *"CycloneDX"' dist/*.cdx.json || bad "the SBOM is none"
-for module in $(tar -xzOf dist/*-linux-amd64.tar.gz --wildcards '*/share/doc/mercator/modules.txt' | cut -d' ' -f1); do
+tar -xzf dist/*-linux-"$(go env GOARCH)".tar.gz -C "$again" --strip-components=1 --wildcards '*/share/doc'
+while read -r module _; do
   grep -qF "pkg:golang/$module" dist/*.cdx.json || bad "the SBOM lacks $module"
-  tar -xzOf dist/*-linux-amd64.tar.gz --wildcards '*/share/doc/mercator/licences.txt' | grep -A4 -F "==== $module " | grep -q '[A-Za-z]\{4\}' || bad "no licence of $module"
-done
+  [ -n "$(grep -A9 -F "==== $module " "$again/share/doc/mercator/licences.txt" | sed 1d | grep '[A-Za-z]\{4\}')" ] || bad "no licence of $module"
+done < "$again/share/doc/mercator/modules.txt"
 
 # The package: it installs, works and goes away.
 ! dpkg -s mercator > /dev/null 2>&1 || bad "a package mercator is installed here: remove it first"
