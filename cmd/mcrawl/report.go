@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"mercator/pkg/cli"
@@ -114,6 +115,9 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	listener, err := net.Listen("tcp", c.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return &fault.Error{Class: fault.Busy, Place: "--listen", Found: c.Listen + " is in use", Want: "a free port", Hint: fault.Quote("mcrawl", "watch", c.Crawl, "--listen", net.JoinHostPort(host, "0")), Err: err}
+	}
 	if err != nil {
 		return err
 	}

@@ -592,12 +592,24 @@ func (c *raiseCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	var raised uint64
+	var left map[string]uint64
 	spec := stage.Spec{Name: "mfrontier raise", Verb: "raise", Store: f.Store(), Txn: c.Txn, Shape: stage.Sink}
 	err = cli.RunStage(ctx, std, spec, counting(std, in, "URLs"), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) (err error) {
 		raised, err = f.Raise(ctx, b, c.Txn)
+		left = b.Dropped()
 		return err
 	})
 	if err == nil && !done {
+		var said []string
+		for _, r := range []struct{ reason, text string }{{"waiting", "that have this priority or a higher one already"}, {"in-flight", "in flight"},
+			{"parked", "parked"}, {"not-waiting", "finished or unknown"}} {
+			if n := left[r.reason]; n > 0 {
+				said = append(said, fmt.Sprintf("%d %s", n, r.text))
+			}
+		}
+		if len(said) > 0 {
+			std.Warn("not raised: %s", strings.Join(said, "; "))
+		}
 		_, err = fmt.Fprintf(std.Out, "%s raised\n", cli.Count(raised, "URL"))
 	}
 	return err

@@ -40,7 +40,8 @@ type serveCmd struct {
 // Help is part of --help.
 func (serveCmd) Help() string {
 	return `Examples:
-  mweb serve --seed 7 --port 18080 --dns 127.0.0.1:15353`
+  mweb serve --seed 7 --port 18080 --dns 127.0.0.1:15353
+  mcrawl set crawl resolve.servers=127.0.0.1:15353 network.allow_net=127.0.0.0/8`
 }
 
 // check finds what is wrong with the flags before anything is opened.

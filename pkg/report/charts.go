@@ -19,6 +19,7 @@ const (
 	plotWidth  = 720
 	plotHeight = 240
 	maxBars    = 40
+	mostLabels = 14 // of bars, beside each other; of more each second bar has one
 )
 
 // classes have the colours of the page, light and dark.
@@ -101,6 +102,11 @@ func bars(bins []stats.Bin, label func(stats.Bin) string) (template.HTML, error)
 			c.Bars = append(c.Bars, chart.Value{Style: chart.Style{ClassName: "bar"}, Label: text, Value: float64(b.N)})
 		}
 		most = max(most, c.Bars[min(i, maxBars)].Value)
+	}
+	if len(c.Bars) > mostLabels {
+		for i := 1; i < len(c.Bars); i += 2 {
+			c.Bars[i].Label = ""
+		}
 	}
 	c.BarWidth = max((plotWidth-110)/len(c.Bars)-c.BarSpacing, 4)
 	c.YAxis.Range = &chart.ContinuousRange{Min: 0, Max: most * 1.05}

@@ -91,6 +91,15 @@ func bytesText(n int64) string {
 	return ""
 }
 
+// power is a power of two in the unit of 1,024 that reads best.
+func power(n int64) string {
+	unit := 0
+	for ; n >= 1024 && unit < 4; unit++ {
+		n /= 1024
+	}
+	return strconv.FormatInt(n, 10) + []string{"", "K", "M", "G", "T"}[unit]
+}
+
 func share(n, of uint64) string {
 	if of == 0 {
 		return ""
@@ -221,7 +230,7 @@ func plots(c *Crawl) (list []plot, err error) {
 	})
 	add("The URL space by round", "URLs known after each", "mcrawl stats --json | jq .growth", func() (template.HTML, error) { return steps(known) })
 	add("Sizes of documents", "documents by decoded bytes, in powers of two", "mcrawl stats --json | jq .sizes", func() (template.HTML, error) {
-		return bars(c.Sizes, func(b stats.Bin) string { return strings.ReplaceAll(bytesText(b.From), " ", "") })
+		return bars(c.Sizes, func(b stats.Bin) string { return power(b.From) })
 	})
 	add("Durations of contacts", "contacts by duration, in powers of two", "mcrawl stats --json | jq .durations_us", func() (template.HTML, error) {
 		return bars(c.Durations, func(b stats.Bin) string { return strings.ReplaceAll(seconds(float64(b.From)/1e6), " ", "") })

@@ -74,6 +74,26 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
+// One is no plural, and of many bars each second one has a label.
+func TestFewAndMany(t *testing.T) {
+	s := &stats.Stats{Documents: 1, Duplicates: 1, Servers: 2, Hosts: 1}
+	for i := range 16 {
+		s.Sizes = append(s.Sizes, stats.Bin{From: 1 << i, To: 2<<i - 1, N: 1})
+	}
+	var b bytes.Buffer
+	if err := Write(&b, &Crawl{Name: "few", Stats: s}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"</b>document, ", "</b>duplicate, ", "</b>servers of 1 host<", ">1K</text>", ">16K</text>"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if strings.Contains(b.String(), ">32K</text>") || strings.Contains(b.String(), ">2K</text>") {
+		t.Error("each bar has a label")
+	}
+}
+
 // A crawl that has fetched nothing, or only once, has a page without plots.
 func TestWithoutFigures(t *testing.T) {
 	for _, s := range []*stats.Stats{{}, {Attempts: 1, Timeline: []stats.Slot{{Start: "2026-01-01T00:00:00Z", Replies: 1}}, SlotS: 1, Growth: []stats.Growth{{Made: "2026-01-01T00:00:00Z"}}}} {
@@ -91,6 +111,7 @@ func TestUnits(t *testing.T) {
 	for got, want := range map[string]string{
 		countText(1234567): "1\u202f234\u202f567", countText(999): "999", bytesText(0): "0 B", bytesText(13129379): "13.1 MB",
 		seconds(0.0000025): "2.5 µs", seconds(90): "90 s", seconds(3600): "1h0m0s", seconds(864000): "10 days", share(1, 3): "33.3 %", share(0, 0): "",
+		power(0): "0", power(512): "512", power(1 << 11): "2K", power(1 << 29): "512M",
 		whole(2880.4): "2880", whole(0.25): "0.25", whole(1.5e6): "1.5M",
 	} {
 		if got != want {

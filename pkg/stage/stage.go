@@ -399,6 +399,9 @@ func (b *Batch[In, Out]) Make(reason string, row *Out) error {
 // Drop accounts for an input row that goes no further, by reason.
 func (b *Batch[In, Out]) Drop(reason string) { Enter(b.drops, reason, 1) }
 
+// Dropped is how many rows were dropped so far, by reason. It is read only.
+func (b *Batch[In, Out]) Dropped() map[string]uint64 { return b.drops }
+
 // Consume accounts for an input row that was used up (a page whose links were made).
 func (b *Batch[In, Out]) Consume() { b.consumed++ }
 
