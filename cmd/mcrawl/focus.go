@@ -32,8 +32,8 @@ type focusCmd struct {
 func (*focusCmd) Help() string {
 	return `The query becomes topics, a topic for each sense of its words, and these a model.
 The crawl fetches first what relevant pages and good hubs link to. "mfocus topics",
-"mfocus train", "mfocus distill" and "mfocus urls" show each part. The same
-command goes on, and so does "mcrawl run", which needs neither seeds nor dictionary.
+"mfocus train", "mfocus distill" and "mfocus urls" show each part.
+"mcrawl run" goes on, without seeds and dictionary.
 
 Examples:
   mcrawl focus mice "Mouse" --seeds seeds.txt --contact you@example.org
