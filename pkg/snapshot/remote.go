@@ -107,6 +107,10 @@ func (c *children) run(ctx context.Context, missing func(code int, stderr string
 			break
 		}
 	}
+	if said == "" && program == "rsync" && exit != nil && exit.ExitCode() == 11 {
+		// The other side's message is lost when it ends before this side has read it.
+		said = ": error in file I/O (a full disk?)"
+	}
 	return nil, false, &fault.Error{File: c.remote, Found: fmt.Sprintf("%s: %v%.300s", program, err, said), Err: err,
 		Hint: "what is there is kept; the same command goes on"}
 }

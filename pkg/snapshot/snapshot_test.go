@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -377,5 +378,21 @@ func TestTails(t *testing.T) {
 	}
 	if n := m.whole(t); n != 15 {
 		t.Errorf("snapshot %d", n)
+	}
+}
+
+// TestSilentRsync: a program that fails without a word still leaves an error that says what may be wrong.
+func TestSilentRsync(t *testing.T) {
+	bin := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(bin, "rsync"), []byte("#!/bin/sh\nexit 11\n"), 0o777))
+	t.Setenv("PATH", bin)
+	own := t.TempDir()
+	lock, err := os.Create(filepath.Join(own, "lock"))
+	must(t, err)
+	defer lock.Close()
+	r, err := openRemote("host:copy", own, lock)
+	must(t, err)
+	if _, err = r.list(t.Context()); err == nil || !strings.Contains(err.Error(), "a full disk?") {
+		t.Fatalf("%v, want a word about the disk", err)
 	}
 }
