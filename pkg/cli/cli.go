@@ -108,6 +108,7 @@ func Main(name, about, manual string, grammar any, defaultMemory Size) int {
 		panic("grammar of " + name + " does not embed cli.Common")
 	}
 	std.Common = g.common()
+	collectLate()
 	keepLock()
 	// A reader that goes away is seen as EPIPE, so that temporary files are removed.
 	// To ignore the signal would do too, but programs that this one starts inherit that.
@@ -123,6 +124,7 @@ func Main(name, about, manual string, grammar any, defaultMemory Size) int {
 		kong.Writers(out, os.Stderr),
 		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
 		kong.Bind(std),
+		withoutOthers(grammar, os.Args[1:]),
 	)
 	if err != nil {
 		panic(err)
@@ -140,7 +142,7 @@ func Main(name, about, manual string, grammar any, defaultMemory Size) int {
 	if err != nil {
 		return std.fail(usage(err, kctx))
 	}
-	if err := mistyped(kctx); err != nil {
+	if err := mistyped(kctx, verbs(grammar)); err != nil {
 		return std.fail(err)
 	}
 	std.Stat("flags", flagValues(kctx))
@@ -156,7 +158,6 @@ func Main(name, about, manual string, grammar any, defaultMemory Size) int {
 		return std.fail(err)
 	}
 	debug.SetMemoryLimit(goLimit(std.MemoryLimit()))
-	collectLate()
 	if n := std.Common.Threads; n > 0 {
 		runtime.GOMAXPROCS(max(n, 2)) // one more than the work, for the collector and I/O
 	}
@@ -258,8 +259,8 @@ func parse(p *kong.Kong, args []string) (ctx *kong.Context, err error) {
 }
 
 // mistyped refuses an argument that is taken for the verb that needs no name, and looks like the name of
-// another: it names no file, and is near a verb.
-func mistyped(kctx *kong.Context) error {
+// another: it names no file, and is near one of verbs.
+func mistyped(kctx *kong.Context, verbs []string) error {
 	verb := kctx.Selected()
 	if verb == nil || verb.Parent.DefaultCmd != verb {
 		return nil
@@ -276,10 +277,6 @@ func mistyped(kctx *kong.Context) error {
 		list, _ := p.Positional.Target.Interface().([]string)
 		return p.Positional.Target.Kind() == reflect.String && p.Positional.Target.String() == name || slices.Contains(list, name)
 	})
-	var verbs []string
-	for _, other := range verb.Parent.Children {
-		verbs = append(verbs, other.Name)
-	}
 	hint := fault.DidYouMean(name, verbs)
 	if _, err := os.Stat(name); err == nil || !isArgument || hint == "" || strings.ContainsAny(name, "./") {
 		return nil
@@ -509,7 +506,7 @@ func goLimit(rss int64) int64 {
 }
 
 // collectLate has the first garbage collection wait until the heap has 12 MiB instead of 4; from then on it is as usual. A process
-// of a small round is done before.
+// of a small round is done before. It comes before the grammar is read, which fills most of the 4.
 func collectLate() {
 	const first, usual = 300, 100 // percent
 	if os.Getenv("GOGC") != "" {

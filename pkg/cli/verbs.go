@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// verbs lists the names of the verbs of a grammar.
+func verbs(grammar any) (names []string) {
+	eachVerb(grammar, func(_ string, called []string, _ bool) { names = append(names, called[0]) })
+	return names
+}
+
+// eachVerb calls f with the field of each verb of a grammar, its name and aliases, and whether it needs no name.
+func eachVerb(grammar any, f func(field string, called []string, isDefault bool)) {
+	t := reflect.TypeOf(grammar).Elem()
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if _, is := field.Tag.Lookup("cmd"); !is {
+			continue
+		}
+		name := field.Tag.Get("name")
+		if name == "" {
+			name = strings.ToLower(field.Name)
+		}
+		called := []string{name}
+		if aliases := field.Tag.Get("aliases"); aliases != "" {
+			called = append(called, strings.Split(aliases, ",")...)
+		}
+		_, isDefault := field.Tag.Lookup("default")
+		f(field.Name, called, isDefault)
+	}
+}
+
+// withoutOthers has kong build the flags of those verbs alone that a command line can mean: the default verb and each whose
+// name is among the arguments. All of them would be most of the start of a command. Help and manuals show all.
+func withoutOthers(grammar any, args []string) kong.Option {
+	var others []string
+	kept := 0
+	eachVerb(grammar, func(field string, called []string, isDefault bool) {
+		if isDefault || slices.ContainsFunc(called, func(name string) bool { return slices.Contains(args, name) }) {
+			kept++
+			return
+		}
+		others = append(others, regexp.QuoteMeta(field))
+	})
+	all := slices.ContainsFunc(args, func(arg string) bool {
+		return arg == "-h" || strings.HasPrefix(arg, "--help") || strings.HasPrefix(arg, "--manuals")
+	})
+	if all || kept == 0 || len(args) == 0 || len(others) == 0 {
+		return kong.IgnoreFields()
+	}
+	return kong.IgnoreFields("^" + regexp.QuoteMeta(reflect.TypeOf(grammar).Elem().Name()) + `\.(` + strings.Join(others, "|") + ")$")
+}
