@@ -132,7 +132,7 @@ func (s *Std) warnOfFlags(kctx *kong.Context) error {
 }
 
 // flagAndValue is a flag in a message, with what stands for its value. It is a word by itself: a URL or the name of a file may have -- in it.
-var flagAndValue = regexp.MustCompile(`(^|[\s"'(\[])--([^\s"'()\[\],;:]*[^\s"'()\[\],;:.])( [A-Z]+\b)?`)
+var flagAndValue = regexp.MustCompile(`(^|[\s"'(\[])--([^\s"'()\[\],;:]*[^\s"'()\[\],;:.])( [A-Z]+\b| [0-9a-f.:]+/[0-9]+)?`)
 
 // inSettings is a message in which a flag that nobody typed is the setting of the crawl folder that it stands for: who
 // runs mcrawl sees no flags of mfetch. "--allow-net NETWORK" becomes the command that changes the setting, and so does a flag without a value.

@@ -31,6 +31,7 @@ func TestOnlyFlagsBecomeSettings(t *testing.T) {
 		"say (--timeout).":                      "say (fetch.timeout).",
 		"it ends by --timeout.":                 "it ends by fetch.timeout.",
 		"--allow-net NETWORK allows":            `"mcrawl set ` + dir + ` network.allow_net=NETWORK" allows`,
+		"--allow-net ::1/128 allows it":         `"mcrawl set ` + dir + ` network.allow_net=::1/128" allows it`,
 		"--timeout --max-body: of both a value": "fetch.timeout fetch.max_body: of both a value",
 	} {
 		if want == "" {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ const outcomes = len(record.OutcomesOfSettings)
 
 // change says what changes the setting that caused an outcome.
 var change = map[string]string{
-	record.OutcomeAddress: "--allow-net NETWORK allows special-purpose addresses",
+	record.OutcomeAddress: "--allow-net NETWORK allows it",
 	record.OutcomeDenied:  "--deny names the list",
 	record.OutcomeScheme:  "--scheme and --exec name what fetches a scheme",
 }
@@ -150,8 +151,12 @@ func (o *ours) tooMany(size int64) string {
 // tell says how many URLs settings refused, with an example.
 func (o *ours) tell() string {
 	i := o.most()
+	how := change[o.first[i].Outcome]
+	if addr, err := netip.ParseAddr(strings.SplitN(o.first[i].Error, " ", 2)[0]); err == nil { // a line to type as it is
+		how = strings.Replace(how, "NETWORK", netip.PrefixFrom(addr, addr.BitLen()).String(), 1)
+	}
 	return fmt.Sprintf("%d of %d URLs were not fetched because of settings: %s: %s, such as %s; %s",
-		o.refused(), o.pages+o.held, o.first[i].Outcome, clean(o.first[i].Error), clean(o.first[i].URL), change[o.first[i].Outcome])
+		o.refused(), o.pages+o.held, o.first[i].Outcome, clean(o.first[i].Error), clean(o.first[i].URL), how)
 }
 
 // judge is called when all rows have come, of so many hosts. An error says that the batch is not
