@@ -66,12 +66,15 @@ func (c *setCmd) set(ctx context.Context, std *cli.Std, folder *crawl.Crawl) err
 	if len(changes) == 0 {
 		std.Warn("nothing to change: %s says so already; files that it names are read anew for each round", config.Name)
 	}
-	if slices.ContainsFunc(changes, func(s driver.Change) bool { return strings.HasPrefix(s.Key, "politeness.") }) {
+	for _, prefix := range []string{"politeness.", "frontier."} {
+		if !slices.ContainsFunc(changes, func(s driver.Change) bool { return strings.HasPrefix(s.Key, prefix) }) {
+			continue
+		}
 		conf, err := config.Load(filepath.Join(folder.Dir(), config.Name))
 		if err != nil {
 			return err
 		}
-		if note := driver.DelayNote(conf); note != "" {
+		for _, note := range driver.Notes(conf, prefix) {
 			std.Warn("note: %s", note)
 		}
 	}

@@ -239,7 +239,7 @@ func (s Spec) write(dir string, warn func(format string, args ...any)) error {
 	if _, err := checkFiles(conf, pathKeys("seeds")); err != nil {
 		return err
 	}
-	if note := DelayNote(conf); note != "" {
+	for _, note := range Notes(conf, "") {
 		warn("note: %s", note)
 	}
 	in, err := os.Open(filepath.Join(dir, seedsFile))
@@ -316,8 +316,20 @@ func loadFilter(conf *config.Config, form canon.Options) (rules *filter.Filter, 
 	return rules, names[0], err
 }
 
-// DelayNote says which of two delays counts, where one that is set is of no effect; "" if it is.
-func DelayNote(conf *config.Config) string {
+// Notes are what a user should know of settings that have no effect beside others, under prefix ("politeness.", "frontier.") or "" for all.
+func Notes(conf *config.Config, prefix string) (notes []string) {
+	if note := delayNote(conf); note != "" && strings.HasPrefix("politeness.", prefix) {
+		notes = append(notes, note)
+	}
+	f := &conf.File
+	if q := f.Frontier.Params.Priority.Queues; q > 1 && f.Frontier.Prioritizer == "" && strings.HasPrefix("frontier.", prefix) {
+		notes = append(notes, fmt.Sprintf(`frontier.queues=%d has no effect while all URLs have one priority; frontier.prioritizer gives them others, such as "depth", and so does mfrontier raise`, q))
+	}
+	return notes
+}
+
+// delayNote says which of two delays counts, where one that is set has no effect; "" if it has.
+func delayNote(conf *config.Config) string {
 	own := conf.File.Politeness.MinDelay
 	key, keyErr := config.KeyOf("politeness.addr_delay")
 	if own == "" || keyErr != nil {
@@ -329,7 +341,7 @@ func DelayNote(conf *config.Config) string {
 	if err != nil || addrErr != nil || a >= b {
 		return ""
 	}
-	return fmt.Sprintf("politeness.min_delay=%s is of no effect below politeness.addr_delay, %s: so long after a contact nobody contacts the same address again; set both", own, addr)
+	return fmt.Sprintf("politeness.min_delay=%s has no effect below politeness.addr_delay, %s: so long after a contact nobody contacts the same address again; set both", own, addr)
 }
 
 // absolute are the settings that name a file, by names that hold in any folder.
