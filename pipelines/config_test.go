@@ -88,6 +88,7 @@ var settings = map[string][2]string{
 	"resolve.rate":                 {"12.5", "12.5"},
 	"resolve.min_ttl":              {`"7s"`, "7s"},
 	"resolve.max_ttl":              {`"7h"`, "7h0m0s"},
+	"resolve.canonical":            {`true`, ""},
 	"extract.filter":               {`"filter.txt"`, "FOLDER/filter.txt"},
 	"urls.max_url":                 {`777`, "777"},
 	"urls.key_rules":               {`["www", "query-order"]`, "[www query-order]"},
@@ -171,7 +172,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(pipelines); got != "[seeds rounds push focus.distill focus.patience engine.on engine.args engine.bin]" {
+	if got := fmt.Sprint(pipelines); got != "[seeds rounds push resolve.canonical focus.distill focus.patience engine.on engine.args engine.bin]" {
 		t.Errorf("settings of no command: %s", got)
 	}
 }

@@ -203,6 +203,7 @@ type batch[R record.Row] struct {
 	resolver *resolve.Resolver
 	replay   *resolve.Replay
 	silentOK bool
+	with     func(stage.Input[R]) stage.Input[R] // what becomes of the input; nil: nothing
 }
 
 // do runs the stage, whose body returns what --stats tells of names.
@@ -211,9 +212,13 @@ func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Conte
 	if err != nil {
 		return err
 	}
-	in, err := cli.OpenRecords[R](std, r.files)
+	records, err := cli.OpenRecords[R](std, r.files)
 	if err != nil {
 		return err
+	}
+	var in stage.Input[R] = records
+	if r.with != nil {
+		in = r.with(records)
 	}
 	sinks, err := std.Sinks(r.output)
 	if err != nil {
@@ -306,12 +311,13 @@ type canonCmd struct {
 	cli.URLFlags
 	cli.TxnFlags
 	cli.Output
+	Replay []string `placeholder:"FILE" help:"Answer from links that this wrote before."`
 }
 
 // Help is part of --help.
 func (*canonCmd) Help() string {
-	return `Beware: where a content network serves sites, the canonical name is that of its
-server, under which none answers; so no crawl does this unasked.
+	return `Beware: hosts of one domain that share such a name, but have pages of their own, lose
+them. Crawls do this if crawl.toml says resolve.canonical = true.
 
 Examples:
   mresolve canon crawl/dns --txn r12 < links.arrows.zst > folded.arrows.zst`
@@ -322,17 +328,26 @@ func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := c.config()
-	if err != nil {
-		return err
-	}
-	r, err := c.resolver(std, cfg)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", resolver: r, silentOK: c.SilentOK,
+	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", silentOK: c.SilentOK, with: resolve.Aliases,
 		spec: stage.Spec{Name: "mresolve canon", Verb: "canon", Shape: stage.Gate}} // mresolve is in the same pipe, before it
+	if len(c.Replay) > 0 {
+		if run.replay, err = resolve.ReplayAliases(c.Replay, std.MemoryLimit()/4); err != nil {
+			return err
+		}
+		defer run.replay.Close()
+	} else {
+		cfg, err := c.config()
+		if err != nil {
+			return err
+		}
+		if c.Rate, err = ofShard(c.Store, c.Rate); err != nil {
+			return err
+		}
+		if run.resolver, err = c.resolver(std, cfg); err != nil {
+			return err
+		}
+		defer run.resolver.Close()
+	}
 	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, record.Link], opt resolve.Options) (any, error) {
 		stats, err := resolve.Canon(ctx, st, b, opt, urls)
 		warnSilent(std, stats.Stats)

@@ -19,6 +19,7 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/durable"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/resolve"
 	"mercator/pkg/shard"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script with a name server on loopback, whose
-// address is in $DNS, and one that answers nothing in $MUTE: aN.test has the address 127.0.0.N, cN.test is an alias of that,
+// address is in $DNS, and one that answers nothing in $MUTE: aN.test has the address 127.0.0.N, cN.test and www.aN.test are aliases of that,
 // anything else does not exist.
 func TestScripts(t *testing.T) {
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -37,10 +38,11 @@ func TestScripts(t *testing.T) {
 	s := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg)
 		m.SetReply(q)
-		name := strings.ToLower(q.Question[0].Name)
+		asked := strings.ToLower(q.Question[0].Name)
+		name := strings.Replace(asked, "www.a", "c", 1)
 		if len(name) == len("a1.test.") && (name[0] == 'a' || name[0] == 'c') && name[2:] == ".test." {
 			if name[0] == 'c' {
-				m.Answer = []dns.RR{&dns.CNAME{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: 3600}, Target: "a" + name[1:]}}
+				m.Answer = []dns.RR{&dns.CNAME{Hdr: dns.RR_Header{Name: asked, Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: 3600}, Target: "a" + name[1:]}}
 				name = "a" + name[1:]
 			}
 			if q.Question[0].Qtype == dns.TypeA {
@@ -90,7 +92,7 @@ func links(ts *testscript.TestScript, from, to string) {
 	ts.Check(err)
 }
 
-// rows writes number, URL and host of each link of a stream.
+// rows writes number, URL, host and alias of each link of a stream.
 func rows(ts *testscript.TestScript, from, to string) {
 	in, err := os.Open(ts.MkAbs(from))
 	ts.Check(err)
@@ -108,7 +110,7 @@ func rows(ts *testscript.TestScript, from, to string) {
 		if l.Key != fingerprint.URLKey(l.Host, l.URL) {
 			ts.Fatalf("%s has the key of another", l.URL)
 		}
-		fmt.Fprintln(&out, l.Text, l.URL, l.Host)
+		fmt.Fprintln(&out, strings.TrimSpace(fmt.Sprint(l.Text, " ", l.URL, " ", l.Host, " ", l.Extra.Text(resolve.AliasColumn))))
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(to), []byte(out.String()), 0o666))
 }

@@ -35,12 +35,13 @@ type webFlags struct {
 	Changing bool   `group:"The web:" help:"With --hard: pages change at rates of their own."`
 	Rough    bool   `group:"The web:" help:"Of ten hosts one is slow, one dead, one not HTTP."`
 	Traps    int    `group:"The web:" placeholder:"N" help:"Of ten hosts, N have pages without end."`
+	Aliases  bool   `group:"The web:" help:"Of ten hosts one is an alias (CNAME) of another, one of a content network."`
 	Topics   int    `group:"The web:" placeholder:"N" help:"Pages are about N topics (mweb topics), to try focused crawls on."`
 }
 
 func (f *webFlags) web(port int) (*simweb.Web, error) {
 	return simweb.New(simweb.Config{Seed: f.Seed, Hosts: f.Hosts, Pages: f.Pages, Size: f.Size, Degree: f.Degree,
-		Sitemaps: f.Sitemaps, Hard: f.Hard, Changing: f.Changing, Traps: f.Traps, Topics: f.Topics, Rough: f.Rough, Port: port})
+		Sitemaps: f.Sitemaps, Hard: f.Hard, Changing: f.Changing, Traps: f.Traps, Topics: f.Topics, Aliases: f.Aliases, Rough: f.Rough, Port: port})
 }
 
 // portFlag is for the verbs that only print: the port is part of every URL.
@@ -77,6 +78,7 @@ type oracleCmd struct {
 	portFlag
 	JSON       bool `name:"json" help:"Print JSON lines instead of text with tabs."`
 	Duplicates bool `help:"Only count URLs, documents and duplicates."`
+	Folded     bool `help:"With --aliases: of a crawl with resolve.canonical."`
 }
 
 // Help is part of --help.
@@ -94,7 +96,13 @@ func (c *oracleCmd) Run(_ context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	if c.Folded && !c.Aliases {
+		return &fault.Error{Class: fault.Usage, Found: "--folded without --aliases", Want: "--aliases: a web has none without it"}
+	}
 	verdicts := w.Oracle()
+	if c.Folded {
+		verdicts = w.FoldedOracle()
+	}
 	out := bufio.NewWriter(std.Out)
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)

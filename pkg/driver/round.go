@@ -14,6 +14,7 @@ type plan struct {
 	fromLinks bool   // the frontier reads links: a walk, which goes by both seen-tests
 	modules   bool   // crawl.toml has processing modules
 	focused   bool   // crawl.toml has a model of topics
+	canonical bool   // links to aliases of hosts lead to their canonical names
 
 	shards   int      // of the crawl; 0: none. All below is of one of them
 	shard    int      // its number
@@ -54,7 +55,7 @@ func (p plan) asked(round string, i int, file string) string {
 }
 
 // commands are those of a round, without the files that take rows from one to the other.
-type commands struct{ next, resolve, fetch, mark, score, extract, unseen, update []string } // score may be nil
+type commands struct{ next, resolve, fetch, mark, score, extract, canon, unseen, update []string } // score and canon may be nil
 
 func (p plan) commands(round string) (c commands) {
 	of := func(words ...string) []string { return slices.Clip(append(words, "--txn", round)) }
@@ -69,6 +70,9 @@ func (p plan) commands(round string) (c commands) {
 	if p.modules {
 		c.extract = append(c.extract, "--modules", p.kept(round, "modules"))
 	}
+	if p.canonical {
+		c.canon = of("mresolve", "canon", p.path("dns"))
+	}
 	c.unseen = of("murlset", "new", p.path("urls"))
 	c.update = of("mfrontier", "update", p.path("frontier"))
 	return c
@@ -82,16 +86,25 @@ func (c commands) marked(args ...string) Pipe {
 	return Pipe{c.mark, append(c.score, args...)}
 }
 
+// linked is the part of a pipe that extracts links from the documents of files, or of its input; args are those of its last command.
+func (c commands) linked(files []string, args ...string) Pipe {
+	extract := slices.Concat(c.extract, files)
+	if c.canon == nil {
+		return Pipe{append(extract, args...)}
+	}
+	return Pipe{extract, append(c.canon, args...)}
+}
+
 // round is the pipe of a round.
 func (p plan) round(name string) Pipe {
 	c := p.commands(name)
 	fetched, marked, links := p.kept(name, "fetched"), p.kept(name, "marked"), p.kept(name, "links")
-	c.extract = append(c.extract, "--copy", links)
+	linked := c.linked(nil, "--copy", links)
 	if p.fromLinks {
-		return Pipe{c.next, c.resolve, append(c.fetch, "--copy", fetched), c.extract, append(c.update, "--outcomes", fetched)}
+		return slices.Concat(Pipe{c.next, c.resolve, append(c.fetch, "--copy", fetched)}, linked, Pipe{append(c.update, "--outcomes", fetched)})
 	}
-	return slices.Concat(Pipe{c.next, c.resolve, c.fetch}, c.marked("--copy", marked),
-		Pipe{c.extract, c.unseen, append(c.update, "--outcomes", marked, "--links", links)})
+	return slices.Concat(Pipe{c.next, c.resolve, c.fetch}, c.marked("--copy", marked), linked,
+		Pipe{c.unseen, append(c.update, "--outcomes", marked, "--links", links)})
 }
 
 // A stage is a part of a round that can be run by itself. It begins when the stage before it is done.
@@ -149,13 +162,13 @@ func (p plan) stages(round string, lists []string) []stage {
 	}
 	if p.fromLinks {
 		return append(list,
-			stage{"extract", []step{{pipe: Pipe{append(c.extract, fetched, "-o", links)}, file: links}}},
+			stage{"extract", []step{{pipe: c.linked([]string{fetched}, "-o", links), file: links}}},
 			stage{"update", []step{{pipe: Pipe{append(c.update, "--outcomes", fetched, links)}, verb: "update"}}})
 	}
 	c.mark = append(c.mark, fetched)
 	return append(list,
 		stage{"mark", []step{{pipe: c.marked("-o", marked), file: marked}}},
-		stage{"extract", []step{{pipe: Pipe{append(c.extract, marked, "-o", links)}, file: links}}},
+		stage{"extract", []step{{pipe: c.linked([]string{marked}, "-o", links), file: links}}},
 		stage{"update", []step{{pipe: Pipe{append(c.unseen, links), append(c.update, "--outcomes", marked, "--links", links)}, verb: "update"}}})
 }
 

@@ -113,7 +113,7 @@ func (d *Driver) settings() (*config.Config, error) {
 		return nil, err
 	}
 	d.plan.modules, d.plan.allowNet = len(conf.File.Extract.Modules) > 0, conf.File.Network.AllowNet
-	d.plan.focused = conf.File.Focus.Model != ""
+	d.plan.focused, d.plan.canonical = conf.File.Focus.Model != "", conf.File.Resolve.Canonical
 	if d.plan.shards > 0 {
 		err = conf.Shardable()
 	}

@@ -219,7 +219,7 @@ func (p plan) shardStages(round string) []stage {
 			send("back", exchange.ByAddress, kept("verdicts"))}},
 		{"extract", []step{
 			back,
-			{pipe: Pipe{append(c.extract, kept("marked"), "-o", kept("links"))}, file: kept("links")},
+			{pipe: c.linked([]string{kept("marked")}, "-o", kept("links")), file: kept("links")},
 			send("links", exchange.ByHost, kept("links"))}},
 		{"update", []step{
 			{from: of("outcomes", exchange.ByHost), file: kept("outcomes")},

@@ -2,6 +2,9 @@ package resolve
 
 import (
 	"context"
+	"errors"
+	"io"
+	"os"
 	"strings"
 
 	"mercator/formats/record"
@@ -16,10 +19,34 @@ type CanonStats struct {
 	Folded uint64 `json:"folded"` // links whose host has another canonical name
 }
 
-// Canon is the body of mresolve canon: link rows in, the same out in the same order, of
-// which those to a host that is an alias (by CNAME) lead to its canonical name instead.
-// Mercator recognised host aliases so (Heydon and Najork 1999, section 4.2). A link whose
-// URL has no canonical form by opt under that name stays as it is.
+// AliasColumn is the further column of link rows that has the host of the link as the page has it, where that is an alias.
+// Replays answer from it.
+const AliasColumn = "alias"
+
+// Aliases is a stage's input whose rows go out with AliasColumn.
+func Aliases(in stage.Input[record.Link]) stage.Input[record.Link] {
+	return withAlias{in, in.Schema().WithText(AliasColumn)}
+}
+
+type withAlias struct {
+	stage.Input[record.Link]
+	schema *record.Schema
+}
+
+func (in withAlias) Schema() *record.Schema { return in.schema }
+
+// Canon is the body of mresolve canon, whose input is one of Aliases: link rows in, the same out in the same order. A link to a host that is
+// an alias (by CNAME) leads to its canonical name instead, and AliasColumn has the alias. Mercator recognised host aliases so (Heydon and Najork
+// 1999, section 5.1), and took the smallest address of a host without an alias for its name: that is not done here.
+//
+// The canonical name does not prove that the same is served. Unrelated sites meet under that of a content network's server. So a link stays
+// as it is
+//
+//   - if the canonical name is not of the same registered domain;
+//   - if it is a redirect, and folded would lead to the URL that redirects: a site that sends readers from its canonical name to the alias;
+//   - if its URL has no canonical form by opt under that name.
+//
+// Name-based virtual hosts of one domain that are aliases of one of them are folded, and their pages lost.
 func Canon(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, record.Link], opt Options, urls canon.Options) (CanonStats, error) {
 	var stats CanonStats
 	fold := func(row *record.Link, a *answer) error {
@@ -32,10 +59,12 @@ func Canon(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, rec
 			port = ":" + port
 		}
 		folded, name, err := urls.URL(scheme + "://" + a.cname + port + rest)
-		if err != nil || strings.EqualFold(name, host) {
+		if err != nil || strings.EqualFold(name, host) || canon.RegisteredDomain(name) != canon.RegisteredDomain(host) ||
+			row.LinkKind == "redirect" && folded == row.SrcURL {
 			return nil
 		}
 		row.URL, row.Host, row.Key = folded, name, urls.URLKey(name, folded)
+		row.Extra = b.Schema().AddText(row.Extra, AliasColumn, host)
 		stats.Folded++
 		return nil
 	}
@@ -45,4 +74,52 @@ func Canon(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, rec
 		tell: fold,
 	})
 	return stats, err
+}
+
+// ReplayAliases answers for Canon from link rows that it made, of which mem bytes are kept in memory: a host is an alias if AliasColumn has it.
+func ReplayAliases(files []string, mem int64) (_ *Replay, err error) {
+	r := &Replay{saved: newLearnt(nil), aliases: true}
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	for _, file := range files {
+		if err := r.readAliases(file, mem); err != nil {
+			return nil, err
+		}
+	}
+	return r, r.saved.flush()
+}
+
+func (r *Replay) readAliases(file string, mem int64) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // was read only
+	rows, err := record.NewReader[record.Link](f, record.ReaderOptions{Name: file})
+	if err != nil {
+		return err
+	}
+	for {
+		var row record.Link
+		if err := rows.Read(&row); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		alias := row.Extra.Text(AliasColumn)
+		if alias == "" {
+			continue
+		}
+		if r.saved.size() > mem {
+			if err := r.saved.flush(); err != nil {
+				return err
+			}
+		}
+		if n, isNew := r.saved.find(Name(alias)); isNew {
+			r.saved.learn(n, &answer{cname: Name(row.Host)})
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func TestCanon(t *testing.T) {
 		case q.Name == "nowhere.test.":
 			m.Rcode = dns.RcodeNameError
 		case q.Qtype != dns.TypeA:
-		case q.Name == "www.alias.test.":
+		case strings.HasPrefix(q.Name, "www."), q.Name == "shop.test.":
 			m.Answer = []dns.RR{cname(m.Question[0].Name, "host.test."), a("host.test.", "192.0.2.1", 300)}
 		default:
 			good(m)
@@ -44,11 +45,14 @@ func TestCanon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const source = "http://host.test/moved" // redirects to each of them
 	links := [][2]string{
-		{"http://www.alias.test/a?b#", "http://host.test/a?b"},
-		{"http://www.alias.test:8080/", "http://host.test:8080/"},
-		{"https://www.alias.test/", "https://host.test/"},
+		{"http://www.host.test/a?b#", "http://host.test/a?b"},
+		{"http://www.host.test:8080/", "http://host.test:8080/"},
+		{"https://www.host.test/", "https://host.test/"},
 		{"http://host.test/a?b", "http://host.test/a?b"},
+		{"http://www.host.test/moved", "http://www.host.test/moved"}, // else it led to itself
+		{"http://shop.test/", "http://shop.test/"},                   // a name of another domain
 		{"http://nowhere.test/", "http://nowhere.test/"},
 		{"http://127.0.0.1/", "http://127.0.0.1/"},
 	}
@@ -57,7 +61,7 @@ func TestCanon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Write(&record.Link{URL: u, Host: host, Key: fingerprint.URLKey(host, u), LinkKind: "a"}); err != nil {
+		if err := w.Write(&record.Link{URL: u, Host: host, Key: fingerprint.URLKey(host, u), LinkKind: "redirect", SrcURL: source}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +74,7 @@ func TestCanon(t *testing.T) {
 	}
 	var out memSink
 	var stats CanonStats
-	_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1"}, rows, []stage.Output{&out},
+	_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1"}, Aliases(rows), []stage.Output{&out},
 		func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) (err error) {
 			stats, err = Canon(ctx, st, b, Options{Resolver: r, Memory: 16 << 20, Now: now}, canon.Options{})
 			return err
@@ -89,12 +93,14 @@ func TestCanon(t *testing.T) {
 		}
 		if _, host, _ := canon.URL(want[1]); l.URL != want[1] || l.Host != host || l.Key != fingerprint.URLKey(host, l.URL) {
 			t.Errorf("%s became %s of %s, want %s", want[0], l.URL, l.Host, want[1])
+		} else if _, was, _ := canon.URL(want[0]); want[0] != want[1] && l.Extra.Text(AliasColumn) != was {
+			t.Errorf("%s: alias %q, want %s", want[0], l.Extra.Text(AliasColumn), was)
 		}
 	}
 	if err := got.Read(&record.Link{}); err != io.EOF {
 		t.Error(err)
 	}
-	if stats.Folded != 3 || stats.Asked != 3 {
+	if stats.Folded != 3 || stats.Asked != 4 {
 		t.Errorf("%+v", stats)
 	}
 }
@@ -129,7 +135,7 @@ func TestCanonBesideResolve(t *testing.T) {
 	go func() {
 		rows, err := record.NewReader[record.Link](&in, record.ReaderOptions{})
 		if err == nil {
-			_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1", Shape: stage.Gate}, rows, []stage.Output{&memSink{}},
+			_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1", Shape: stage.Gate}, Aliases(rows), []stage.Output{&memSink{}},
 				func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) error {
 					close(begun)
 					<-resolved // as if its rows came only now

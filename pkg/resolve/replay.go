@@ -10,15 +10,16 @@ import (
 // Replay answers from the DNS records of a saved round: what the columns of each
 // host said then, they say again.
 type Replay struct {
-	saved *learnt // by host
-	txn   string
+	saved   *learnt // by host; of aliases by name
+	txn     string
+	aliases bool // only they are saved: a name that is not there is none
 }
 
 // OpenReplay reads the text/dns records of transaction txn from WARC files,
 // of which mem bytes are kept in memory. If the transaction ran more than once (a round
 // that was abandoned), those of its last epoch count.
 func OpenReplay(files []warc.Part, txn string, mem int64) (*Replay, error) {
-	r := &Replay{newLearnt(nil), txn}
+	r := &Replay{saved: newLearnt(nil), txn: txn}
 	epoch := uint64(0)
 	for _, part := range files {
 		err := readHostnames(part, txn, func(e uint64, h warc.Hostname) error {

@@ -25,12 +25,21 @@ func (a Answer) String() string {
 	return a.Addr.String()
 }
 
+// edge is the name of a content network's server, under which no site answers.
+const edge = "edge.cdn.test"
+
 // Lookup answers for a name, in any case, with or without a final dot. A
 // host's address is its own in 127.0.0.0/8.
+//
+// Of each ten hosts one is an alias of a name under which nothing answers. With Config.Aliases that name is of another domain, and the same
+// for all of these hosts, which have one address too: name-based virtual hosts. The name of a mirror is then an alias of the host that it mirrors.
 func (w *Web) Lookup(name string) Answer {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if strings.HasPrefix(name, unresolved[1]) && strings.HasSuffix(name, Suffix) {
 		return Answer{Rcode: dns.RcodeServerFailure}
+	}
+	if w.Aliases && name == edge {
+		return Answer{Addr: HostAddr(posAlias)}
 	}
 	target, isTarget := strings.CutPrefix(name, "real.")
 	host, ok := w.parseHost(target)
@@ -38,6 +47,11 @@ func (w *Web) Lookup(name string) Answer {
 	switch {
 	case !ok || strings.Contains(name, ":") || isTarget && !alias:
 		return Answer{Rcode: dns.RcodeNameError}
+	case w.Aliases && alias && !isTarget:
+		return Answer{Alias: edge, Addr: HostAddr(posAlias)}
+	case w.Aliases && position(host) == posMirror:
+		of := resource{host: origin(host)}
+		return Answer{Alias: string(w.appendHost(nil, of)), Addr: HostAddr(int(of.host))}
 	case alias && !isTarget:
 		return Answer{Alias: "real." + name, Addr: HostAddr(int(host))}
 	}

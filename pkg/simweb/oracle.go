@@ -31,7 +31,21 @@ type Verdict struct {
 //
 // With Config.Hard the verdicts hold for a web without time: what --hard adds
 // is left out. So is what Config.Traps adds, which has no end.
-func (w *Web) Oracle() []Verdict {
+func (w *Web) Oracle() []Verdict { return w.oracle(func(r resource) resource { return r }) }
+
+// FoldedOracle is Oracle for a crawl of a web with Config.Aliases in which links to an alias lead to its canonical name, if that is of the
+// same domain.
+func (w *Web) FoldedOracle() []Verdict {
+	return w.oracle(func(r resource) resource {
+		if r.kind != kindNoName {
+			r.host = origin(r.host)
+		}
+		return r
+	})
+}
+
+// oracle is Oracle where links that lead to a resource lead to what fold makes of it.
+func (w *Web) oracle(fold func(resource) resource) []Verdict {
 	calm := *w
 	calm.Hard, calm.Traps = false, 0
 	w = &calm
@@ -39,7 +53,7 @@ func (w *Web) Oracle() []Verdict {
 	seen := map[resource]bool{}
 	var queue []resource
 	meet := func(r resource) {
-		if !seen[r] {
+		if r = fold(r); !seen[r] {
 			seen[r] = true
 			queue = append(queue, r)
 		}

@@ -56,6 +56,7 @@ type Config struct {
 	Rough    bool // of each ten hosts one is slow, one dead, one hostile
 	Traps    int  // hosts of each block of ten, from the last but mirrors, that have an almanac without end: 0 to 9
 	Topics   int  // topics that pages are about, 2 to 1,000; 0: pages are about nothing
+	Aliases  bool // names of mirrors are aliases (CNAME); see Lookup
 }
 
 // Default is the web of "mweb serve" without flags, but for the port.
