@@ -78,15 +78,21 @@ var compressors = sync.Pool{New: func() any {
 	return c
 }}
 
-// One zstd encoder serves all goroutines through EncodeAll.
-var zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithSingleSegment(true),
+// One zstd encoder serves all goroutines through EncodeAll. The window of a frame in a single segment is all of its
+// content, so records above windowMax take another encoder, whose window is 4 MiB.
+var (
+	zstdEncoder      = sync.OnceValue(func() *zstd.Encoder { return newZstd(true) })
+	zstdLargeEncoder = sync.OnceValue(func() *zstd.Encoder { return newZstd(false) })
+)
+
+func newZstd(single bool) *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(windowMax/2), zstd.WithSingleSegment(single),
 		zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic(err) // the options are constants
 	}
 	return e
-})
+}
 
 // keepMax bounds the buffers that go back to the pool.
 const keepMax = 256 << 10
@@ -204,6 +210,9 @@ func (e Encoder) Append(dst []byte, rec *Record) ([]byte, error) {
 	case None:
 		return append(dst, plain...), nil
 	case Zstd:
+		if len(plain) > windowMax {
+			return zstdLargeEncoder().EncodeAll(plain, dst), nil
+		}
 		return zstdEncoder().EncodeAll(plain, dst), nil
 	case Gzip, "":
 		if len(plain) <= shortMax {

@@ -103,6 +103,34 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestLargeRecords: the Reader reads what the Encoder writes, also where that is longer than a zstd window may be.
+func TestLargeRecords(t *testing.T) {
+	noise := make([]byte, 1<<20)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	for _, n := range []int{windowMax - 512, windowMax, windowMax + 512, 10 << 20} {
+		body := bytes.Repeat(noise, n>>20+1)[:n]
+		for _, c := range codecs {
+			rec := &Record{Type: TypeResource, Date: time.Unix(0, 0), Length: int64(n), Block: bytes.NewReader(body)}
+			member, err := Encoder{Codec: c}.Append(nil, rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := NewReader(bytes.NewReader(member), ReaderOptions{Name: "a"})
+			got, err := r.Next()
+			if err != nil {
+				t.Fatalf("%s of %d bytes: %v", c, n, err)
+			}
+			if b, err := io.ReadAll(got.Block); err != nil || !bytes.Equal(b, body) {
+				t.Errorf("%s: %d bytes came back as %d: %v", c, n, len(b), err)
+			}
+			if err := r.Finish(); err != nil || r.Good() != int64(len(member)) {
+				t.Errorf("%s of %d bytes ends at %d, want %d: %v", c, n, r.Good(), len(member), err)
+			}
+			r.Close()
+		}
+	}
+}
+
 // TestAt: one Reader gives the records at any offsets, of any codec, in any order, read to
 // their end or not, also after damage, as a new Reader each does.
 func TestAt(t *testing.T) {
