@@ -1,13 +1,15 @@
 // Package rewind holds one document while it is fetched and worked on: Mercator's
 // RewindInputStream ("Mercator: A Scalable, Extensible Web Crawler", section 3.3).
 //
-// A Stream takes bytes from any reader, keeps the first 64 KiB in memory and the
+// A Stream takes bytes from any reader, keeps the start in memory and the
 // rest in a temporary file, and can be read again as often as its users like.
 //
 // # Invariants
 //
 //   - Memory is at most 64 KiB for the start of the document and 32 KiB each for
 //     its end and for reading from the file, all pooled; small documents use 4 KiB.
+//   - A document of up to 1 MiB needs no file, while all such documents of the process
+//     take at most 8 MiB.
 //   - No more than the limit is kept. What did not fit is recorded by Truncated.
 //   - The backing file has no name (it is unlinked at once), so that a killed
 //     process leaves none behind.
@@ -23,14 +25,20 @@ import (
 	"math/bits"
 	"os"
 	"sync"
+	"sync/atomic"
 )
 
 // Sizes of memory, in bytes.
 const (
 	MemoryMin = 4 << 10  // at first
 	MemoryMax = 64 << 10 // before the backing file
+	LargeMax  = 1 << 20  // of a document that needs none, while the budget lasts
 	windowLen = 32 << 10
+	budget    = 8 << 20 // of all documents in memory that are longer than MemoryMax
 )
+
+// large is how much of the budget is taken.
+var large atomic.Int64
 
 // DefaultMax is how much of a document is kept where nothing else is said.
 const DefaultMax = 1 << 20
@@ -47,6 +55,7 @@ type Stream struct {
 
 	mem   *chunk // the start
 	n     int    // bytes in mem
+	most  int    // how long mem may be; above MemoryMax there is no file, and it is of the budget
 	tail  *chunk // the end, not yet in the file
 	tailN int
 	file  *os.File
@@ -64,7 +73,7 @@ type Stream struct {
 type chunk struct{ b []byte }
 
 // pools[i] has chunks of MemoryMin<<i bytes.
-var pools [5]sync.Pool
+var pools [9]sync.Pool
 
 func class(size int) int { return bits.Len(uint(size/MemoryMin)) - 1 }
 
@@ -102,6 +111,7 @@ func (s *Stream) Reset(max int64) {
 		max = DefaultMax
 	}
 	s.takeBack()
+	s.shrink()
 	s.max, s.expect, s.n, s.tailN, s.fileN, s.lookN, s.pos, s.truncated = max, 0, 0, 0, 0, 0, 0, false
 }
 
@@ -110,6 +120,52 @@ func (s *Stream) takeBack() {
 	if s.lent {
 		s.mem, s.lent = nil, false
 	}
+}
+
+// shrink gives memory above MemoryMax back to the budget.
+func (s *Stream) shrink() {
+	if s.most > MemoryMax {
+		putChunk(s.mem)
+		s.mem = nil
+		large.Add(-int64(s.most))
+	}
+	s.most = MemoryMax
+}
+
+// grow makes mem, which is full, longer if the budget allows it.
+func (s *Stream) grow() bool {
+	size := 2 * s.most
+	for int64(size) < s.expect {
+		size *= 2
+	}
+	if size > LargeMax {
+		return false
+	}
+	if large.Add(int64(size)) > budget {
+		large.Add(-int64(size))
+		return false
+	}
+	bigger := getChunk(size)
+	copy(bigger.b, s.mem.b)
+	s.shrink()
+	s.mem, s.most = bigger, size
+	return true
+}
+
+// outgrow moves what is above MemoryMax from memory to the file.
+func (s *Stream) outgrow() error {
+	if s.n <= MemoryMax {
+		return nil
+	}
+	n, err := s.append(s.mem.b[MemoryMax:s.n])
+	if err != nil {
+		return err
+	}
+	start := getChunk(MemoryMax)
+	copy(start.b, s.mem.b)
+	s.shrink()
+	s.mem, s.n, s.fileN = start, MemoryMax, n
+	return nil
 }
 
 // SetMax changes the limit for what is still to come.
@@ -125,6 +181,7 @@ func (s *Stream) SetDir(dir string) { s.dir = dir }
 // Close gives the memory back and removes the backing file.
 func (s *Stream) Close() error {
 	s.takeBack()
+	s.shrink()
 	putChunk(s.mem)
 	putChunk(s.tail)
 	putChunk(s.look)
@@ -176,7 +233,12 @@ func (s *Stream) Space() ([]byte, error) {
 		putChunk(s.mem)
 		s.mem = bigger
 		free = s.mem.b[s.n:]
+	case s.fileN == 0 && s.tailN == 0 && s.grow():
+		free = s.mem.b[s.n:]
 	default:
+		if err := s.outgrow(); err != nil {
+			return nil, err
+		}
 		if s.tail == nil {
 			s.tail = getChunk(windowLen)
 		}
@@ -192,7 +254,7 @@ func (s *Stream) Space() ([]byte, error) {
 
 // Wrote adds the first n bytes of what Space returned.
 func (s *Stream) Wrote(n int) {
-	if s.n < MemoryMax && s.fileN == 0 && s.tailN == 0 {
+	if s.n < s.most && s.fileN == 0 && s.tailN == 0 {
 		s.n += n
 		return
 	}
@@ -201,23 +263,28 @@ func (s *Stream) Wrote(n int) {
 
 // spill moves the end of the document into the backing file.
 func (s *Stream) spill() error {
+	n, err := s.append(s.tail.b[:s.tailN])
+	if err == nil {
+		s.fileN, s.tailN = s.fileN+n, 0
+	}
+	return err
+}
+
+// append writes p behind the bytes in the backing file.
+func (s *Stream) append(p []byte) (int64, error) {
 	if s.file == nil {
 		f, err := os.CreateTemp(s.dir, "mercator-rewind-*")
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if err := os.Remove(f.Name()); err != nil {
 			f.Close()
-			return err
+			return 0, err
 		}
 		s.file = f
 	}
-	if _, err := s.file.WriteAt(s.tail.b[:s.tailN], s.fileN); err != nil {
-		return err
-	}
-	s.fileN += int64(s.tailN)
-	s.tailN = 0
-	return nil
+	n, err := s.file.WriteAt(p, s.fileN)
+	return int64(n), err
 }
 
 // Write appends p as far as the limit allows. It reports all of p as written and

@@ -22,13 +22,35 @@ func pattern(n int) []byte {
 var sizes = []int{0, 1, MemoryMin - 1, MemoryMin, MemoryMin + 1, MemoryMax - 1, MemoryMax, MemoryMax + 1,
 	MemoryMax + windowLen - 1, MemoryMax + windowLen, MemoryMax + windowLen + 1, MemoryMax + 3*windowLen + 17}
 
+// useUp takes the budget of long starts until the test ends.
+func useUp(t *testing.T) {
+	large.Add(budget)
+	t.Cleanup(func() { large.Add(-budget) })
+}
+
 func TestReadsBackAndRewinds(t *testing.T) {
+	t.Run("budget", func(t *testing.T) {
+		readsBack(t, LargeMax, append(sizes, LargeMax-1, LargeMax, LargeMax+1, LargeMax+windowLen+1))
+	})
+	t.Run("no budget", func(t *testing.T) {
+		useUp(t)
+		readsBack(t, MemoryMax, sizes)
+	})
+	if n := large.Load(); n != 0 {
+		t.Errorf("%d bytes of the budget were not given back", n)
+	}
+}
+
+func readsBack(t *testing.T, most int, sizes []int) {
 	dir := t.TempDir()
-	s := New(dir, 1<<20) // one Stream for all, as a connection uses it
+	s := New(dir, 2<<20) // one Stream for all, as a connection uses it
 	defer s.Close()
-	for _, n := range sizes {
+	for i, n := range sizes {
 		want := pattern(n)
-		s.Reset(1 << 20)
+		s.Reset(2 << 20)
+		if i%2 == 1 {
+			s.Expect(int64(n))
+		}
 		if got, err := s.ReadFrom(iotest.HalfReader(bytes.NewReader(want))); got != int64(n) || err != nil || s.Truncated() {
 			t.Fatalf("size %d: read %d, %v, truncated %v", n, got, err, s.Truncated())
 		}
@@ -38,8 +60,12 @@ func TestReadsBackAndRewinds(t *testing.T) {
 				t.Fatalf("size %d: read back %d bytes, %v", n, len(got), err)
 			}
 		}
-		if len(s.Start()) != min(n, MemoryMax) {
-			t.Errorf("size %d: %d bytes in memory", n, len(s.Start()))
+		start := n
+		if n >= most { // what reads on asks for more
+			start = MemoryMax
+		}
+		if got := len(s.Start()); got != start {
+			t.Errorf("size %d: %d bytes in memory, want %d", n, got, start)
 		}
 		for _, off := range []int{0, 1, n / 2, n - 1, n} {
 			if off < 0 || off > n {
@@ -66,7 +92,36 @@ func TestReadsBackAndRewinds(t *testing.T) {
 	}
 }
 
+// TestBudget: Streams share the budget; those that come later use their files, and the first one gives back what it took.
+func TestBudget(t *testing.T) {
+	dir := t.TempDir()
+	var all []*Stream
+	inMemory := 0
+	for range 2 * budget / LargeMax {
+		s := New(dir, 2<<20)
+		s.Expect(LargeMax)
+		if _, err := s.Write(pattern(LargeMax)); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Start()) == LargeMax {
+			inMemory++
+		}
+		all = append(all, s)
+	}
+	if inMemory != budget/LargeMax {
+		t.Errorf("%d documents of 1 MiB are in memory, want %d", inMemory, budget/LargeMax)
+	}
+	for _, s := range all {
+		s.Close()
+		s.Close()
+	}
+	if n := large.Load(); n != 0 {
+		t.Errorf("%d bytes of the budget were not given back", n)
+	}
+}
+
 func TestConformsToReader(t *testing.T) {
+	useUp(t)
 	want := pattern(MemoryMax + windowLen + 5000)
 	s := New(t.TempDir(), 1<<20)
 	defer s.Close()
@@ -127,6 +182,7 @@ type stuck struct{}
 func (stuck) Read([]byte) (int, error) { return 0, nil }
 
 func TestNoFolderForTheFile(t *testing.T) {
+	useUp(t)
 	s := New(t.TempDir()+"/missing", 1<<20)
 	defer s.Close()
 	if _, err := s.ReadFrom(io.LimitReader(zeros{}, 200<<10)); !errors.Is(err, os.ErrNotExist) {
@@ -135,6 +191,7 @@ func TestNoFolderForTheFile(t *testing.T) {
 }
 
 func TestLexing(t *testing.T) {
+	useUp(t)
 	// The same text lies in memory, across the edge of memory, and in the file.
 	for _, before := range []int{0, MemoryMax - 7, MemoryMax + windowLen + 11} {
 		s := New(t.TempDir(), 1<<20)

@@ -196,6 +196,7 @@ func TestReset(t *testing.T) {
 func TestNoRoomForTheBody(t *testing.T) {
 	url := serve(t, forever("HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("x", 64<<10)))
 	client := testClient(t)
+	client.BodyMax = 4 << 20 // more than is kept in memory
 	client.TempDir += "/missing"
 	x := client.once(context.Background(), &fetch.Request{URL: url, Addr: loopback})
 	if x.Outcome != record.OutcomeDeferred || !errors.Is(x.Err, os.ErrNotExist) {
