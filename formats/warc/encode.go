@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"bytes"
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
@@ -43,7 +44,7 @@ const dateLayout = "2006-01-02T15:04:05.000000Z"
 func FormatDate(t time.Time) string { return t.UTC().Format(dateLayout) }
 
 // Encoder turns records into bytes that can be appended to a file. The zero
-// value writes gzip at level 1 without block digests. It holds no state, so many
+// value writes gzip at level 1, without block digests; blocks that a compressor made are stored. It holds no state, so many
 // goroutines may encode, and one Writer append what they made.
 type Encoder struct {
 	Codec       Codec
@@ -52,17 +53,15 @@ type Encoder struct {
 
 // compressor is one pooled set of what encoding needs.
 type compressor struct {
-	plain    []byte // room for the header, the block, and the record's end
+	block    []byte // what was read of one that is not in memory
 	header   []byte
+	whole    []byte    // the record, where it is compressed in one piece
 	name     [256]byte // what a record's id is made of, and then the id
 	date     time.Time // that dateText is of: records come in groups of one date
 	dateText []byte
 	out      appender
 	gzip     *gzip.Writer
 }
-
-// headerRoom is what most headers fit into.
-const headerRoom = 1 << 10
 
 // appender is what compressed bytes are appended to.
 type appender []byte
@@ -152,9 +151,17 @@ func (c *compressor) id(rec *Record, block []byte) []byte {
 // idNamespace is the UUID namespace of record ids: that of URLs in RFC 9562.
 const idNamespace = "\x6b\xa7\xb8\x11\x9d\xad\x11\xd1\x80\xb4\x00\xc0\x4f\xd4\x30\xc8"
 
-// read reads the whole block into plain, behind the room for the header.
+// memory is a Block that can hand out all its bytes.
+type memory interface{ Whole() ([]byte, bool) }
+
+// read returns the whole block.
 func (c *compressor) read(rec *Record) (block []byte, err error) {
 	size := int64(0)
+	if m, ok := rec.Block.(memory); ok {
+		if block, ok = m.Whole(); ok && int64(len(block)) == rec.Length {
+			return block, nil
+		}
+	}
 	if rec.Block != nil {
 		s, ok := rec.Block.(io.Seeker)
 		if !ok {
@@ -170,12 +177,11 @@ func (c *compressor) read(rec *Record) (block []byte, err error) {
 	if size != rec.Length {
 		return nil, fmt.Errorf("warc: block has %d bytes, want %d", size, rec.Length)
 	}
-	c.plain = slices.Grow(c.plain[:0], headerRoom+int(size)+len(recordEnd))[:headerRoom+int(size)]
-	block = c.plain[headerRoom:]
+	c.block = slices.Grow(c.block[:0], int(size))[:size]
 	if size > 0 {
-		_, err = io.ReadFull(rec.Block, block)
+		_, err = io.ReadFull(rec.Block, c.block)
 	}
-	return block, err
+	return c.block, err
 }
 
 // recordEnd follows each block.
@@ -198,30 +204,33 @@ func (e Encoder) Append(dst []byte, rec *Record) ([]byte, error) {
 		rec.ID = string(c.id(rec, block))
 	}
 	c.header = e.appendHeader(c.header[:0], rec, c.dateText, block)
-	plain := append(c.plain, recordEnd...)
-	if more := len(c.header) - headerRoom; more > 0 {
-		plain = slices.Insert(plain, 0, c.header[:more]...)
-	}
-	c.plain = plain
-	plain = plain[max(0, headerRoom-len(c.header)):]
-	copy(plain, c.header)
-
+	size := len(c.header) + len(block) + len(recordEnd)
 	switch e.Codec {
 	case None:
-		return append(dst, plain...), nil
+		return c.appendTo(slices.Grow(dst, size), block), nil
 	case Zstd:
-		if len(plain) > windowMax {
-			return zstdLargeEncoder().EncodeAll(plain, dst), nil
+		c.whole = c.appendTo(slices.Grow(c.whole[:0], size), block)
+		if size > windowMax {
+			return zstdLargeEncoder().EncodeAll(c.whole, dst), nil
 		}
-		return zstdEncoder().EncodeAll(plain, dst), nil
+		return zstdEncoder().EncodeAll(c.whole, dst), nil
 	case Gzip, "":
-		if len(plain) <= shortMax {
-			return appendShort(dst, plain), nil
+		if size <= shortMax {
+			c.whole = c.appendTo(slices.Grow(c.whole[:0], size), block)
+			return appendShort(dst, c.whole), nil
+		}
+		if noise(block) {
+			n := max(0, min(headLen(block), shortMax-len(c.header)))
+			first := min(len(c.header), shortMax)
+			c.whole = append(append(c.whole[:0], c.header[:first]...), block[:n]...)
+			return appendStored(dst, c.whole, c.header[first:], block[n:], []byte(recordEnd)), nil
 		}
 		c.out = dst
 		c.gzip.Reset(&c.out)
-		if _, err := c.gzip.Write(plain); err != nil {
-			return dst, err
+		for _, part := range [...][]byte{c.header, block, []byte(recordEnd)} {
+			if _, err := c.gzip.Write(part); err != nil {
+				return dst, err
+			}
 		}
 		if err := c.gzip.Close(); err != nil {
 			return dst, err
@@ -231,9 +240,22 @@ func (e Encoder) Append(dst []byte, rec *Record) ([]byte, error) {
 	return dst, fmt.Errorf("warc: codec %q, want gzip, zstd or none", e.Codec)
 }
 
+// headLen is how long the HTTP head is with which a block begins, if it has one that is not longer than shortMax.
+func headLen(block []byte) int {
+	return bytes.Index(block[:min(len(block), shortMax)], []byte("\r\n\r\n")) + 1
+}
+
+// appendTo appends the record whose header was made.
+func (c *compressor) appendTo(dst, block []byte) []byte {
+	return append(append(append(dst, c.header...), block...), recordEnd...)
+}
+
 func (c *compressor) release() {
-	if cap(c.plain) > keepMax {
-		c.plain = nil
+	if cap(c.block) > keepMax {
+		c.block = nil
+	}
+	if cap(c.whole) > keepMax {
+		c.whole = nil
 	}
 	c.out = nil
 	compressors.Put(c)

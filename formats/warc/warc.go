@@ -111,6 +111,7 @@ type Record struct {
 
 	// Block holds Length bytes. To be written it must also be an io.Seeker,
 	// because its digest stands in the header before it; nil is an empty block.
+	// One with a method Whole() ([]byte, bool) that gives all bytes, and true, is not copied.
 	// A Reader's Block is valid until the next call of Next.
 	Block  io.Reader
 	Length int64

@@ -135,10 +135,10 @@ func (s *Stream) shrink() {
 // grow makes mem, which is full, longer if the budget allows it.
 func (s *Stream) grow() bool {
 	size := 2 * s.most
-	for int64(size) < s.expect {
+	for int64(size) < min(s.expect, LargeMax) {
 		size *= 2
 	}
-	if size > LargeMax {
+	if size > LargeMax || s.expect > LargeMax {
 		return false
 	}
 	if large.Add(int64(size)) > budget {
@@ -207,6 +207,11 @@ func (s *Stream) Start() []byte {
 		return nil
 	}
 	return s.mem.b[:s.n]
+}
+
+// Whole returns the document if all of it is in memory. The bytes are valid until the Stream changes.
+func (s *Stream) Whole() ([]byte, bool) {
+	return s.Start(), s.fileN == 0 && s.tailN == 0
 }
 
 // Space returns where the next bytes are to be written; Wrote then says how many
