@@ -83,6 +83,12 @@ focus: build ## the focused crawler: WordNet compared with wn, a crawl under kil
 walks: build ## what people do with a crawl, each step checked (needs python3, PyPI)
 	@set -e; for walk in pipelines/walk-*.sh; do echo "--- $$walk"; $$walk; done
 
+.PHONY: pages
+pages: build ## each line of the tutorial and of the recipes (needs python3, PyPI)
+	@set -e; venv=$$(mktemp -d); trap 'rm -rf "$$venv"' EXIT; \
+	python3 -m venv "$$venv"; "$$venv/bin/pip" install --quiet --disable-pip-version-check duckdb-cli; \
+	PATH=$$venv/bin:$$PATH MERCATOR_PAGES='python3 duckdb' $(GO) test ./pipelines -run '^TestTutorial$$|^TestRecipes$$' -count=1 -timeout 15m
+
 .PHONY: browser
 browser: ## our links of pages against Chromium's (needs chromium, documentation packages, PyPI)
 	@pipelines/browser.sh
@@ -130,6 +136,7 @@ man: build ## manual pages and shell completion, in bin/share
 # Of pipelines/ what people use; the others test this tree.
 SCRIPTS := $(wildcard $(addprefix pipelines/,google98.sh archive97.sh stage-*.sh module-*.sh prioritize-*.sh))
 OTHERS  := $(wildcard $(addprefix pipelines/,module-*.py prioritize-*.py *.mk *.md Snakefile))
+RECIPES := $(wildcard pipelines/recipes/*.md)
 
 # mtools has an mcat too. What is installed is listed in share/mercator/installed, for uninstall.
 .PHONY: install
@@ -142,14 +149,14 @@ install: build ## commands, manual pages, completion, pipelines into PREFIX
 	install -d "$(DESTDIR)$(PREFIX)/bin"
 	install -m 755 $(COMMANDS:%=bin/%) "$(DESTDIR)$(PREFIX)/bin"
 	@list="$(DESTDIR)$(PREFIX)/share/mercator/installed"; { [ ! -e "$$list" ] || cat "$$list"; \
-	  printf '%s\n' share/zsh/site-functions/_mercator $(SCRIPTS:%=share/mercator/%) $(OTHERS:%=share/mercator/%); \
+	  printf '%s\n' share/zsh/site-functions/_mercator $(SCRIPTS:%=share/mercator/%) $(OTHERS:%=share/mercator/%) $(RECIPES:%=share/mercator/%); \
 	  (cd bin/share && printf 'share/man/%s\n' man?/*); \
 	  for c in $(COMMANDS); do printf '%s\n' "bin/$$c" "share/bash-completion/completions/$$c" "share/fish/vendor_completions.d/$$c.fish"; done; \
 	} | sort -u > bin/installed && install -m 644 bin/installed "$$list" && rm bin/installed
 
 .PHONY: install-shared
 install-shared: man
-	install -d $(foreach d,mercator/pipelines man/man1 man/man5 bash-completion/completions zsh/site-functions fish/vendor_completions.d,"$(DESTDIR)$(PREFIX)/share/$(d)")
+	install -d $(foreach d,mercator/pipelines/recipes man/man1 man/man5 bash-completion/completions zsh/site-functions fish/vendor_completions.d,"$(DESTDIR)$(PREFIX)/share/$(d)")
 	install -m 644 bin/share/man1/* "$(DESTDIR)$(PREFIX)/share/man/man1"
 	install -m 644 bin/share/man5/* "$(DESTDIR)$(PREFIX)/share/man/man5"
 	for c in $(COMMANDS); do \
@@ -158,6 +165,7 @@ install-shared: man
 	install -m 644 bin/share/completion/mercator.zsh "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_mercator"
 	install -m 755 $(SCRIPTS) "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 	install -m 644 $(OTHERS) "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
+	install -m 644 $(RECIPES) "$(DESTDIR)$(PREFIX)/share/mercator/pipelines/recipes"
 
 .PHONY: install-check
 install-check: ## what make install gives: each manual page, completion in three shells (needs mandoc, zsh, fish)
@@ -176,7 +184,7 @@ uninstall: ## what install put there
 	@top="$(DESTDIR)$(PREFIX)"; list=$$top/share/mercator/installed; \
 	[ -e "$$list" ] || { echo "uninstall: $$list: not there, want the list that make install writes" >&2; echo 'uninstall: hint: give the PREFIX of make install' >&2; exit 2; }; \
 	while IFS= read -r file; do rm -f "$$top/$$file" || exit 1; done < "$$list"; \
-	rm -f "$$list"; rmdir "$$top/share/mercator/pipelines" "$$top/share/mercator" 2> /dev/null || :
+	rm -f "$$list"; rmdir "$$top/share/mercator/pipelines/recipes" "$$top/share/mercator/pipelines" "$$top/share/mercator" 2> /dev/null || :
 
 .PHONY: clean
 clean: ## what build and crawl made

@@ -3,7 +3,6 @@ package pipelines
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 )
@@ -11,38 +10,10 @@ import (
 // TestSiteClassifiers runs each line of site-classifiers.md, on a host of mweb.
 func TestSiteClassifiers(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("site-classifiers.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := startWeb(t, 1, 2, 40)
-	var script strings.Builder
-	// The servers are on loopback, and need no delays.
-	fmt.Fprintf(&script, "PATH=%s:$PATH\nmcrawl() {\n  case $1 in site) set -- \"$@\" --set network.allow_net=127.0.0.0/8 --set resolve.servers=%s --set politeness.min_delay=0s "+
-		"--set politeness.delay_factor=0 --set politeness.addr_delay=0s --set frontier.max_attempts=1 ;; esac\n  command mcrawl \"$@\"\n}\n", strings.TrimSuffix(bin, "/"), w.dns)
 	host := fmt.Sprintf("http://h0.mweb.test:%d/", w.port)
-	lines := 0
-	for line := range strings.Lines(string(page)) {
-		if code, ok := strings.CutPrefix(line, "    "); ok {
-			script.WriteString(strings.ReplaceAll(code, "https://www.example.org/", host))
-			lines++
-		}
-	}
-	if lines < 20 {
-		t.Fatalf("%d lines of code", lines)
-	}
 	dir := t.TempDir()
-	shell := func(text string) string {
-		t.Helper()
-		cmd := exec.Command("sh", "-eu", "-c", text)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, tail(out))
-		}
-		return string(out)
-	}
-	said := shell(script.String())
+	said := runSteps(t, pageSteps(t, "site-classifiers.md"), dir, polite("resolve.servers="+w.dns), "https://www.example.org/", host)
 	for _, part := range []string{" index\n", "refused            filter:calendar", "filter:pictures", "filter:styles"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("the lines did not print %q:\n%s", part, said)

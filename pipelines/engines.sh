@@ -123,6 +123,7 @@ until_done 60 Slurm bash -c '[ "$(sinfo -h -N -t idle -o %n | wc -l)" = 2 ]'
 until_done 300 Spark bash -c '[ "$(grep -c "Registering worker" "$MERCATOR_ENGINES/master.log")" = 2 ]'
 
 cd "$here"
-[ $# -gt 0 ] || set -- "${GO:-go}" test -count=1 -vet=off -timeout 15m -run '^TestEngines$' ./pipelines
+export MERCATOR_PAGES=pyspark
+[ $# -gt 0 ] || set -- "${GO:-go}" test -count=1 -vet=off -timeout 15m -run '^TestEngines$|^TestRecipes$/^parquet.md$' ./pipelines
 "$@" &
 wait $!

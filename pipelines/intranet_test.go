@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,10 +17,6 @@ import (
 // TestIntranet runs each line of intranet.md. By the night, pages have changed and are gone.
 func TestIntranet(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("intranet.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var night atomic.Bool
 	serve := func(day, night map[string]string, at *atomic.Bool) *httptest.Server {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,28 +45,19 @@ func TestIntranet(t *testing.T) {
 	intra := serve(map[string]string{"/": top, "/forms": forms, "/copy": forms, "/old": "<p>obsolete", "/moved": "<p>wanderer", "/news": "<p>yesterday's news"},
 		map[string]string{"/": top + " <a href=fresh>x</a>", "/forms": forms, "/moved": "redirect", "/news": "<p>this is today's news", "/fresh": "<p>brandnew"}, &night)
 	wiki := serve(map[string]string{"/": "<title>Wiki</title><p>wiki of all"}, map[string]string{"/": "<title>Wiki</title><p>wiki of all"}, &night)
-	var lines []string
-	for line := range strings.Lines(string(page)) {
-		if code, ok := strings.CutPrefix(line, "    "); ok {
-			code = strings.ReplaceAll(strings.ReplaceAll(code, "https://intra.example.org/", intra.URL+"/"), "https://wiki.example.org/", wiki.URL+"/")
-			lines = append(lines, strings.ReplaceAll(code, "--older 12h", "--older 0s")) // the night comes soon
-		}
-	}
-	day, later, found := strings.Cut(strings.Join(lines, ""), "cat > nightly.sh")
-	if !found || len(lines) != 8 {
-		t.Fatalf("%d lines of code", len(lines))
+	steps := pageSteps(t, "intranet.md")
+	later := slices.IndexFunc(steps, func(s step) bool { return strings.Contains(s.command, "cat > nightly.sh") })
+	if later < 0 {
+		t.Fatal("the page has no nightly.sh")
 	}
 	dir := t.TempDir()
+	run := func(steps ...step) string {
+		t.Helper()
+		return runSteps(t, steps, dir, polite(), "https://intra.example.org/", intra.URL+"/", "https://wiki.example.org/", wiki.URL+"/", "--older 12h", "--older 0s") // the night comes soon
+	}
 	shell := func(text string) string {
 		t.Helper()
-		cmd := exec.Command("sh", "-eu", "-c", fmt.Sprintf("PATH=%s:$PATH\nmcrawl() {\n  case $1 in site) set -- \"$@\" --set network.allow_net=127.0.0.0/8 "+
-			"--set politeness.addr_delay=0s --set frontier.max_attempts=1 ;; esac\n  command mcrawl \"$@\"\n}\n", strings.TrimSuffix(bin, "/"))+text)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, tail(out))
-		}
-		return string(out)
+		return run(step{command: text + "\n"})
 	}
 	check := func(words string, most int, urls ...string) {
 		t.Helper()
@@ -87,7 +75,7 @@ func TestIntranet(t *testing.T) {
 			t.Errorf("%s: %d URLs\n%s", words, n, out)
 		}
 	}
-	if said := shell(day); !strings.Contains(said, "The *holiday* *forms* for everyone.") || !strings.Contains(said, "7 new, 0 changed") {
+	if said := run(steps[:later]...); !strings.Contains(said, "The *holiday* *forms* for everyone.") || !strings.Contains(said, "7 new, 0 changed") {
 		t.Fatalf("the lines did not find the forms:\n%s", said)
 	}
 	check("holiday", 2, intra.URL+"/copy", "also "+intra.URL+"/forms")
@@ -96,7 +84,7 @@ func TestIntranet(t *testing.T) {
 	check("yesterday wanderer", 0)
 	check("wanderer", 1, intra.URL+"/moved")
 	night.Store(true)
-	if said := shell("cat > nightly.sh" + later); !strings.Contains(said, "1 new, 2 changed") || !strings.Contains(said, "5 documents of 5 URLs, 3 URLs gone") {
+	if said := run(steps[later:]...); !strings.Contains(said, "1 new, 2 changed") || !strings.Contains(said, "5 documents of 5 URLs, 3 URLs gone") {
 		t.Errorf("the lines of the night printed\n%s", said)
 	}
 	check("holiday", 1, intra.URL+"/forms")

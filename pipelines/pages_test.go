@@ -17,7 +17,7 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	text := map[string]string{}
-	for _, pattern := range []string{"README.md", "*/README.md", "pipelines/[a-z]*.md", "*/*/README.md", "*/*/SPEC.md", "*/*/manual.md"} {
+	for _, pattern := range []string{"README.md", "*/README.md", "formats/GLOSSARY.md", "pipelines/[a-z]*.md", "pipelines/recipes/*.md", "*/*/README.md", "*/*/SPEC.md", "*/*/manual.md"} {
 		names, err := filepath.Glob(filepath.Join("..", pattern))
 		if err != nil {
 			t.Fatal(err)
