@@ -82,7 +82,8 @@ type updateCmd struct{ crawlArg }
 // Help is part of --help.
 func (updateCmd) Help() string {
 	return `Reads the record files of rounds that were closed since the last update. New and
-changed pages are put in. Pages leave that are gone, redirect, or are refused.
+changed pages are put in. Pages leave that are gone, redirect, are refused, or ask
+not to be indexed (noindex); the archive keeps them.
 The index is CRAWL/search.db; it can be removed at any time. Queries may run at
 the same time. A killed update loses only the round that it was at.
 

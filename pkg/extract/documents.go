@@ -1,6 +1,8 @@
 package extract
 
 import (
+	"net/http"
+
 	"mercator/formats/record"
 	"mercator/pkg/fault"
 	"mercator/pkg/process"
@@ -51,6 +53,15 @@ func (d *Documents) Read(row *record.Fetch) (*process.Document, error) {
 		_, out.Charset = documentEncoding(doc, as)
 	}
 	return out, nil
+}
+
+// Header is that of a row's reply, of the archive; nil where it has no body, as in Read.
+func (d *Documents) Header(row *record.Fetch) (http.Header, error) {
+	if row.WARCFilename == "" || row.BodyLength <= 0 {
+		return nil, nil
+	}
+	p, err := d.archive.read(row, 0, true)
+	return p.header, err
 }
 
 // Close closes the files.

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"mercator/pkg/canon"
+	"mercator/pkg/process"
 )
 
 // linkKinds are the relations of a link element (HTML section 4.6.7) that have a
@@ -23,12 +24,9 @@ var linkKinds = []string{
 // for them. The Location of a redirect is not among them: that is the fetcher's to
 // judge, and has a column of its own.
 func (f *finder) header(h http.Header) {
-	for _, v := range h.Values("X-Robots-Tag") {
-		// "botname: directives" is for that robot alone.
-		if name, _, ok := strings.Cut(v, ":"); !ok || strings.ContainsAny(strings.TrimSpace(name), ", ") {
-			f.robotsDirectives(v)
-		}
-	}
+	var asks process.Directives
+	asks.AddHeader(h)
+	f.page.Nofollow = f.page.Nofollow || asks.NoFollow
 	if !f.opt.Sources.has(FromHeaders) {
 		return
 	}
@@ -206,11 +204,9 @@ func words(s string) iter.Seq[string] {
 }
 
 func (f *finder) robotsDirectives(content string) {
-	for _, d := range strings.FieldsFunc(strings.ToLower(content), func(r rune) bool { return r == ',' || r == ';' || r <= ' ' }) {
-		if d == "nofollow" || d == "none" {
-			f.page.Nofollow = true
-		}
-	}
+	var asks process.Directives
+	asks.Add(content)
+	f.page.Nofollow = f.page.Nofollow || asks.NoFollow
 }
 
 // refreshRef returns the reference of a refresh value, "5; url='x'" (HTML section

@@ -72,7 +72,13 @@ func (pageModule) Process(ctx context.Context, doc *Document, report func(key, v
 	case typeODT:
 		title, err = officeTitle(doc.Body, "meta.xml")
 	default:
-		return htmlPage(doc, report)
+		first := true
+		return htmlPage(doc, func(key, value string) {
+			if key != "robots" || first {
+				report(key, value)
+			}
+			first = first && key != "robots"
+		})
 	}
 	if title != "" {
 		report("title", title)
@@ -81,18 +87,32 @@ func (pageModule) Process(ctx context.Context, doc *Document, report func(key, v
 }
 
 // Title is the title of a document that module page reads, at most MaxValue bytes; "" where it has none, or nobody can read it.
-func Title(doc *Document) (title string) {
-	if !slices.Contains((pageModule{}).Types(), doc.MIME) {
-		return ""
-	}
-	_ = pageModule{}.Process(context.Background(), doc, func(key, value string) {
-		if key == "title" {
-			title = strings.ToValidUTF8(value[:min(len(value), MaxValue)], "")
-		}
-	})
+func Title(doc *Document) string {
+	title, _ := Head(doc)
 	return title
 }
 
+// Head is the title as Title has it, and what the document asks of robots: its header, and the meta elements of HTML.
+func Head(doc *Document) (title string, asks Directives) {
+	asks.AddHeader(doc.Header)
+	take := func(key, value string) {
+		switch key {
+		case "title":
+			title = strings.ToValidUTF8(value[:min(len(value), MaxValue)], "")
+		case "robots":
+			asks.Add(value)
+		}
+	}
+	switch {
+	case slices.Contains(htmlTypes, doc.MIME):
+		_ = htmlPage(doc, take)
+	case slices.Contains((pageModule{}).Types(), doc.MIME):
+		_ = pageModule{}.Process(context.Background(), doc, take)
+	}
+	return title, asks
+}
+
+// htmlPage reports the first of each, and all robots directives.
 func htmlPage(doc *Document, report func(key, value string)) error {
 	text, err := htmlText(doc)
 	if err != nil {
@@ -131,8 +151,12 @@ func htmlPage(doc *Document, report func(key, value string)) error {
 				once("language", attr["lang"])
 			case atom.Meta:
 				switch name := strings.ToLower(attr["name"]); name {
-				case "description", "keywords", "robots", "generator", "author":
+				case "description", "keywords", "generator", "author":
 					once(name, attr["content"])
+				case "robots":
+					if value := strings.Join(strings.Fields(attr["content"]), " "); value != "" {
+						report(name, value)
+					}
 				}
 				if strings.EqualFold(attr["http-equiv"], "content-language") {
 					once("language", attr["content"])

@@ -220,7 +220,7 @@ func marks(s string) (line string, of [][2]int) {
 type Stat struct {
 	Documents int64 `json:"documents"`
 	URLs      int64 `json:"urls"` // with a document that is in it
-	Gone      int64 `json:"gone"` // that had a document once
+	Gone      int64 `json:"gone"` // that had a document once, or ask not to be indexed
 	Bytes     int64 `json:"bytes"`
 	Files     int64 `json:"files"` // record files read
 }

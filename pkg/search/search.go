@@ -10,7 +10,8 @@
 //   - Everything is derived: the same record files give the same rows, in one update or in many, killed or not.
 //   - Each record file is one transaction. Queries see whole files, also while an update runs.
 //   - If the files that were read are not the first ones of the crawl any more, as after mckpt restore, the index is made anew.
-//   - A page leaves the index when its URL is gone, redirects, is refused, or has failed for the last time; its document leaves with its last URL.
+//   - A page leaves the index when its URL is gone, redirects, is refused, or has failed for the last time,
+//     or when it asks not to be indexed (noindex, by meta element or X-Robots-Tag); its document leaves with its last URL.
 //   - Titles and text hold no control characters, nor those that change the direction of what follows.
 //   - Memory is bounded: SQLite's cache, and two windows of documents, of each at most MaxText bytes of text.
 //
@@ -36,7 +37,7 @@ import (
 )
 
 // Version is that of the tables.
-const Version = 1
+const Version = 2
 
 // application marks our databases (SQLite's application_id): "MFTX".
 const application = 0x4d465458

@@ -28,6 +28,8 @@ type visit struct {
 	attempt uint8
 	mime    string
 	body    string
+	last    string // the body before
+	header  string // further fields, each with its end of line
 }
 
 func page(url, title, text string) visit {
@@ -63,9 +65,12 @@ func round(t testing.TB, crawl, under, name string, at int, visits ...visit) Fil
 		row := record.Fetch{URL: v.url, Host: strings.Split(v.url, "/")[2], Role: record.RolePage, Outcome: v.outcome, Status: v.status, Attempt: v.attempt, MIME: v.mime,
 			FetchTime: record.Time(at*1_000_000 + i)}
 		row.Key = fingerprint.URLKey(row.Host, row.URL)
+		if v.last != "" {
+			row.LastContentFP = fingerprint.Of([]byte(v.last))
+		}
 		if v.body != "" {
 			row.BodyLength, row.WARCFilename, row.WARCOffset, row.ContentFP = int64(len(v.body)), name+".warc", int64(len(file)), fingerprint.Of([]byte(v.body))
-			reply := fmt.Sprintf("HTTP/1.1 %d OK\r\nContent-Type: %s\r\n\r\n%s", v.status, v.mime, v.body)
+			reply := fmt.Sprintf("HTTP/1.1 %d OK\r\nContent-Type: %s\r\n%s\r\n%s", v.status, v.mime, v.header, v.body)
 			file, err = (&warc.Encoder{Codec: warc.None}).Append(file, &warc.Record{Type: warc.TypeResponse, Date: time.Unix(int64(at), 0), TargetURI: v.url,
 				ContentType: warc.MediaResponse, Block: strings.NewReader(reply), Length: int64(len(reply))})
 			if err != nil {
@@ -213,6 +218,52 @@ func TestPagesComeAndLeave(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	check("gamma")
+}
+
+// Pages that ask not to be indexed, by meta element or by X-Robots-Tag, are not; they leave when they begin to ask, also where the content is as it was or that
+// of another URL, and come back when they ask no more.
+func TestNoIndex(t *testing.T) {
+	crawl := t.TempDir()
+	check := func(words string, want ...string) {
+		t.Helper()
+		if urls, _ := find(t, crawl, Query{Words: words}); !slices.Equal(urls, want) {
+			t.Errorf("%s: %q, want %q", words, urls, want)
+		}
+	}
+	const ask = "X-Robots-Tag: noindex\r\n"
+	with := func(v visit, header string) visit { v.header = header; return v }
+	again := func(v visit, header string) visit { v.last, v.header = v.body, header; return v }
+	a, b, c := page("http://h/a", "A", "same"), page("http://h/b", "A", "same"), page("http://h/c", "C", "meta")
+	barred := c
+	barred.body = `<meta name=robots content=nofollow><META NAME="Robots" CONTENT="NoIndex">` + c.body
+	unchanged := func(v visit) visit { return visit{url: v.url, outcome: record.OutcomeNotModified, status: 304} }
+	rounds := []struct {
+		visits []visit
+		want   Report
+		found  []string // of the words
+		same   []string
+	}{
+		{[]visit{a, with(b, ask), barred, with(page("http://h/d", "D", "meta"), "X-Robots-Tag: otherbot: noindex\r\nX-Robots-Tag: nosnippet\r\n"), with(page("http://h/e", "E", "meta"), "X-Robots-Tag: none\r\n")},
+			Report{Files: 1, New: 2}, []string{"http://h/d"}, []string{a.url}},
+		{[]visit{again(a, ask), again(b, ""), again(barred, "")}, Report{Files: 1, New: 1, Gone: 1}, []string{"http://h/d"}, []string{b.url}},
+		{[]visit{unchanged(a), unchanged(b), unchanged(barred), c}, Report{Files: 1, New: 1, Same: 1}, []string{"http://h/d", c.url}, []string{b.url}},
+		{[]visit{again(a, ""), again(b, ask), barred}, Report{Files: 1, New: 1, Gone: 2}, []string{"http://h/d"}, []string{a.url}},
+	}
+	var files []File
+	for i, r := range rounds {
+		files = append(files, round(t, crawl, "", fmt.Sprintf("r%d", i+1), i+1, r.visits...))
+		if got := upToDate(t, crawl, files...); got != r.want {
+			t.Errorf("round %d: %+v, want %+v", i+1, got, r.want)
+		}
+		check("meta", r.found...)
+		check("same", r.same...)
+	}
+	whole := dump(t, crawl)
+	os.Remove(filepath.Join(crawl, "search.db"))
+	upToDate(t, crawl, files...)
+	if again := dump(t, crawl); again != whole {
+		t.Errorf("one update gives\n%s\nseveral gave\n%s", again, whole)
+	}
 }
 
 // dump is all rows of an index.

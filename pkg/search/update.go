@@ -197,10 +197,13 @@ func (u *update) close() {
 	}
 }
 
-// job is a row of a fetch record file, with the text of its document if it has one that may be new.
+// job is a row of a fetch record file, with the text of its document if it has one that may be new. noindex in a header has to be looked for in each reply: the
+// content may be as before, or that of another URL.
 type job struct {
-	row  record.Fetch
-	text *text // nil: not read
+	row     record.Fetch
+	text    *text // nil: not read
+	looked  bool  // at the header, for noindex
+	noindex bool  // the page asks to be left out
 }
 
 // file applies a record file.
@@ -253,11 +256,17 @@ func (u *update) read(ctx context.Context, f File, store string, out chan<- []jo
 					if i >= len(window) {
 						return nil
 					}
-					if j := &window[i]; has(&j.row) && !j.row.Duplicate && j.row.ContentFP != j.row.LastContentFP {
-						var err error
-						if j.text, err = d.read(store, &j.row); err != nil {
-							return err
-						}
+					j := &window[i]
+					var err error
+					switch {
+					case !has(&j.row):
+					case !j.row.Duplicate && j.row.ContentFP != j.row.LastContentFP:
+						err = d.read(store, j)
+					default:
+						err = d.look(store, j)
+					}
+					if err != nil {
+						return err
 					}
 				}
 			})
@@ -326,49 +335,66 @@ func (u *update) add(ctx context.Context, store string, j *job) error {
 	var fp int64
 	err := u.page.QueryRowContext(ctx, r.URL).Scan(&old, &gone, &fp)
 	known := err == nil && !gone
-	switch {
-	case err != nil && !errors.Is(err, sql.ErrNoRows):
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
-	case known && fp == int64(r.ContentFP):
+	}
+	if err := u.documents[0].look(store, j); err != nil {
+		return err
+	}
+	if known && !j.noindex && fp == int64(r.ContentFP) {
 		u.report.Same++
 		_, err := u.same.ExecContext(ctx, r.URL, int64(r.FetchTime))
 		return err
 	}
-	var doc sql.NullInt64
-	switch err := u.find.QueryRowContext(ctx, int64(r.ContentFP)).Scan(&doc); {
-	case errors.Is(err, sql.ErrNoRows):
-		if j.text == nil {
-			if j.text, err = u.documents[0].read(store, r); err != nil {
-				return err
-			}
-		}
-		if j.text.empty() {
-			break
-		}
-		made, err := u.addDoc.ExecContext(ctx, int64(r.ContentFP))
-		if err != nil {
-			return err
-		}
-		if doc.Int64, err = made.LastInsertId(); err != nil {
-			return err
-		}
-		doc.Valid = true
-		if _, err := u.addText.ExecContext(ctx, doc, j.text.title, j.text.body); err != nil {
-			return err
-		}
-	case err != nil:
+	doc, err := u.document(ctx, store, j)
+	if err != nil {
 		return err
 	}
 	_, err = u.put.ExecContext(ctx, r.URL, r.Host, doc, int64(r.ContentFP), int64(r.FetchTime), store, r.WARCFilename, r.WARCOffset, r.WARCLength, r.BodyLength, r.MIME, r.Charset)
 	if err != nil {
 		return err
 	}
-	if known {
+	switch {
+	case j.noindex: // what it has now is remembered, as of a page that is gone
+		if known {
+			u.report.Gone++
+		}
+		_, err = u.leave.ExecContext(ctx, r.URL)
+	case known:
 		u.report.Changed++
-	} else {
+	default:
 		u.report.New++
 	}
-	return u.release(ctx, old)
+	return errors.Join(err, u.release(ctx, old))
+}
+
+// document is the number of a page's document, which is put in if it is new; null if the document has no text, or the page asks to be left out.
+func (u *update) document(ctx context.Context, store string, j *job) (doc sql.NullInt64, err error) {
+	if j.noindex {
+		return doc, nil
+	}
+	r := &j.row
+	switch err := u.find.QueryRowContext(ctx, int64(r.ContentFP)).Scan(&doc); {
+	case err == nil || !errors.Is(err, sql.ErrNoRows):
+		return doc, err
+	case j.text == nil:
+		if err := u.documents[0].read(store, j); err != nil {
+			return doc, err
+		}
+	}
+	if j.noindex || j.text.empty() {
+		return doc, nil
+	}
+	made, err := u.addDoc.ExecContext(ctx, int64(r.ContentFP))
+	if err != nil {
+		return doc, err
+	}
+	id, err := made.LastInsertId()
+	if err != nil {
+		return doc, err
+	}
+	_, err = u.addText.ExecContext(ctx, id, j.text.title, j.text.body)
+	return sql.NullInt64{Int64: id, Valid: true}, err
 }
 
 // again is for a URL whose server says that it is as it was: if it has left the index, it comes back.
@@ -449,26 +475,48 @@ func (d reader) close() {
 	}
 }
 
-// read is the text of a row's document; empty where none can be found.
-func (d reader) read(store string, r *record.Fetch) (*text, error) {
+func (d reader) documents(store string) *extract.Documents {
 	from := d.of[store]
 	if from == nil {
 		from = extract.NewDocuments(filepath.Join(d.crawl, filepath.FromSlash(store)), 0)
 		d.of[store] = from
 	}
-	doc, err := from.Read(r)
+	return from
+}
+
+// look reads the header of a job's reply, if nobody has.
+func (d reader) look(store string, j *job) error {
+	if j.looked {
+		return nil
+	}
+	h, err := d.documents(store).Header(&j.row)
+	var asks process.Directives
+	asks.AddHeader(h)
+	j.looked, j.noindex = true, asks.NoIndex
+	return err
+}
+
+// read reads the text of a job's document; it is empty where none can be found.
+func (d reader) read(store string, j *job) error {
+	j.text = new(text)
+	doc, err := d.documents(store).Read(&j.row)
 	if doc == nil || err != nil {
-		return new(text), err
+		return err
+	}
+	title, asks := process.Head(doc)
+	if j.looked, j.noindex = true, asks.NoIndex; j.noindex {
+		return nil
 	}
 	body, err := process.Content(doc, MaxText)
 	if err != nil {
-		return new(text), nil // nobody can read it
+		return nil // nobody can read it
 	}
-	t := &text{title: clean(process.Title(doc)), body: clean(body)}
+	t := &text{title: clean(title), body: clean(body)}
 	if rest, ok := strings.CutPrefix(t.body, t.title); ok {
 		t.body = strings.TrimPrefix(rest, "\n") // of HTML the title comes first
 	}
-	return t, nil
+	j.text = t
+	return nil
 }
 
 // clean replaces control characters, and those that change the direction of text.
