@@ -257,7 +257,7 @@ func (s *Store) removeAttempts(m *Manifest) error {
 			return nil
 		case isAttempt, strings.HasPrefix(rel, journalPrefix), durable.IsTemp(name):
 			return s.remove(rel)
-		case g == m.Generation && !strings.HasPrefix(rel, manifestPrefix) && m.File(strings.TrimSuffix(rel, OpenSuffix)) == nil:
+		case g == m.Generation && m.File(strings.TrimSuffix(rel, OpenSuffix)) == nil:
 			return s.remove(rel)
 		}
 		return nil

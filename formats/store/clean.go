@@ -27,7 +27,7 @@ import (
 // MaxDepth is how many folders below a store are searched.
 const MaxDepth = 4
 
-// walk calls each with the path of every file of the store that is not one of the store's own.
+// walk calls each with the path of every file of the store but its manifests.
 func (s *Store) walk(each func(rel string) error) error {
 	var down func(rel string, depth int) error
 	down = func(rel string, depth int) error {
@@ -38,6 +38,7 @@ func (s *Store) walk(each func(rel string) error) error {
 		for _, e := range list {
 			p := path.Join(rel, e.Name())
 			switch {
+			case depth == 0 && strings.HasPrefix(e.Name(), manifestPrefix): // many, one by checkpoint
 			case e.IsDir() && depth < MaxDepth:
 				err = down(p, depth+1)
 			case e.Type().IsRegular():

@@ -88,7 +88,7 @@ func decodeNames(file string, in io.Reader, sum string, each func(line []byte) e
 		return &fault.Error{Class: fault.Corrupt, File: file, Place: place, Err: err}
 	}
 	hash := xxh3.New()
-	scan := bufio.NewScanner(io.TeeReader(in, hash))
+	scan := bufio.NewScanner(bufio.NewReaderSize(io.TeeReader(in, hash), 64<<10)) // the scanner itself reads a line's length at a time
 	scan.Buffer(nil, maxNameLine)
 	n := 0
 	for scan.Scan() {

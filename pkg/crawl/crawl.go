@@ -360,17 +360,23 @@ func (c *Crawl) folders() ([]*store.Store, error) {
 			return nil, err
 		}
 		for _, e := range list {
+			if under == "" && (e.Name() == roundsDir || e.Name() == checkpointsDir) {
+				continue // they grow by each round
+			}
 			s := c.folder(filepath.Join(under, e.Name()))
 			// A store may be a link to a folder on another disk.
 			if st, err := c.fs.Stat(s.Dir()); err != nil || !st.IsDir() {
 				continue
 			}
-			list, err := s.Generations()
-			if err != nil {
-				return nil, err
-			}
 			made, err := s.Made()
-			if made || err != nil || len(list) > 0 {
+			if !made && err == nil { // lists a long folder only where no pointer tells
+				list, err := s.Generations()
+				if err != nil {
+					return nil, err
+				}
+				made = len(list) > 0
+			}
+			if made || err != nil {
 				stores = append(stores, s)
 			}
 		}
