@@ -389,6 +389,29 @@ func TestVerifyTellsWhatItReads(t *testing.T) {
 	}
 }
 
+// TestClaims: verify holds what checkpoints say of a file once for all that follow each other and say the same.
+func TestClaims(t *testing.T) {
+	v := &verifier{files: map[string][]claim{}}
+	s := store.Folder("/c/urls", store.Options{})
+	one := &store.Manifest{Files: []store.Entry{{Path: "runs/000002-0.fps", Role: "run", Length: 7, Sum: strings.Repeat("ab", 16)}}}
+	other := &store.Manifest{Files: []store.Entry{{Path: "runs/000002-0.fps", Role: "run", Length: 8, Sum: strings.Repeat("cd", 16)}}}
+	for n, m := range []*store.Manifest{1: one, 2: one, 4: one, 5: {}, 6: one, 7: one, 8: other} { // 3 was forgotten, 5 is of another line
+		if m == nil {
+			continue
+		}
+		v.claims(s, m, uint64(n))
+		v.before = uint64(n)
+	}
+	v.claims(s, other, 0)
+	got := ""
+	for _, c := range v.files["/c/urls/runs/000002-0.fps"] {
+		got += fmt.Sprintf("%d bytes: %d to %d\n", c.length, c.first, c.last)
+	}
+	if want := "7 bytes: 1 to 4\n7 bytes: 6 to 7\n8 bytes: 8 to 8\n8 bytes: 0 to 0\n"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // A folder that cannot be made leaves nothing, and the corrected command makes it.
 func TestWhole(t *testing.T) {
 	parent := t.TempDir()

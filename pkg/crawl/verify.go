@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -59,7 +60,7 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]*Checkpoint{}, damaged: map[string]bool{}, broken: map[uint64]bool{}, current: cur.Checkpoint, rounds: map[roundKey][]record.Ledger{}, closed: map[string]closedRound{}}
+	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]bond{}, damaged: map[string]bool{}, broken: map[uint64]bool{}, current: cur.Checkpoint, rounds: map[roundKey][]uint64{}, closed: map[string]closedRound{}}
 	v.Lost, v.Aside, v.Problems = []string{}, []string{}, []string{} // in JSON lists, also when they are empty
 	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
 	if err != nil {
@@ -76,7 +77,14 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	for _, n := range numbers {
 		v.checkpoint(n)
 	}
-	for k := v.bound[cur.Checkpoint]; k != nil; k = v.bound[k.Parent] {
+	for n := cur.Checkpoint; ; n = v.bound[n].parent {
+		if _, ok := v.bound[n]; !ok {
+			break
+		}
+		k, err := readCheckpoint(c.fs, c.dir, n) // again: they are too many to be held
+		if err != nil {
+			return nil, err
+		}
 		v.closed[k.Txn] = closedRound{epochText(k.Epoch), k.Number}
 		lost, aside, err := v.gone(k)
 		if err != nil {
@@ -96,10 +104,10 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	if len(v.Aside) > 0 {
 		v.problem(&fault.Error{File: c.roundsPath(undoneDir), Found: "the files of " + firstOf(v.Aside) + ", which count", Want: "them in " + c.roundsPath()})
 	}
-	if k := v.bound[cur.Checkpoint]; k != nil && cur.Map != k.Map {
+	if k := v.now; k != nil && cur.Map != k.Map {
 		v.problem(&fault.Error{File: c.path("CURRENT"), Place: "map", Found: fmt.Sprintf("version %d", cur.Map), Want: fmt.Sprintf("%d, as checkpoint %d says", k.Map, k.Number)})
 	}
-	if k := v.bound[cur.Checkpoint]; k != nil && (cur.Txn != k.Txn || !maps.Equal(cur.Stores, k.generations())) {
+	if k := v.now; k != nil && (cur.Txn != k.Txn || !maps.Equal(cur.Stores, k.generations())) {
 		v.problem(&fault.Error{File: c.path("CURRENT"), Place: "stores", Found: fmt.Sprintf("round %q, %d stores", cur.Txn, len(cur.Stores)),
 			Want: fmt.Sprintf("round %q and the generations of checkpoint %d", k.Txn, k.Number)})
 	}
@@ -152,19 +160,27 @@ func (v *verifier) gone(k *Checkpoint) (lost, aside bool, err error) {
 	return lost, aside, nil
 }
 
+// verifier holds some hundred bytes of a checkpoint: there is one for each round.
 type verifier struct {
 	Verified
 	c       *Crawl
 	ctx     context.Context
-	parts   []*Crawl                     // the shards, or c alone
-	files   map[string][]claim           // by path on the file system
-	bound   map[uint64]*Checkpoint       // by number
-	damaged map[string]bool              // manifests of which a problem is noted; by path
-	current uint64                       // checkpoint that the crawl goes on from
-	broken  map[uint64]bool              // checkpoints that need a damaged file
-	rounds  map[roundKey][]record.Ledger // ledgers of closed rounds; one without an epoch may be any of its name
-	closed  map[string]closedRound       // the rounds that the crawl's state stands on, by name
+	parts   []*Crawl               // the shards, or c alone
+	files   map[string][]claim     // by path on the file system
+	bound   map[uint64]bond        // whole checkpoints, by number
+	before  uint64                 // the checkpoint that was read before this one
+	now     *Checkpoint            // that the crawl goes on from; nil: none, or it is damaged
+	damaged map[string]bool        // manifests of which a problem is noted; by path
+	current uint64                 // number of now
+	broken  map[uint64]bool        // checkpoints that need a damaged file
+	rounds  map[roundKey][]uint64  // checkpoints of closed rounds; one without an epoch may be any of its name
+	closed  map[string]closedRound // the rounds that the crawl's state stands on, by name
+	lastOf  uint64                 // checkpoint whose ledgers were asked for last
+	last    []record.Ledger        // these
 }
+
+// bond is what is held of a checkpoint.
+type bond struct{ parent uint64 }
 
 // roundKey names a round: after a restore there may be several of a name.
 type roundKey struct{ txn, epoch string }
@@ -174,20 +190,29 @@ type closedRound struct {
 	checkpoint uint64
 }
 
-// claim is what one generation says of a file.
+// claim is what generations say of a file: those of consecutive checkpoints, or the current one.
 type claim struct {
-	length     int64
-	sum        string
-	link       string // of a chained sum
-	growing    bool
-	checkpoint uint64 // 0: the current generation
+	said
+	first, last uint64 // checkpoints; 0: the current generation
 }
 
+type said struct {
+	length    int64
+	sum, link [16]byte // link: of a chained sum
+	growing   bool
+	has       uint8 // hasSum, hasLink
+}
+
+const (
+	hasSum = 1 << iota
+	hasLink
+)
+
 func (c claim) who() string {
-	if c.checkpoint == 0 {
+	if c.first == 0 {
 		return "the current generation"
 	}
-	return fmt.Sprintf("checkpoint %d", c.checkpoint)
+	return fmt.Sprintf("checkpoint %d", c.first)
 }
 
 // read is in, whose bytes are told to store.Options.Progress, and which ends when ctx does.
@@ -287,14 +312,14 @@ func (v *verifier) checkpoint(number uint64) {
 		return
 	}
 	v.Checkpoints++
-	ledgers := k.Ledgers()
-	if sent, err := v.c.sent(k); err == nil { // else the files are elsewhere, of an undone round, or exchanges tells what is wrong
-		ledgers = append(ledgers, sent...)
-	}
+	ledgers := v.ledgers(k)
 	for _, key := range []roundKey{{k.Txn, ""}, {k.Txn, epochText(k.Epoch)}} {
-		v.rounds[key] = append(v.rounds[key], ledgers...)
+		v.rounds[key] = append(v.rounds[key], number)
 	}
-	v.bound[number] = k
+	v.bound[number] = bond{k.Parent}
+	if number == v.current {
+		v.now = k
+	}
 	file := checkpointPath(v.c.dir, number)
 	if k.Map > 0 {
 		if _, err := shard.ReadVersion(v.c.fs, v.c.dir, k.Map); err != nil {
@@ -327,6 +352,28 @@ func (v *verifier) checkpoint(number uint64) {
 			}
 		}
 	}
+	v.before = number
+}
+
+// ledgers are those of a round, with what its shards sent each other.
+func (v *verifier) ledgers(k *Checkpoint) []record.Ledger {
+	ledgers := k.Ledgers()
+	if sent, err := v.c.sent(k); err == nil { // else the files are elsewhere, of an undone round, or exchanges tells what is wrong
+		ledgers = append(ledgers, sent...)
+	}
+	return ledgers
+}
+
+// ledgersOf are those of a checkpoint that was read before.
+func (v *verifier) ledgersOf(number uint64) ([]record.Ledger, error) {
+	if v.lastOf != number {
+		k, err := readCheckpoint(v.c.fs, v.c.dir, number)
+		if err != nil {
+			return nil, err
+		}
+		v.lastOf, v.last = number, v.ledgers(k)
+	}
+	return v.last, nil
 }
 
 // store checks all manifests, and the generation that counts now.
@@ -458,7 +505,23 @@ func (v *verifier) claims(s *store.Store, m *store.Manifest, checkpoint uint64) 
 		if s.Spent(m, e) {
 			continue
 		}
-		v.files[name] = append(v.files[name], claim{e.Length, e.Sum, e.Link, e.Growing, checkpoint})
+		says := said{length: e.Length, growing: e.Growing}
+		for _, x := range []struct {
+			text string
+			to   *[16]byte
+			bit  uint8
+		}{{e.Sum, &says.sum, hasSum}, {e.Link, &says.link, hasLink}} {
+			if x.text != "" {
+				says.has |= x.bit
+				_, _ = hex.Decode(x.to[:], []byte(x.text)) // a manifest with another text is refused
+			}
+		}
+		list := v.files[name]
+		if n := len(list) - 1; n >= 0 && checkpoint > 0 && list[n].last == v.before && list[n].said == says {
+			list[n].last = checkpoint
+			continue
+		}
+		v.files[name] = append(list, claim{says, checkpoint, checkpoint})
 	}
 }
 
@@ -553,8 +616,11 @@ func (v *verifier) contents() error {
 			v.problem(err)
 			var of []uint64
 			for _, c := range v.files[name] {
-				if c.length >= bad {
-					of = append(of, c.checkpoint)
+				if c.length < bad {
+					continue
+				}
+				for n := c.first; n <= c.last; n++ {
+					of = append(of, n)
 				}
 			}
 			v.needed(name, of...)
@@ -606,14 +672,14 @@ func (v *verifier) content(name string) (bad int64, err error) {
 			return c.length, err
 		}
 		sum := store.HexSum(hash)
-		if c.link != "" {
+		if c.has&hasLink != 0 {
 			sum = chain.Sum()
-			if link := chain.Link(); link != c.link {
-				return c.length, &fault.Error{File: name, Place: fmt.Sprintf("whole MiB of bytes 0 to %d", c.length), Found: "checksum " + link, Want: fmt.Sprintf("%s, as %s says", c.link, c.who())}
+			if link, want := chain.Link(), hex.EncodeToString(c.link[:]); link != want {
+				return c.length, &fault.Error{File: name, Place: fmt.Sprintf("whole MiB of bytes 0 to %d", c.length), Found: "checksum " + link, Want: fmt.Sprintf("%s, as %s says", want, c.who())}
 			}
 		}
-		if c.sum != "" && sum != c.sum {
-			return c.length, &fault.Error{File: name, Place: fmt.Sprintf("bytes 0 to %d", c.length), Found: "checksum " + sum, Want: fmt.Sprintf("%s, as %s says", c.sum, c.who())}
+		if want := hex.EncodeToString(c.sum[:]); c.has&hasSum != 0 && sum != want {
+			return c.length, &fault.Error{File: name, Place: fmt.Sprintf("bytes 0 to %d", c.length), Found: "checksum " + sum, Want: fmt.Sprintf("%s, as %s says", want, c.who())}
 		}
 	}
 	return 0, nil
@@ -678,7 +744,10 @@ func (v *verifier) recordFiles(part *Crawl) error {
 // in rounds/.
 func (v *verifier) exchanges() error {
 	for _, round := range slices.Sorted(maps.Keys(v.closed)) {
-		k := v.bound[v.closed[round].checkpoint]
+		k, err := readCheckpoint(v.c.fs, v.c.dir, v.closed[round].checkpoint)
+		if err != nil {
+			return err
+		}
 		if there, err := durable.Exists(v.c.fs, v.c.roundsPath(round)); len(k.Exchanges) == 0 || err == nil && !there {
 			continue
 		}
@@ -699,7 +768,12 @@ var errAnotherEpoch = errors.New("records of another epoch")
 // roundFiles compares the files of a closed round that are whole with what its checkpoint
 // says of them, and misses those that are gone.
 func (v *verifier) roundFiles(part *Crawl, round string, checkpoint uint64, whole map[string]bool) {
-	for _, want := range v.bound[checkpoint].filesOf(part.under) {
+	k, err := readCheckpoint(v.c.fs, v.c.dir, checkpoint)
+	if err != nil {
+		v.problem(err)
+		return
+	}
+	for _, want := range k.filesOf(part.under) {
 		path := part.roundsPath(round, want.Name)
 		if ok, err := durable.Exists(v.c.fs, path); err == nil && !ok {
 			v.problem(&fault.Error{File: path, Found: "missing", Want: fmt.Sprintf("%d bytes, as checkpoint %d says", want.Length, checkpoint)})
@@ -750,8 +824,14 @@ func (v *verifier) recordFile(name, round string) error {
 			Want: fmt.Sprintf("epoch %s, in which checkpoint %d closed the round", c.epoch, c.checkpoint), Err: errAnotherEpoch}
 	}
 	var same []record.Stage
-	for _, ledger := range v.rounds[roundKey{trailer.Txn, trailer.Epoch}] {
-		same = append(same, findStages(ledger, own.Name, own.Store)...)
+	for _, number := range v.rounds[roundKey{trailer.Txn, trailer.Epoch}] {
+		ledgers, err := v.ledgersOf(number)
+		if err != nil {
+			return err
+		}
+		for _, ledger := range ledgers {
+			same = append(same, findStages(ledger, own.Name, own.Store)...)
+		}
 	}
 	if len(same) > 0 && !anyEqual(same, own) {
 		return &fault.Error{File: name, Place: fmt.Sprintf("round %q, stage %q", trailer.Txn, own.Name),
