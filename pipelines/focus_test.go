@@ -240,3 +240,20 @@ func TestRaised(t *testing.T) {
 		t.Errorf("%q", closed())
 	}
 }
+
+// TestFocusedPage runs each line of focus.md. WordNet is not there: the web has a dictionary of its own.
+func TestFocusedPage(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 2, 3, 60, "--topics", "8", "--size", "400", "--no-sitemaps")
+	dir := t.TempDir()
+	for name, text := range map[string]string{"words.tsv": output(t, "mweb", append([]string{"topics"}, w.flags...)...), "seeds.txt": fmt.Sprintf("http://h0.mweb.test:%d/\n", w.port)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := runSteps(t, pageSteps(t, "focus.md"), dir, polite("resolve.servers="+w.dns, "batch=20"), "focus mice Mouse", "focus mice Mouse --dictionary words.tsv",
+		"words.db Mouse", "words.db Mouse --dictionary words.tsv")
+	if !strings.Contains(said, "mouse.rodent") {
+		t.Errorf("%s", said)
+	}
+}

@@ -49,6 +49,15 @@ func TestRecipes(t *testing.T) {
 	if len(names) != len(recipes)+1 {
 		t.Errorf("recipes/ has %d pages, want README.md and those %d with a check", len(names), len(recipes))
 	}
+	index, err := os.ReadFile("recipes/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range recipes {
+		if !strings.Contains(string(index), "("+name+")") {
+			t.Errorf("recipes/README.md does not list %s", name)
+		}
+	}
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
