@@ -14,6 +14,7 @@
 #             beside wget2 in memory
 #   crawl     whole crawls of the small pages from the hosts' front pages, round by round, beside "wget2 -r"
 #   stages    processor time of each command of such a round; STAGES=DIR gets --stats and --profile files
+#   codecs    mfetch by codec, of pages and of compressed files; with BEFORE=DIR/ also the mfetch in DIR, in turn
 #   profile   a processor profile of mfetch, archive's pages in memory, to the file PROFILE=
 #
 # ROUNDS= is how often [3], HOSTS= how many [32]; EVERY= takes each n-th page of a doc [10]. In each round every command
@@ -82,9 +83,10 @@ for _ in $(seq 50); do
 done
 [ -s "$dir/page" ] || die "nginx does not answer on port $port"
 
-# list DOC... makes the list, as each command reads it.
+# list DOC... makes the list, as each command reads it, of files with names like pattern.
+pattern='*.html'
 list() {
-	(cd $docs && find "$@" -name '*.html' | sort) | awk -v n="$every" 'NR % n == 1 || n == 1' >"$dir/files"
+	(cd $docs && find "$@" -type f -name "$pattern" | sort) | awk -v n="$every" 'NR % n == 1 || n == 1' >"$dir/files"
 	while read -r f; do
 		for h in $(seq "$hosts"); do echo "http://h$h.docs.test:$port/$f"; done
 	done <"$dir/files" >"$dir/urls.txt"
@@ -104,6 +106,16 @@ undelayed=(--allow-net 127.0.0.0/8 --min-delay 0 --delay-factor 0 --addr-delay 0
 mfetch_begin() { "${bin}mfetch" create "$1/fetch"; }
 mfetch() { "${bin}mfetch" "$1/fetch" -q "${undelayed[@]}" --warc-codec "$2" "${@:3}" "$dir/urls.arrows.zst" -o "$1/rows"; }
 mfetch_count() { "${bin}mcat" --format tsv --columns role,status "$1/rows" | grep -c '^page	200'; }
+before() { bin=$BEFORE mfetch "$@"; }
+before_begin() { bin=$BEFORE mfetch_begin "$@"; }
+before_count() { mfetch_count "$@"; }
+second() { # the archive is compressed by a second pass, on which nothing waits
+	mfetch "$1" none
+	"${bin}mfetch" copy -q --from "$1/fetch" "$1/rows" -o "$1/x.warc.gz"
+	rm "$1"/fetch/*.warc*
+}
+second_begin() { mfetch_begin "$@"; }
+second_count() { mfetch_count "$@"; }
 wget2_i() { named wget2 --no-config -q -x -P "$1" --max-threads="$2" --robots=off -i "$dir/urls.txt"; }
 wget2_i_count() { find "$1" -type f | wc -l; }
 wget_warc() { named wget --no-config -q -O /dev/null --warc-tempdir="$1" --warc-file="$1/x" -i "$dir/urls.txt"; }
@@ -273,6 +285,16 @@ for mode; do
 			sed -n "s/.*\"cpu_s\": \([0-9.]*\).*/\1 $stage/p" "$STAGES/$stage.json"
 		done | awk -v pages="$pages" '{ printf "%8.0f  %s\n", $1 / pages * 1e6, $2; sum += $1 } END { printf "%8.0f  all\n", sum / pages * 1e6 }'
 		rm -rf "$mem/run"
+		;;
+	codecs)
+		older=()
+		[ -z "${BEFORE:-}" ] || older=("before|$mem|before gzip")
+		for pattern in '*.html' '*.gz'; do
+			# shellcheck disable=SC2046 # names of packages
+			if [ "$pattern" = '*.gz' ]; then list $(ls $docs); else list $small $large; fi
+			measure "$(about "codecs, $pattern")" "$pages" "gzip|$mem|mfetch gzip" "${older[@]}" "zstd|$mem|mfetch zstd" "none|$mem|mfetch none" \
+				"none+copy|$mem|second"
+		done
 		;;
 	profile)
 		[ -n "${PROFILE:-}" ] || die "profile: PROFILE= names the file"
