@@ -109,7 +109,7 @@ func (l *levels) merged(n int) (*merge.Iter, error) {
 	for _, r := range l.runs[n:] {
 		scans = append(scans, r.Scan(run.Start))
 	}
-	return merge.Runs(scans)
+	return merge.Runs(scans, nil)
 }
 
 // write makes a run of rows, and returns its length. plain: it is not worth packing.

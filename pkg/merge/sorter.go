@@ -254,10 +254,8 @@ type head struct {
 	run int // its number, in order of arrival
 }
 
-// Runs merges sorted runs: rows of one key come in the order of the runs.
-func Runs(runs []*run.Scanner) (*Iter, error) { return mergeRuns(runs, nil) }
-
-func mergeRuns(runs []*run.Scanner, ties func(a, b []byte) int) (*Iter, error) {
+// Runs merges sorted runs: rows of one key come in the order of ties, which may be nil, and else of the runs.
+func Runs(runs []*run.Scanner, ties func(a, b []byte) int) (*Iter, error) {
 	it := &Iter{runs: runs, payloads: make([][]byte, len(runs))}
 	it.heads = NewHeap(func(h, o *head) bool {
 		if h.key != o.key {
@@ -312,6 +310,9 @@ func (it *Iter) Next() (key uint64, payload []byte, err error) {
 	top := it.heads.First()
 	return top.key, it.payloads[top.run], nil
 }
+
+// From says which of the runs the last record came from.
+func (it *Iter) From() int { return it.heads.First().run }
 
 // spill is a file without name that holds sorted runs, one behind the other.
 type spill struct {
@@ -390,7 +391,7 @@ func (p *spill) merge(runs []section, ties func(a, b []byte) int) (*Iter, error)
 		}
 		all = append(all, rows)
 	}
-	return mergeRuns(all, ties)
+	return Runs(all, ties)
 }
 
 // TempFile creates a file in dir ("": the system's folder for temporary files)

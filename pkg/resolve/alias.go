@@ -113,13 +113,8 @@ func (r *Replay) readAliases(file string, mem int64) error {
 		if alias == "" {
 			continue
 		}
-		if r.saved.size() > mem {
-			if err := r.saved.flush(); err != nil {
-				return err
-			}
-		}
-		if n, isNew := r.saved.find(Name(alias)); isNew {
-			r.saved.learn(n, &answer{cname: Name(row.Host)})
+		if err := r.saved.first(Name(alias), &answer{cname: Name(row.Host)}, mem); err != nil {
+			return err
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"mercator/formats/record"
@@ -22,14 +20,13 @@ import (
 const (
 	blockRows  = 2048 // rows are read in blocks of at most so many, or so many bytes: what the input has without waiting
 	blockBytes = 1 << 20
-	memoryRows = 4 << 20 // bytes of rows that wait in memory; others wait on disk
 
 	// Names are looked up in files together, since that reads much of a file: those of so many
 	// rows, or that come in so much time.
 	groupRows = 64 * blockRows
 	groupWait = 20 * time.Millisecond
 
-	tablePart = 6       // of the memory is for the table
+	tablePart = 6       // of the memory is for the table, and as much for rows that wait
 	tableMax  = 2 << 30 // bytes
 )
 
@@ -41,8 +38,6 @@ type Options struct {
 	SilentOK bool    // pass names on as timed out though no server replies to anything
 	Now      func() time.Time
 	Progress func(n int64) // rows done; may be nil
-
-	spill int64 // maxSpill, but in tests
 }
 
 // Stats of a batch. Names are Cached and Asked together.
@@ -70,7 +65,9 @@ func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, re
 		name: func(row *record.URL) string { return Name(row.Host) },
 		tell: func(row *record.URL, a *answer) (err error) {
 			if row.Addr = a.addr; opt.Replay == nil && strings.Contains(a.addr, ",") {
-				row.Addr, err = rotated(a.addr, row.Key>>48)
+				var addrs []netip.Addr
+				addrs, err = parseAddrs(a.addr)
+				row.Addr = FormatAddrs(rotated(addrs, row.Key>>48))
 			}
 			row.AddrExpires, row.AddrError = a.expires, a.status
 			return err
@@ -82,20 +79,11 @@ func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, re
 	return resolveRows(ctx, st, b, opt, u)
 }
 
-func rotated(list string, hash uint64) (string, error) {
-	addrs, err := parseAddrs(list)
-	if err != nil {
-		return "", err
-	}
-	return FormatAddrs(Rotate(addrs, hash)), nil
-}
-
 // batch is the state of one run.
 //
 // Rows wait in a queue, in the order of the input, until their names' answers are in the table. The names
 // that it has not are looked for in files, those of the store and those of learnt; for the others
-// servers are asked. While a name is slow to come the rows behind it wait, on disk if they are many (see
-// spill.go), and their names are asked for.
+// servers are asked. While a name is slow to come the rows behind it wait, and their names are asked for.
 //
 // When the table is full no more rows are taken in until the queue is empty; then it is begun again.
 //
@@ -115,59 +103,46 @@ type batch[R record.Row] struct {
 	blocks chan *block // what was read
 	ended  error       // of the input, valid when blocks is closed; io.EOF too
 	queue  []*block    // that have not gone out
-	memory int         // bytes of their rows
-	spill  spill       // blocks of the queue that are on disk
+	memory int64       // bytes of their rows
 
 	unknown []uint32         // names that are to be looked for in files
 	behind  int              // rows since the first of these
 	late    <-chan time.Time // then they have waited long enough
 	missing []uint32         // names to be asked for
-
-	mu       sync.Mutex
-	answered []answered    // that are to be taken in
-	came     chan struct{} // there are some
+	came    chan came        // has room for all that can be asked for at a time
 }
 
-// answered is a name whose answer has come.
-type answered struct {
-	name uint32
-	is   *Answer
+// came is a name whose answer has come.
+type came struct {
+	name   uint32
+	answer *answer
 }
 
 // block is a number of rows that came together.
 type block struct {
-	rows    string   // byte forms; "": they are on disk
+	rows    string   // byte forms
 	names   []string // of each row, until they are looked up
 	numbers []uint32 // then
 	next    int      // row that goes out next
 	read    int      // bytes of rows before it
-
-	at     int64 // where they are on disk
-	length int
 }
 
 // resolveRows looks up the names of a batch's rows, and passes these on.
 func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Batch[R, R], opt Options, u use[R]) (Stats, error) {
-	r := &batch[R]{opt: opt, use: u, b: b, like: b.Schema(), now: record.TimeOf(opt.Now()), learnt: newLearnt(opt.Resolver),
-		blocks: make(chan *block), came: make(chan struct{}, 1), spill: spill{size: cmp.Or(opt.spill, maxSpill)}}
+	r := &batch[R]{opt: opt, use: u, b: b, like: b.Schema(), now: record.TimeOf(opt.Now()), learnt: newLearnt(opt.Resolver), blocks: make(chan *block)}
 	defer r.learnt.Close()
-	defer r.spill.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if opt.Replay != nil { // its answers are no news
-		r.files, r.now = opt.Replay.saved.runs, never
-		go r.read(ctx)
-		err := r.run(ctx)
-		if err == nil && b.Tx() == nil { // a gate's
-			_, err = b.Begin(ctx)
-		}
-		return r.stats, err
-	}
 	var err error
-	if r.files, err = openBase(st, b.Tx()); err != nil {
-		return r.stats, err
+	if opt.Replay != nil {
+		r.files, r.now = opt.Replay.saved.runs, never
+	} else {
+		if r.files, err = openBase(st, b.Tx()); err != nil {
+			return r.stats, err
+		}
+		defer r.files.Close()
+		r.came = make(chan came, cap(opt.Resolver.slots)+cap(opt.Resolver.late))
 	}
-	defer r.files.Close()
 	go r.read(ctx)
 	if err := r.run(ctx); err != nil {
 		return r.stats, err
@@ -211,7 +186,9 @@ func openBase(st *store.Store, tx *store.Tx) (cacheFiles, error) {
 // run takes rows in, has their names asked for, and passes them on, until all are out.
 func (r *batch[R]) run(ctx context.Context) error {
 	for r.blocks != nil || len(r.queue) > 0 {
-		r.learn()
+		for len(r.came) > 0 {
+			r.learn(<-r.came)
+		}
 		if err := r.pass(ctx); err != nil {
 			return err
 		}
@@ -244,11 +221,11 @@ func (r *batch[R]) run(ctx context.Context) error {
 		case <-r.late:
 			r.behind = groupRows
 		case slots <- struct{}{}:
-			r.ask()
-			for len(r.missing) > 0 && r.opt.Resolver.tryEnter() {
-				r.ask()
-			}
-		case <-r.came:
+			n := r.missing[0]
+			r.missing = r.missing[1:]
+			r.opt.Resolver.begin(r.learnt.name(n), func(a *answer) { r.came <- came{n, a} })
+		case a := <-r.came:
+			r.learn(a)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -259,44 +236,23 @@ func (r *batch[R]) run(ctx context.Context) error {
 	return nil
 }
 
-// ask has the first missing name looked up, in a slot that was taken.
-func (r *batch[R]) ask() {
-	n := r.missing[0]
-	r.missing = r.missing[1:]
-	r.opt.Resolver.begin(r.learnt.name(n), func(a *Answer) {
-		r.mu.Lock()
-		r.answered = append(r.answered, answered{n, a})
-		r.mu.Unlock()
-		select {
-		case r.came <- struct{}{}:
-		default:
-		}
-	})
-}
-
-// learn takes in the answers that have come.
-func (r *batch[R]) learn() {
-	r.mu.Lock()
-	came := r.answered
-	r.answered = nil
-	r.mu.Unlock()
-	for _, a := range came {
-		r.learnt.learn(a.name, answerOf(a.is))
-		r.stats.count(a.is)
-	}
+// learn takes in an answer that has come.
+func (r *batch[R]) learn(a came) {
+	r.learnt.learn(a.name, a.answer)
+	r.stats.count(a.answer)
 }
 
 // count adds a name that was asked for.
-func (s *Stats) count(a *Answer) {
+func (s *Stats) count(a *answer) {
 	s.Names++
 	s.Asked++
-	switch {
-	case a.Status != StatusOK:
+	if a.status != StatusOK {
 		s.Failed++
-		if isSilent(a.Status) {
-			s.Silent++
-		}
-	case !slices.ContainsFunc(a.Addrs, func(a netip.Addr) bool { return addrguard.Special(a) == "" }):
+	}
+	if isSilent(a.status) {
+		s.Silent++
+	}
+	if addrs, _ := parseAddrs(a.addr); len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return addrguard.Special(a) == "" }) {
 		s.Special++
 	}
 }
@@ -340,7 +296,7 @@ func (r *batch[R]) take(w *block) {
 		}
 		if r.opt.Replay == nil {
 			if is, ok := r.opt.Resolver.literal(name, r.now.Go()); ok {
-				r.know(n, answerOf(&is))
+				r.know(n, is)
 				continue
 			}
 		}
@@ -354,7 +310,7 @@ func (r *batch[R]) take(w *block) {
 		r.behind += len(w.numbers)
 	}
 	r.queue = append(r.queue, w)
-	r.memory += len(w.rows)
+	r.memory += int64(len(w.rows))
 }
 
 // know takes in an answer that costs no question.
@@ -404,28 +360,16 @@ func (r *batch[R]) recall() (err error) {
 	return nil
 }
 
-// room says whether another block may be taken in. If there are many rows in memory, the last
-// block goes to disk for it. A full table is begun again when nobody waits.
+// room says whether another block may be taken in. A full table is begun again when nobody waits.
 func (r *batch[R]) room() (bool, error) {
-	if r.learnt.size() > min(r.opt.Memory/tablePart, tableMax) {
-		if len(r.queue) > 0 {
-			return false, nil
-		}
-		return true, r.learnt.flush()
+	most := min(r.opt.Memory/tablePart, tableMax)
+	if r.learnt.size() <= most {
+		return r.memory < most || len(r.queue) < 2, nil
 	}
-	if r.memory < memoryRows || len(r.queue) < 2 {
-		return true, nil
+	if len(r.queue) > 0 {
+		return false, nil
 	}
-	last := r.queue[len(r.queue)-1]
-	if last.rows != "" {
-		if err := r.spill.put(last); err != nil {
-			return false, err
-		}
-		if last.rows == "" {
-			r.memory -= last.length
-		}
-	}
-	return last.rows == "", nil
+	return true, r.learnt.flush()
 }
 
 // pass sends rows of the queue on, up to the first whose answer is to come.
@@ -438,12 +382,6 @@ func (r *batch[R]) pass(ctx context.Context) error {
 			if !r.learnt.known(n) {
 				return nil
 			}
-			if w.rows == "" {
-				if err := r.spill.back(w); err != nil {
-					return err
-				}
-				r.memory += len(w.rows)
-			}
 			size, err := record.ParseRow(w.rows[w.read:], &row, r.like)
 			if err != nil {
 				return err
@@ -454,10 +392,9 @@ func (r *batch[R]) pass(ctx context.Context) error {
 				return err
 			}
 		}
-		r.memory -= len(w.rows)
+		r.memory -= int64(len(w.rows))
 		r.queue[0] = nil
 		r.queue = r.queue[1:]
-		r.spill.full = false
 	}
 	return nil
 }

@@ -207,6 +207,59 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// TestAskingRunsAhead: while the first row waits for a name that is not answered, the names of
+// all other blocks are asked for, as far as there is memory; rows come out as they would otherwise.
+func TestAskingRunsAhead(t *testing.T) {
+	const blocks = 8
+	for name, memory := range map[string]int64{"with room": 64 << 20, "room for a block": tablePart * 400 << 10, "without room": 1 << 10} {
+		t.Run(name, func(t *testing.T) {
+			r, s := scripted(t, 64, "4")
+			var hosts []string
+			live := int32(0)
+			for i := range blocks * blockRows {
+				if i%(blockRows/2) == 0 {
+					hosts = append(hosts, fmt.Sprintf("dead%d.test", i/blockRows)) // in two places each
+				} else if hosts = append(hosts, fmt.Sprintf("live%d.test", i)); i%3 == 0 {
+					hosts[i] = "dead0.test" // in all blocks
+				} else {
+					live++
+				}
+			}
+			go func() {
+				for t.Context().Err() == nil && s.answered.Load() < live && memory == 64<<20 {
+					time.Sleep(time.Millisecond)
+				}
+				for len(r.late) == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				close(s.release)
+			}()
+			rows, stats, err := runBatch(t, newDNSStore(t), "r1", Options{Resolver: r, Now: r.cfg.Now, Memory: memory}, hosts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(rows) != len(hosts) {
+				t.Fatalf("%d rows, want %d", len(rows), len(hosts))
+			}
+			for i := range rows {
+				want := "127.0.0.1"
+				if strings.HasPrefix(hosts[i], "dead") {
+					want = StatusTimeout
+				}
+				if n, ok := rows[i].Extra.Number("place"); n != uint64(i) || !ok {
+					t.Fatalf("row %d has the further column of row %d", i, n)
+				}
+				if u := fmt.Sprintf("http://%s/%d", hosts[i], i); rows[i].URL != u || rows[i].Addr+rows[i].AddrError != want {
+					t.Fatalf("row %d: %+v, want %s %s", i, rows[i], u, want)
+				}
+			}
+			if want := (Stats{Names: uint64(live) + blocks, Asked: uint64(live) + blocks, Failed: blocks, Silent: blocks, Special: uint64(live)}); memory == 64<<20 && stats != want {
+				t.Errorf("%+v, want %+v", stats, want)
+			}
+		})
+	}
+}
+
 // TestWarmMemory: of a store of more names than a batch's table holds, no more than the table is in memory, and
 // a block of each file.
 func TestWarmMemory(t *testing.T) {
@@ -283,7 +336,7 @@ func TestWarmMemory(t *testing.T) {
 		t.Errorf("%+v, want %+v", stats, want)
 	}
 	// Beside the table: rows that wait, blocks of the files, and what the streams pack and unpack with.
-	if limit := int64(memory/tablePart + 3*memoryRows); most > limit {
+	if limit := int64(2*memory/tablePart + 10<<20); most > limit {
 		t.Errorf("heap grew by %d bytes, want %d at most", most, limit)
 	}
 }

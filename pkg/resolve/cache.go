@@ -101,7 +101,7 @@ func (r *Resolver) usable(row *record.URL) bool {
 		return row.Priority == r.family() || row.Priority == 0
 	}
 	addrs, _ := parseAddrs(row.Addr)
-	row.Addr = FormatAddrs(r.ofFamily(addrs))
+	row.Addr = FormatAddrs(r.wanted(addrs))
 	return row.Addr != ""
 }
 
@@ -128,20 +128,23 @@ func openFile(f interface {
 
 // openCache opens the cache of a generation of a store.
 func openCache(st *store.Store, m *store.Manifest) (files cacheFiles, err error) {
+	defer func() {
+		if err != nil {
+			files.Close()
+		}
+	}()
 	for _, e := range m.Files {
 		if e.Role != roleCache {
 			continue
 		}
 		f, err := st.OpenFile(e.Path)
 		if err != nil {
-			files.Close()
-			return nil, err
+			return files, err
 		}
 		c, err := openFile(f, e.Length, st.Path(e.Path))
 		if err != nil {
 			f.Close()
-			files.Close()
-			return nil, err
+			return files, err
 		}
 		c.path, c.born = e.Path, e.Born
 		files = append(files, c)
@@ -156,68 +159,23 @@ func (files cacheFiles) Close() {
 	}
 }
 
-// cursor walks the rows of a file, forward.
-type cursor struct {
-	name    string
-	own     bool // as of cacheFile
-	age     int  // larger is newer
-	scan    *run.Scanner
-	key     uint64
-	payload []byte
-	row     record.URL
-	parsed  bool // row is the payload's
-	end     bool
-}
-
-func newCursor(f *cacheFile) *cursor {
-	return &cursor{name: f.name, own: f.own, scan: f.run.Scan(run.Start)}
-}
-
-// next goes to the next row.
-func (c *cursor) next() error { return c.at(c.scan.Next()) }
-
-// seek goes to the next row whose key is at least key.
-func (c *cursor) seek(key uint64) error { return c.at(c.scan.Seek(key)) }
-
-func (c *cursor) at(key uint64, payload []byte, err error) error {
-	last, name := c.key, ""
-	if c.parsed {
-		name = c.row.Host
+// parse reads the row of a payload, whose memory it shares.
+func (f *cacheFile) parse(key uint64, payload []byte, row *record.URL) error {
+	n, err := record.ViewRow(payload, row, nil)
+	if err == nil && n != len(payload) {
+		err = fmt.Errorf("%d bytes behind a row", len(payload)-n)
 	}
-	c.key, c.payload, c.parsed = key, payload, false
-	if err == io.EOF {
-		c.end = true
-		return nil
-	}
-	if err == nil && name != "" && key == last { // names of one FP64 can be made on purpose
-		if err = c.parse(); err == nil && c.row.Host <= name {
-			err = c.corrupt(errors.New("out of order"))
-		}
-	}
-	return err
-}
-
-// parse reads the row's payload.
-func (c *cursor) parse() error {
-	if c.parsed {
-		return nil
-	}
-	n, err := record.ViewRow(c.payload, &c.row, nil) // the scanner does not use its memory again
-	if err == nil && n != len(c.payload) {
-		err = fmt.Errorf("%d bytes behind a row", len(c.payload)-n)
-	}
-	if err == nil && !c.own {
-		err = checkAnswer(c.key, &c.row)
+	if err == nil && !f.own {
+		err = checkAnswer(key, row)
 	}
 	if err != nil {
-		return c.corrupt(err)
+		return f.corrupt(key, err)
 	}
-	c.parsed = true
 	return nil
 }
 
-func (c *cursor) corrupt(err error) error {
-	return &fault.Error{Class: fault.Corrupt, File: c.name, Place: fmt.Sprintf("key %016x", c.key), Err: err}
+func (f *cacheFile) corrupt(key uint64, err error) error {
+	return &fault.Error{Class: fault.Corrupt, File: f.name, Place: fmt.Sprintf("key %016x", key), Err: err}
 }
 
 // sought is a name of a table, with the FP64 of it. It has no pointers: many are sorted.
@@ -244,81 +202,84 @@ func (t *table) sorted(numbers []uint32) []sought {
 // search gives take what the file knows of names of t, which are sorted, and returns those of which
 // it knows nothing that take accepts.
 func (f *cacheFile) search(t *table, names []sought, take func(n uint32, row *record.URL) bool) (left []sought, err error) {
-	c := newCursor(f)
+	rows := f.run.Scan(run.Start)
+	var row record.URL // the last that was read
+	var key uint64     // its
+	read, end := false, false
 	left = names[:0]
-	if len(names) > 0 {
-		err = c.seek(names[0].key)
-	}
-	for i := 0; i < len(names) && err == nil; {
-		s := names[i]
-		found := -1 // the row against the name
-		if c.end || c.key > s.key {
-			found = 1
-		} else if c.key == s.key {
-			if err = c.parse(); err != nil {
+	for _, s := range names {
+		name := t.name(s.number)
+		for !end && (!read || key < s.key || key == s.key && row.Host < name) {
+			var payload []byte
+			if key, payload, err = rows.Seek(s.key); err == io.EOF {
+				end = true
 				break
 			}
-			found = strings.Compare(c.row.Host, t.name(s.number))
-		}
-		switch {
-		case found < 0 && c.key < s.key:
-			err = c.seek(s.key)
-		case found < 0:
-			err = c.next()
-		default:
-			if found > 0 || !take(s.number, &c.row) {
-				left = append(left, s)
+			if err == nil {
+				err = f.parse(key, payload, &row) // the scanner does not use its memory again
 			}
-			i++
+			if err != nil {
+				return nil, err
+			}
+			read = true
+		}
+		if end || key != s.key || row.Host != name || !take(s.number, &row) {
+			left = append(left, s)
 		}
 	}
-	return left, err
+	return left, nil
+}
+
+// byName orders payloads of one key.
+func byName(a, b []byte) int {
+	var first, second record.URL
+	_, err1 := record.ViewRow(a, &first, nil)
+	_, err2 := record.ViewRow(b, &second, nil)
+	if err1 != nil || err2 != nil {
+		return 0 // merge tells
+	}
+	return strings.Compare(first.Host, second.Host)
 }
 
 // merge writes the rows that are valid after now into one run. Of a name the newest counts.
 func (files cacheFiles) merge(w *run.Writer, now record.Time) error {
-	heads := merge.NewHeap(func(a, b **cursor) bool { return (*a).before(*b) })
+	var newest []*run.Scanner
 	for i := range files {
-		c := newCursor(&files[i])
-		c.age = i
-		if err := c.step(); err != nil {
+		newest = append(newest, files[len(files)-1-i].run.Scan(run.Start))
+	}
+	rows, err := merge.Runs(newest, byName)
+	if err != nil {
+		return err
+	}
+	var row record.URL
+	last := struct {
+		key  uint64
+		name []byte
+		from int
+	}{from: -1}
+	for {
+		key, payload, err := rows.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		if !c.end {
-			heads.Push(c)
+		f := &files[len(files)-1-rows.From()]
+		if err := f.parse(key, payload, &row); err != nil {
+			return err
 		}
-	}
-	for key, name := uint64(0), ""; heads.Len() > 0; {
-		c := *heads.First()
-		if (c.key != key || c.row.Host != name) && c.row.AddrExpires > now {
-			if err := w.Add(c.key, c.payload); err != nil {
+		again := key == last.key && row.Host == string(last.name)
+		if again && rows.From() == last.from || key == last.key && row.Host < string(last.name) {
+			return f.corrupt(key, errors.New("out of order"))
+		}
+		if !again && row.AddrExpires > now {
+			if err := w.Add(key, payload); err != nil {
 				return err
 			}
 		}
-		key, name = c.key, c.row.Host
-		if err := c.step(); err != nil {
-			return err
-		}
-		if c.end {
-			heads.Pop()
-		} else {
-			heads.Fix()
-		}
+		last.key, last.name, last.from = key, append(last.name[:0], row.Host...), rows.From()
 	}
-	return nil
-}
-
-// step goes to the next row, and parses it.
-func (c *cursor) step() error {
-	if err := c.next(); err != nil || c.end {
-		return err
-	}
-	return c.parse()
-}
-
-// before says which row comes first: of a name, the newest.
-func (c *cursor) before(d *cursor) bool {
-	return cmp.Or(cmp.Compare(c.key, d.key), strings.Compare(c.row.Host, d.row.Host), d.age-c.age) < 0
 }
 
 // large is how many of the files, the oldest, are more than ratio times as large as all behind them, and so many
@@ -354,11 +315,5 @@ func commit(tx *store.Tx, st *store.Store, l *learnt, now record.Time) error {
 	}
 	w := run.NewWriter(f, KindAnswers)
 	w.Plain() // twice as large, but to unpack it took a quarter of a warm batch's processor time
-	if err := slices.Concat(files[kept:], l.runs).merge(w, now); err != nil {
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	return f.Close()
+	return cmp.Or(slices.Concat(files[kept:], l.runs).merge(w, now), w.Close(), f.Close())
 }

@@ -430,14 +430,18 @@ func merged(t testing.TB, files cacheFiles) (rows []record.URL) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCursor(&f)
-	for err := c.step(); !c.end; err = c.step() {
-		if err != nil {
+	scan := f.run.Scan(run.Start)
+	for {
+		key, payload, err := scan.Next()
+		if err == io.EOF {
+			return rows
+		}
+		var row record.URL
+		if err := cmp.Or(err, f.parse(key, payload, &row)); err != nil {
 			t.Fatal(err)
 		}
-		rows = append(rows, c.row)
+		rows = append(rows, row)
 	}
-	return rows
 }
 
 // memFile is a file in memory.

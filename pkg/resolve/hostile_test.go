@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -332,8 +333,8 @@ func TestHostileServers(t *testing.T) {
 			if e.Host != host || e.Addr+e.AddrError != c.want || e.AddrExpires != record.TimeOf(testNow.Add(ttl)) || e.Via != "" {
 				t.Errorf("the cache holds %+v; want %q for %v", e, c.want, ttl)
 			}
-			inOrder, err := rotated(e.Addr, rows[0].Key>>48)
-			if err != nil || rows[0].Addr != inOrder || rows[0].AddrError != e.AddrError || rows[0].AddrExpires != e.AddrExpires {
+			addrs, err := parseAddrs(e.Addr)
+			if err != nil || rows[0].Addr != FormatAddrs(rotated(addrs, rows[0].Key>>48)) || rows[0].AddrError != e.AddrError || rows[0].AddrExpires != e.AddrExpires {
 				t.Errorf("row %+v, the cache holds %+v, %v", rows[0], e, err)
 			}
 		})
@@ -440,8 +441,8 @@ func (d *deaf) exchange(context.Context, *query, time.Duration) ([]byte, error) 
 
 func (*deaf) close() {}
 
-// TestSocketsGiveWay: ports change as questions go on.
-func TestSocketsGiveWay(t *testing.T) {
+// TestSockets: questions come from a few ports, whatever their number.
+func TestSockets(t *testing.T) {
 	ports := map[int]bool{}
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -465,20 +466,12 @@ func TestSocketsGiveWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	u := r.servers[0].main.(*udp)
 	for i := range 200 {
 		r.Lookup(t.Context(), fmt.Sprintf("host%d.test", i))
-		for _, s := range u.sockets {
-			if s != nil {
-				s.mu.Lock()
-				s.left -= socketLife / 10
-				s.mu.Unlock()
-			}
-		}
 	}
 	pc.Close()
 	<-served
-	if len(ports) < 2*udpSockets {
+	if len(ports) != udpSockets {
 		t.Errorf("%d ports for 200 questions", len(ports))
 	}
 }
@@ -492,7 +485,7 @@ func TestCaseIsRandom(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen[string(q.wire[headerLen:q.end])] = true
-		if q.compare(append([]byte{0, 0, 0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0}, q.wire[headerLen:q.end]...)) != exact {
+		if q.compare(append([]byte{0, 0, 0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0}, q.wire[headerLen:q.end]...)) != nil {
 			t.Fatal("a query is not like itself")
 		}
 	}
@@ -509,7 +502,7 @@ func FuzzCompare(f *testing.F) {
 	f.Add(reply(q.wire, good))
 	f.Add(q.wire[:q.end])
 	f.Fuzz(func(t *testing.T, m []byte) {
-		if like := q.compare(m); like == foreign || like == unread {
+		if err := q.compare(m); errors.Is(err, errBadReply) {
 			return
 		}
 		var in dns.Msg

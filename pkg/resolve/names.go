@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
 	"mercator/pkg/fault"
@@ -35,8 +36,6 @@ type NameResult struct {
 	RTT       int64     `json:"rtt_us"`   // of the last, microseconds
 
 	Data NameData `json:"data"`
-
-	data string // that, as JSON
 }
 
 // NameData is what a server said.
@@ -64,6 +63,7 @@ const (
 	maxLines  = 4 << 20 // bytes of lines whose results are not written yet
 	lineCost  = 128     // of these, what one takes beside its text
 	longHead  = 253
+	illegal   = "ILLEGAL_INPUT"        // status of what is no name
 	flushWait = 200 * time.Millisecond // a result does not wait longer for company
 )
 
@@ -86,21 +86,25 @@ type line struct {
 }
 
 // size is what a line takes while its result is not written, bytes.
-func (l *line) size() int { return lineCost + len(l.text) }
+func (l *line) size() int64 { return int64(lineCost + len(l.text)) }
 
 // names is one run of Names.
 type names struct {
 	r     *Resolver
-	ctx   context.Context
+	ctx   context.Context // when it ends, nothing more is written
 	fail  context.CancelCauseFunc
 	qtype uint16
 	kind  string // its name
 	now   func() time.Time
-	out   *lineWriter
+	room  *semaphore.Weighted // bytes of lines whose results are not written yet
 
-	mu     sync.Mutex
-	asking map[string][]line // by what is asked for, the lines that wait for it
-	known  *table            // names, with what was told of them: addr is the data, and cname the error
+	mu       sync.Mutex
+	asking   map[string][]line // by what is asked for, the lines that wait for it
+	known    *table            // names, with what was told of them: addr is the result
+	out      *bufio.Writer
+	stats    NameStats
+	expected int  // lines that are to come
+	timed    bool // what waits in out is flushed in time
 }
 
 // Names resolves one name a line to one JSON object a line, as results are known; empty lines are
@@ -112,35 +116,30 @@ type names struct {
 // status ILLEGAL_INPUT, and one of more than MaxLine bytes too.
 func Names(ctx context.Context, r *Resolver, recordType string, now func() time.Time, in io.Reader, out io.Writer) (NameStats, error) {
 	qtype, ok := parseType(recordType)
-	if !ok || isTransfer(qtype) {
+	if !ok || qtype == dns.TypeAXFR || qtype == dns.TypeIXFR { // a whole zone, in many messages
 		return NameStats{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("record type %q", recordType), Want: "A, AAAA, MX, NS, TXT, CNAME, SOA, …, or TYPE with a number"}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	w := newLineWriter(out)
-	defer w.end()
-	stop := context.AfterFunc(ctx, w.end)
-	defer stop()
-	n := &names{r: r, ctx: ctx, fail: cancel, qtype: qtype, kind: dns.Type(qtype).String(), now: now, out: w, asking: map[string][]line{}, known: newTable()}
+	n := &names{r: r, ctx: ctx, fail: cancel, qtype: qtype, kind: dns.Type(qtype).String(), now: now, room: semaphore.NewWeighted(maxLines),
+		asking: map[string][]line{}, known: newTable(), out: bufio.NewWriterSize(out, 1<<16)}
 	lines := bufio.NewReaderSize(in, lineRoom)
 	var err error
 	for err == nil && ctx.Err() == nil {
 		var l line
-		if l.text, l.long, err = readLine(lines); l.text != "" {
-			w.expect(&l)
+		if l.text, l.long, err = readLine(lines); l.text != "" && n.room.Acquire(ctx, l.size()) == nil {
 			n.take(l)
 		}
 	}
-	stats, failed := w.drain()
-	switch {
-	case failed != nil:
-		err = failed
-	case ctx.Err() != nil:
+	if n.room.Acquire(ctx, maxLines) != nil { // all results are written
 		err = context.Cause(ctx)
-	case err == io.EOF:
+	}
+	cancel(nil)
+	n.mu.Lock() // who writes has done so
+	defer n.mu.Unlock()
+	if err == io.EOF {
 		err = nil
 	}
-	return stats, err
+	return n.stats, err
 }
 
 // take finds the name of a line, and its result if that is known, or asks for it.
@@ -155,31 +154,44 @@ func (n *names) take(l line) {
 			l.name = name
 		}
 	}
-	if _, ok := dns.IsDomainName(l.name); !ok || !legal {
-		n.tell(l, &NameResult{Status: "ILLEGAL_INPUT", Timestamp: n.now(), data: noData})
-		return
+	if _, ok := dns.IsDomainName(l.name); !ok {
+		legal = false
 	}
 	n.mu.Lock()
+	n.stats.Names++
+	if l.long {
+		n.stats.TooLong++
+	}
+	n.expected++
+	if !legal {
+		n.mu.Unlock()
+		n.tell(l, illegal, n.text(&NameResult{Name: l.name, Status: illegal, Timestamp: n.now()}))
+		return
+	}
 	if i, _ := n.known.within(maxKnown).find(l.name); n.known.known(i) {
-		if a, now := n.known.answer(i), n.now(); a.expires.Go().After(now) {
+		if a := n.known.answer(i); a.expires.Go().After(n.now()) {
+			n.stats.Cached++
 			n.mu.Unlock()
-			n.out.cached()
-			n.tell(l, &NameResult{Status: a.status, Error: a.cname, Timestamp: now, data: a.addr})
+			n.tell(l, a.status, []byte(a.addr))
 			return
 		}
 	}
-	name := strings.ToLower(wireName(l.name))
+	name := strings.ToLower(dns.Fqdn(l.name))
 	lines, asked := n.asking[name]
 	n.asking[name] = append(lines, l)
 	n.mu.Unlock()
-	if !asked && n.r.enter(n.ctx) {
-		q := &question{r: n.r, place: n.r.slots}
-		q.over = func() {
-			q.leave()
-			n.came(name, q)
-			q.release()
-		}
+	if asked {
+		return
+	}
+	q := &question{r: n.r, place: n.r.slots}
+	q.over = func() {
+		q.leave()
+		n.came(name, q)
+	}
+	select {
+	case n.r.slots <- struct{}{}:
 		q.ask(name, n.qtype)
+	case <-n.ctx.Done():
 	}
 }
 
@@ -194,20 +206,19 @@ func (n *names) came(name string, q *question) {
 	for _, l := range lines {
 		res := n.result(l.name, q)
 		res.Timestamp = now
-		if len(res.data) <= maxDatagram {
+		text := n.text(res)
+		if len(text) <= maxDatagram {
 			n.mu.Lock()
 			i, _ := n.known.find(l.name)
-			n.known.set(i, &answer{res.data, res.Status, res.Error, expires})
+			n.known.set(i, &answer{addr: string(text), status: res.Status, expires: expires})
 			n.mu.Unlock()
 		}
-		n.tell(l, res)
+		n.tell(l, res.Status, text)
 	}
 }
 
-// tell writes the result of a line.
-func (n *names) tell(l line, res *NameResult) {
-	res.Name, res.Class, res.Type = l.name, "IN", n.kind
-	text := res.appendTo(make([]byte, 0, 384))
+// tell writes the result of a line: it flushes when no other is expected, and within flushWait.
+func (n *names) tell(l line, status string, text []byte) {
 	var err error
 	if l.object {
 		var fields map[string]json.RawMessage
@@ -216,15 +227,50 @@ func (n *names) tell(l line, res *NameResult) {
 			text, err = marshal(fields) // in order of their names
 		}
 	}
+	text = append(text, '\n')
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ctx.Err() != nil {
+		return
+	}
+	n.stats.count(status)
+	if err == nil && len(text) > n.out.Available() { // whole lines only, so that an interrupt leaves no part of one
+		err = n.out.Flush()
+	}
 	if err == nil {
-		err = n.out.write(&l, res.Status, append(text, '\n'))
+		_, err = n.out.Write(text)
+	}
+	n.expected--
+	switch {
+	case err != nil:
+	case n.expected == 0:
+		err = n.out.Flush()
+	case !n.timed:
+		n.timed = true
+		time.AfterFunc(flushWait, n.flush)
 	}
 	if err != nil {
 		n.fail(err)
 	}
+	n.room.Release(l.size())
 }
 
-// appendTo appends the result as JSON. By encoding/json that takes a tenth of the command's time.
+// flush writes what waits.
+func (n *names) flush() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.timed = false
+	if n.ctx.Err() == nil {
+		n.out.Flush() // whose error the next to write gets
+	}
+}
+
+// text is a result as JSON. By encoding/json that takes a tenth of the command's time.
+func (n *names) text(res *NameResult) []byte {
+	res.Class, res.Type = "IN", n.kind
+	return res.appendTo(make([]byte, 0, 384))
+}
+
 func (res *NameResult) appendTo(b []byte) []byte {
 	b = appendJSON(append(b, `{"name":`...), res.Name)
 	b = appendJSON(append(b, `,"class":`...), res.Class)
@@ -236,24 +282,8 @@ func (res *NameResult) appendTo(b []byte) []byte {
 	b = append(res.Timestamp.UTC().AppendFormat(append(b, `,"timestamp":"`...), time.RFC3339Nano), '"')
 	b = strconv.AppendFloat(append(b, `,"duration":`...), res.Duration, 'f', -1, 64)
 	b = strconv.AppendInt(append(b, `,"rtt_us":`...), res.RTT, 10)
-	return append(append(append(b, `,"data":`...), res.data...), '}')
-}
-
-// appendJSON appends a text as JSON.
-func appendJSON(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			text, _ := marshal(s) // no text is refused
-			return append(b, text...)
-		}
-	}
-	return append(append(append(b, '"'), s...), '"')
-}
-
-// appendTo appends it as JSON.
-func (d *NameData) appendTo(b []byte) []byte {
-	b = append(b, `{"answers":[`...)
-	for i, a := range d.Answers {
+	b = append(b, `,"data":{"answers":[`...)
+	for i, a := range res.Data.Answers {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -267,9 +297,20 @@ func (d *NameData) appendTo(b []byte) []byte {
 		}
 		b = append(b, '}')
 	}
-	b = appendJSON(append(b, `],"protocol":`...), d.Protocol)
-	b = appendJSON(append(b, `,"resolver":`...), d.Resolver)
-	return append(b, '}')
+	b = appendJSON(append(b, `],"protocol":`...), res.Data.Protocol)
+	b = appendJSON(append(b, `,"resolver":`...), res.Data.Resolver)
+	return append(b, "}}"...)
+}
+
+// appendJSON appends a text as JSON.
+func appendJSON(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			text, _ := marshal(s) // no text is refused
+			return append(b, text...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
 }
 
 // marshal is json.Marshal, but for <, > and &, which stand as they are.
@@ -280,8 +321,6 @@ func marshal(v any) ([]byte, error) {
 	err := e.Encode(v)
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
-
-const noData = `{"answers":[],"protocol":"","resolver":""}`
 
 // lifetime is how long what was said holds.
 func (q *question) lifetime() time.Duration {
@@ -306,15 +345,10 @@ func (q *question) lifetime() time.Duration {
 
 // result tells what became of the question for a name.
 func (n *names) result(name string, q *question) *NameResult {
-	if q.status == StatusBadName {
-		return &NameResult{Status: "ILLEGAL_INPUT", data: noData}
-	}
-	var took time.Duration
-	if q.server != nil {
-		took = time.Since(q.began)
-	}
-	res := &NameResult{RTT: q.rtt.Microseconds(), Duration: float64(took.Microseconds()) / 1e6, data: noData}
+	res := &NameResult{Name: name, RTT: q.rtt.Microseconds()}
 	switch {
+	case q.status == StatusBadName:
+		res.Status = illegal
 	case q.reply != nil || q.status == StatusOK:
 		res.Status = rcodeName(q.rcode)
 	case q.status == StatusTimeout:
@@ -325,33 +359,38 @@ func (n *names) result(name string, q *question) *NameResult {
 	if q.server == nil { // nobody was asked
 		return res
 	}
-	data := NameData{Protocol: "udp", Resolver: q.server.name}
+	res.Duration = float64(time.Since(q.began).Microseconds()) / 1e6
+	res.Data = NameData{Protocol: "udp", Resolver: q.server.name}
 	if q.tcp {
-		data.Protocol = "tcp"
+		res.Data.Protocol = "tcp"
 	}
 	for _, addr := range q.addrs {
-		data.Answers = append(data.Answers, NameAnswer{Name: name, Class: "IN", Type: n.kind, TTL: q.ttl, Answer: addr.String(), Special: addrguard.Special(addr)})
+		res.add(name, dns.ClassINET, n.qtype, q.ttl, addr.String(), addrguard.Special(addr))
 	}
-	if q.reply != nil {
-		asked := withoutDot(wireName(name))
-		for _, rr := range q.reply.Answer {
-			h := rr.Header()
-			owner := withoutDot(h.Name)
-			if strings.EqualFold(owner, asked) {
-				owner = name // in the letters of the input
-			}
-			answer := NameAnswer{Name: owner, Class: dns.Class(h.Class).String(), Type: dns.Type(h.Rrtype).String(), TTL: h.Ttl, Answer: rdata(rr)}
-			switch rr := rr.(type) {
-			case *dns.A:
-				answer.Special = special(rr.A)
-			case *dns.AAAA:
-				answer.Special = special(rr.AAAA)
-			}
-			data.Answers = append(data.Answers, answer)
+	if q.reply == nil {
+		return res
+	}
+	for _, rr := range q.reply.Answer {
+		h := rr.Header()
+		owner := withoutDot(h.Name)
+		if strings.EqualFold(h.Name, q.reply.Question[0].Name) {
+			owner = name // in the letters of the input
 		}
+		special := ""
+		switch rr := rr.(type) {
+		case *dns.A:
+			special = specialIP(rr.A)
+		case *dns.AAAA:
+			special = specialIP(rr.AAAA)
+		}
+		res.add(owner, h.Class, h.Rrtype, h.Ttl, rdata(rr), special)
 	}
-	res.data = string(data.appendTo(make([]byte, 0, 256)))
 	return res
+}
+
+// add adds a record.
+func (res *NameResult) add(owner string, class, kind uint16, ttl uint32, answer, special string) {
+	res.Data.Answers = append(res.Data.Answers, NameAnswer{Name: owner, Class: dns.Class(class).String(), Type: dns.Type(kind).String(), TTL: ttl, Answer: answer, Special: special})
 }
 
 // parseType reads a record type by its name, or by its number as TYPE65280 (RFC 3597,
@@ -380,109 +419,6 @@ func readLine(in *bufio.Reader) (text string, long bool, err error) {
 	return text, true, err
 }
 
-// isTransfer says that a question's answer is a whole zone, in many messages.
-func isTransfer(qtype uint16) bool { return qtype == dns.TypeAXFR || qtype == dns.TypeIXFR }
-
-// lineWriter writes results.
-type lineWriter struct {
-	mu       sync.Mutex
-	room     sync.Cond // asked has shrunk, or ended is true
-	out      *bufio.Writer
-	stats    NameStats
-	expected int  // lines that are to come
-	asked    int  // bytes of these
-	timed    bool // what waits in out is flushed in time
-	ended    bool
-	err      error // that it ended with
-}
-
-func newLineWriter(out io.Writer) *lineWriter {
-	w := &lineWriter{out: bufio.NewWriterSize(out, 1<<16)}
-	w.room.L = &w.mu
-	return w
-}
-
-// expect tells of a line to come, for which those before it need not be held back. It waits for room.
-func (w *lineWriter) expect(l *line) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for w.asked > maxLines && !w.ended {
-		w.room.Wait()
-	}
-	w.expected++
-	w.asked += l.size()
-	w.stats.Names++
-	if l.long {
-		w.stats.TooLong++
-	}
-}
-
-// cached counts a line that is not asked for.
-func (w *lineWriter) cached() {
-	w.mu.Lock()
-	w.stats.Cached++
-	w.mu.Unlock()
-}
-
-// drain waits until all results are written, or there was an error.
-func (w *lineWriter) drain() (NameStats, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for w.expected > 0 && !w.ended {
-		w.room.Wait()
-	}
-	return w.stats, w.err
-}
-
-// end lets go who waits. Nothing is written from now on.
-func (w *lineWriter) end() {
-	w.mu.Lock()
-	w.ended = true
-	w.mu.Unlock()
-	w.room.Broadcast()
-}
-
-// flush writes what waits.
-func (w *lineWriter) flush() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.timed = false
-	if !w.ended {
-		w.out.Flush() // whose error the next to write gets
-	}
-}
-
-// write takes the result of a line, and flushes when no other is expected, and within flushWait.
-func (w *lineWriter) write(l *line, status string, result []byte) (err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	defer w.room.Broadcast()
-	if w.ended {
-		return nil
-	}
-	w.stats.count(status)
-	w.expected--
-	w.asked -= l.size()
-	if len(result) > w.out.Available() { // whole lines only, so that an interrupt leaves no part of one
-		err = w.out.Flush()
-	}
-	if err == nil {
-		_, err = w.out.Write(result)
-	}
-	switch {
-	case err != nil:
-	case w.expected == 0:
-		err = w.out.Flush()
-	case !w.timed && w.out.Buffered() > 0:
-		w.timed = true
-		time.AfterFunc(flushWait, w.flush)
-	}
-	if err != nil {
-		w.ended, w.err = true, err
-	}
-	return err
-}
-
 func (s *NameStats) count(status string) {
 	if status != dns.RcodeToString[dns.RcodeSuccess] {
 		s.Failed++
@@ -492,8 +428,8 @@ func (s *NameStats) count(status string) {
 	}
 }
 
-// special names the range of an address that is not of the public Internet.
-func special(ip net.IP) string {
+// specialIP names the range of an address that is not of the public Internet.
+func specialIP(ip net.IP) string {
 	addr, _ := netip.AddrFromSlice(ip)
 	return addrguard.Special(addr)
 }

@@ -3,6 +3,8 @@ package resolve
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -31,7 +33,7 @@ type query struct {
 	end  int    // of the question section
 }
 
-// newQuery packs a question for a name as wireName gives it. A name that is longer than a
+// newQuery packs a question for an absolute name. A name that is longer than a
 // message holds is an error (RFC 1035, section 3.1), which the library finds by the room.
 func newQuery(name string, qtype uint16) (query, error) {
 	wire := make([]byte, headerLen+maxName+4+optLen)
@@ -78,37 +80,34 @@ func (q *query) withoutEDNS() bool {
 	return had
 }
 
-// likeness says how far a message is the reply to a query.
-type likeness int
-
-const (
-	foreign   likeness = iota // another question, or no reply: it may be forged
-	unread                    // the server says that it cannot read the query, and repeats nothing of it
-	otherCase                 // the reply, but for the case of letters: forged, or of a server that does not keep it
-	exact
+// What compare and those who read replies find wrong.
+var (
+	errBadReply = errors.New("not an answer to the question")                       // it may be forged
+	errUnread   = fmt.Errorf("%w: the server cannot read it", errBadReply)          // and repeats nothing of it
+	errCase     = errors.New("the answer to the question in letters of other case") // forged, or of a server that does not keep it
 )
 
 // compare holds a message, whose id is the query's, against it by its bytes: nothing is
 // parsed of a message that is not a reply to it (RFC 5452, section 9.1).
-func (q *query) compare(m []byte) likeness {
+func (q *query) compare(m []byte) error {
 	if len(m) < headerLen || m[2]&0xf8 != 0x80 { // reply, opcode query
-		return foreign
+		return errBadReply
 	}
 	if rcode := m[3] & 0x0f; m[4] == 0 && m[5] == 0 && (rcode == dns.RcodeFormatError || rcode == dns.RcodeNotImplemented) {
-		return unread
+		return errUnread
 	}
 	if len(m) < q.end || m[4] != 0 || m[5] != 1 {
-		return foreign
+		return errBadReply
 	}
 	asked, got := q.wire[headerLen:q.end], m[headerLen:q.end]
 	switch {
 	case bytes.Equal(asked, got):
-		return exact
+		return nil
 	// A label's length is below 64, so lower-casing does not make one of another.
 	case bytes.Equal(asked[len(asked)-4:], got[len(got)-4:]) && equalFold(asked[:len(asked)-4], got[:len(got)-4]):
-		return otherCase
+		return errCase
 	}
-	return foreign
+	return errBadReply
 }
 
 // unpack reads a reply, whole: the library takes what there is. Names that it shortens by

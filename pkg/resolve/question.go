@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"context"
 	"errors"
 	"os"
 	"time"
@@ -25,7 +24,6 @@ type question struct {
 	server *server // the last that was asked
 	rtt    time.Duration
 	status string // "" for NOERROR and NXDOMAIN
-	large  bool   // the reply has one of r.large
 
 	turn    uint32
 	attempt int
@@ -39,7 +37,7 @@ type question struct {
 	err     error
 }
 
-// ask begins. What became of a former question is to be released.
+// ask begins.
 func (q *question) ask(name string, qtype uint16) {
 	q.reply, q.brief, q.server, q.rtt, q.status = nil, brief{}, nil, 0, StatusTimeout
 	if reserved(name) { // an alias may lead there
@@ -73,7 +71,7 @@ func (q *question) await() {
 
 func (q *question) transmit() {
 	if q.tcp {
-		q.server.tcp.ask(q)
+		q.r.tcp.ask(q)
 		return
 	}
 	q.start = time.Now()
@@ -81,8 +79,7 @@ func (q *question) transmit() {
 }
 
 // came is for the transport, to be called once for each time that it is asked: with the
-// reply's bytes, which compare found to be a reply; with os.ErrDeadlineExceeded; or with what
-// else went wrong. It never blocks.
+// reply's bytes, which compare found to be a reply, or with what went wrong. It never blocks.
 func (q *question) came(wire []byte, err error) {
 	q.wire, q.err = wire, err
 	q.r.arrived <- q
@@ -93,16 +90,21 @@ func (q *question) judge() {
 	wire, err := q.wire, q.err
 	q.wire, q.err = nil, nil
 	// TCP tells what did not fit a datagram, and whether letters of other case are the server's.
-	if !q.tcp && (errors.Is(err, errOtherCase) || err == nil && wire[2]&0x02 != 0) {
+	if !q.tcp && (errors.Is(err, errCase) || err == nil && wire[2]&0x02 != 0) {
 		q.tcp = true
 		q.await()
 		return
 	}
+	if len(wire) > maxDatagram {
+		// It may take twenty times its length when it is parsed: one at a time does.
+		q.r.large.Lock()
+		defer q.r.large.Unlock()
+	}
 	q.rtt = time.Since(q.start)
-	q.large = len(wire) > maxDatagram
 	if err == nil || errors.Is(err, errUnread) {
 		q.r.heard.Store(true)
 	}
+	var m *dns.Msg
 	if err == nil {
 		if b, ok := q.query.brief(wire); ok {
 			q.server.report(true)
@@ -110,16 +112,7 @@ func (q *question) judge() {
 			q.over()
 			return
 		}
-	}
-	var m *dns.Msg
-	if err == nil {
 		m, err = q.query.unpack(wire)
-	}
-	if q.large && (err != nil || statusOf(m.Rcode) != "") {
-		if err == nil {
-			m.Answer, m.Ns, m.Extra = nil, nil, nil
-		}
-		q.release()
 	}
 	if (err == nil && disputed(m.Rcode) || errors.Is(err, errUnread)) && q.query.withoutEDNS() {
 		q.reply, q.status = m, StatusBadReply
@@ -141,14 +134,13 @@ func (q *question) judge() {
 		return
 	}
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case os.IsTimeout(err):
 		q.server.report(false)
 		q.status = StatusTimeout
 		q.timeout *= 2
 		q.refused = 0
-		if q.attempt > 0 && !q.r.heard.Load() {
-			q.r.mute.Do(q.r.cfg.Mute)
-			q.r.probe()
+		if q.attempt > 0 && !q.r.heard.Load() && q.r.probe() {
+			q.r.cfg.Mute()
 		}
 		q.makeRoom()
 	case errors.Is(err, errBadReply):
@@ -177,10 +169,14 @@ func (q *question) judge() {
 	q.next()
 }
 
+// next asks once more, if it may.
 func (q *question) next() {
 	if q.attempt++; q.attempt >= q.r.cfg.Attempts {
 		q.over()
 		return
+	}
+	if q.reply != nil {
+		q.reply.Answer, q.reply.Ns, q.reply.Extra = nil, nil, nil // which may take much memory
 	}
 	q.send()
 }
@@ -202,44 +198,6 @@ func (q *question) makeRoom() {
 
 // leave gives the place back.
 func (q *question) leave() { <-q.place }
-
-// release is called when a reply is no longer used.
-func (q *question) release() {
-	if q.large {
-		q.large = false
-		<-q.r.large
-	}
-}
-
-func (q *question) serverName() string {
-	if q.server == nil {
-		return ""
-	}
-	return q.server.name
-}
-
-// enter takes a slot. It says false if ctx ended before there was one.
-func (r *Resolver) enter(ctx context.Context) bool {
-	if r.tryEnter() {
-		return true
-	}
-	select {
-	case r.slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// tryEnter takes a slot, if there is one.
-func (r *Resolver) tryEnter() bool {
-	select {
-	case r.slots <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
 
 // work judges what arrives, until the end, which it leaves for the other workers.
 func (r *Resolver) work() {

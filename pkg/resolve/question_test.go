@@ -340,52 +340,6 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestSocketsAreBounded: sockets that have served their time stay open for the replies that they
-// wait for, up to so many; then they serve on, but for one that has as many questions as it may.
-func TestSocketsAreBounded(t *testing.T) {
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pc.Close()
-	r, err := New(Config{Servers: []string{pc.LocalAddr().String()}, Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := r.servers[0].main.(*udp)
-	used := map[*socket]bool{}
-	for range 20 * maxSockets {
-		s, _, _, err := u.enlist(&question{r: r, timeout: patience})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.mu.Lock()
-		s.left = min(s.left, 0)
-		s.mu.Unlock()
-		used[s] = true
-	}
-	if n := int(u.open.Load()); n != maxSockets || len(used) != n {
-		t.Errorf("%d sockets are open, and %d were used, want %d", n, len(used), maxSockets)
-	}
-	for s := range used {
-		s.mu.Lock()
-		for id, w := range s.waiting {
-			s.dismiss(id, w)
-		}
-		s.mu.Unlock()
-	}
-	if n := u.open.Load(); n != 0 {
-		t.Errorf("%d sockets are open for nobody", n)
-	}
-	full := &socket{left: 1, waiting: map[uint16]*waiting{}}
-	for id := range uint16(socketAsking) {
-		full.waiting[id] = &waiting{}
-	}
-	if full.serves(true) {
-		t.Error("a socket takes more questions than it may")
-	}
-}
-
 // TestCloseEndsAllWorkers, of which there are as many as there were processors at first: the
 // runtime changes that with what the system grants.
 func TestCloseEndsAllWorkers(t *testing.T) {

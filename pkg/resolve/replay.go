@@ -18,8 +18,13 @@ type Replay struct {
 // OpenReplay reads the text/dns records of transaction txn from WARC files,
 // of which mem bytes are kept in memory. If the transaction ran more than once (a round
 // that was abandoned), those of its last epoch count.
-func OpenReplay(files []warc.Part, txn string, mem int64) (*Replay, error) {
-	r := &Replay{saved: newLearnt(nil), txn: txn}
+func OpenReplay(files []warc.Part, txn string, mem int64) (r *Replay, err error) {
+	r = &Replay{saved: newLearnt(nil), txn: txn}
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
 	epoch := uint64(0)
 	for _, part := range files {
 		err := readHostnames(part, txn, func(e uint64, h warc.Hostname) error {
@@ -30,26 +35,14 @@ func OpenReplay(files []warc.Part, txn string, mem int64) (*Replay, error) {
 				r.saved.Close()
 				r.saved, epoch = newLearnt(nil), e
 			}
-			if r.saved.size() > mem {
-				if err := r.saved.flush(); err != nil {
-					return err
-				}
-			}
-			if n, isNew := r.saved.find(h.Host); isNew { // a round that was interrupted says it once more
-				r.saved.learn(n, &answer{addr: h.Addr, status: h.Error, expires: h.Expires})
-			}
-			return nil
+			// A round that was interrupted says it once more.
+			return r.saved.first(h.Host, &answer{addr: h.Addr, status: h.Error, expires: h.Expires}, mem)
 		})
 		if err != nil {
-			r.Close()
-			return nil, err
+			return r, err
 		}
 	}
-	if err := r.saved.flush(); err != nil {
-		r.Close()
-		return nil, err
-	}
-	return r, nil
+	return r, r.saved.flush()
 }
 
 // readHostnames calls each for the hosts that a file's rounds of that name saved.

@@ -62,7 +62,8 @@ const (
 	MaxChain = 16 // CNAMEs from a name to its addresses
 	MaxAddrs = 16 // addresses kept of a name
 
-	maxServers = 64 // each has sockets of its own
+	maxServers  = 64 // each has sockets of its own
+	maxInFlight = 100_000
 )
 
 // QuestionSize is the memory that a question in flight takes, at most, over TCP too, bytes; and
@@ -120,13 +121,10 @@ const (
 
 // Answer is what became of a name.
 type Answer struct {
-	Name    string       // as asked, without port, lower case
 	Addrs   []netip.Addr // in order of preference
 	CNAME   string       // canonical name, where it differs
 	Status  string       // StatusOK or why there is no address
 	Expires time.Time
-	Server  string // that answered
-	RTT     time.Duration
 }
 
 // Resolver asks DNS servers. Safe for many goroutines.
@@ -135,11 +133,11 @@ type Resolver struct {
 	servers []*server
 	slots   chan struct{} // has one for each question in flight
 	late    chan struct{} // but for those whose first time is up, while there is room here
-	large   large
+	tcp     *tcp
+	large   sync.Mutex // of who parses a message longer than maxDatagram
 	next    atomic.Uint32
 	heard   atomic.Bool            // a server has replied to a question
 	trouble atomic.Pointer[string] // see Trouble
-	mute    sync.Once              // cfg.Mute is called
 	probing atomic.Bool            // probe was called
 	probed  chan struct{}
 
@@ -147,8 +145,14 @@ type Resolver struct {
 	workers sync.WaitGroup
 
 	mu     sync.Mutex
-	asking map[string]*resolution // equal names in flight are asked once
-	known  *table                 // to Lookup, failures too
+	asking map[string]*lookup // equal names in flight are asked once
+	known  *table             // to Lookup, failures too
+}
+
+// lookup is a name that is asked for.
+type lookup struct {
+	ended  chan struct{}
+	answer *answer // then
 }
 
 // maxKnown bounds the answers that Lookup keeps, in bytes.
@@ -156,21 +160,11 @@ const maxKnown = 4 << 20
 
 // New makes a resolver. fault.Usage if a server's address is none.
 func New(cfg Config) (*Resolver, error) {
-	def := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	defd := func(v *time.Duration, d time.Duration) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	def(&cfg.InFlight, 1000)
-	def(&cfg.Attempts, 5)
-	defd(&cfg.Timeout, time.Second)
-	defd(&cfg.MinTTL, time.Minute)
-	defd(&cfg.MaxTTL, 24*time.Hour)
+	cfg.InFlight = min(positive(cfg.InFlight, 1000), maxInFlight)
+	cfg.Attempts = positive(cfg.Attempts, 5)
+	cfg.Timeout = positive(cfg.Timeout, time.Second)
+	cfg.MinTTL = positive(cfg.MinTTL, time.Minute)
+	cfg.MaxTTL = positive(cfg.MaxTTL, 24*time.Hour)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -187,7 +181,8 @@ func New(cfg Config) (*Resolver, error) {
 	if cfg.MaxTTL < cfg.MinTTL {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("longest time to live %v", cfg.MaxTTL), Want: fmt.Sprintf("at least the shortest, %v", cfg.MinTTL)}
 	}
-	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), large: make(large, maxLarge), arrived: make(chan *question, 2*cfg.InFlight+2), probed: make(chan struct{}), asking: map[string]*resolution{}, known: newTable()}
+	r := &Resolver{cfg: cfg, slots: make(chan struct{}, cfg.InFlight), late: make(chan struct{}, cfg.InFlight), tcp: newTCP(),
+		arrived: make(chan *question, 2*cfg.InFlight+2), probed: make(chan struct{}), asking: map[string]*lookup{}, known: newTable()}
 	servers := cfg.Servers
 	if len(servers) == 0 {
 		var err error
@@ -199,7 +194,7 @@ func New(cfg Config) (*Resolver, error) {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d DNS servers", len(servers)), Want: fmt.Sprintf("%d at most", maxServers)}
 	}
 	for _, s := range servers {
-		srv, err := parseServer(s, &r.cfg, r.large)
+		srv, err := parseServer(s, cfg.Rate)
 		if err != nil {
 			return nil, err
 		}
@@ -209,6 +204,14 @@ func New(cfg Config) (*Resolver, error) {
 		r.workers.Go(r.work)
 	}
 	return r, nil
+}
+
+// positive is v, or else its default.
+func positive[T int | time.Duration](v, otherwise T) T {
+	if v > 0 {
+		return v
+	}
+	return otherwise
 }
 
 // Trouble says which server could not be reached last, and why, as long as none has
@@ -222,8 +225,9 @@ func (r *Resolver) Trouble() string {
 
 // Close ends the connections to servers. No Lookup may be under way.
 func (r *Resolver) Close() {
+	r.tcp.close()
 	for _, s := range r.servers {
-		s.close()
+		s.main.close()
 	}
 	r.arrived <- nil
 	r.workers.Wait()
@@ -233,10 +237,11 @@ func (r *Resolver) Close() {
 // programs that ask with the system's own resolver.
 func systemServers(path string) ([]string, error) {
 	conf, err := dns.ClientConfigFromFile(path)
-	if err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			err = &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Hint: "name a DNS server with --server"}
-		}
+	found := "no nameserver"
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		conf, found = new(dns.ClientConfig), "no such file"
+	case err != nil:
 		return nil, err
 	}
 	var out []string
@@ -246,7 +251,7 @@ func systemServers(path string) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no nameserver", Hint: "name a DNS server with --server"}
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: found, Hint: "name a DNS server with --server"}
 	}
 	return out, nil
 }
@@ -254,10 +259,8 @@ func systemServers(path string) ([]string, error) {
 // Literal answers names that need no server: IP addresses, and localhost with
 // all below it (RFC 6761, section 6.3).
 func Literal(host string) ([]netip.Addr, bool) {
-	if text := unbracketed(host); mayBeAddr(text) {
-		if a, err := netip.ParseAddr(text); err == nil {
-			return []netip.Addr{a.Unmap()}, true
-		}
+	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return []netip.Addr{a.Unmap()}, true
 	}
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, true
@@ -265,26 +268,12 @@ func Literal(host string) ([]netip.Addr, bool) {
 	return nil, false
 }
 
-// mayBeAddr tells most names from addresses: IPv4 ends in a digit, and IPv6 has colons.
-func mayBeAddr(text string) bool {
-	last := len(text) - 1
-	return last >= 0 && '0' <= text[last] && text[last] <= '9' || strings.Contains(text, ":")
-}
-
 // Name is the name in a row's host: without port, brackets and trailing dot.
 func Name(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") && strings.Count(host[i:], "]") == 0 {
 		host = host[:i]
 	}
-	return strings.ToLower(strings.TrimSuffix(unbracketed(host), "."))
-}
-
-// unbracketed is an address without its brackets. Most hosts have none.
-func unbracketed(host string) string {
-	if last := len(host) - 1; last >= 0 && (host[0] == '[' || host[last] == ']') {
-		return strings.Trim(host, "[]")
-	}
-	return host
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
 // Lookup resolves a name (see Name). It waits for a free slot. An answer is kept as long as it
@@ -292,38 +281,43 @@ func unbracketed(host string) string {
 func (r *Resolver) Lookup(ctx context.Context, name string) Answer {
 	now := r.cfg.Now()
 	if a, ok := r.literal(name, now); ok {
-		return a
+		return a.public()
 	}
 	r.mu.Lock()
 	n, _ := r.known.within(maxKnown).find(name) // what was there is asked for again then
 	if r.known.known(n) {
 		if a := r.known.answer(n); a.expires.Go().After(now) {
 			r.mu.Unlock()
-			addrs, _ := parseAddrs(a.addr)
-			return Answer{Name: name, Addrs: addrs, CNAME: a.cname, Status: a.status, Expires: a.expires.Go()}
+			return a.public()
 		}
+	}
+	l := r.asking[name]
+	if l == nil {
+		l = &lookup{ended: make(chan struct{})}
+		r.asking[name] = l
+		go r.ask(name, l)
 	}
 	r.mu.Unlock()
-	answer := make(chan *Answer, 1)
-	done := func(a *Answer) {
+	select {
+	case <-l.ended:
+		return l.answer.public()
+	case <-ctx.Done():
+		return Answer{Status: StatusCancelled}
+	}
+}
+
+// ask has a name looked up as soon as there is a slot.
+func (r *Resolver) ask(name string, l *lookup) {
+	r.slots <- struct{}{}
+	r.begin(name, func(a *answer) {
 		r.mu.Lock()
 		n, _ := r.known.find(name)
-		r.known.set(n, answerOf(a))
+		r.known.set(n, a)
+		delete(r.asking, name)
 		r.mu.Unlock()
-		answer <- a
-	}
-	if !r.join(name, done) {
-		if !r.enter(ctx) {
-			return Answer{Name: name, Status: StatusCancelled}
-		}
-		r.begin(name, done)
-	}
-	select {
-	case a := <-answer:
-		return *a
-	case <-ctx.Done():
-		return Answer{Name: name, Status: StatusCancelled}
-	}
+		l.answer = a
+		close(l.ended)
+	})
 }
 
 // reserved says that no server is to be asked for a name: one of the Tor network (RFC 7686,
@@ -335,76 +329,47 @@ func reserved(name string) bool {
 }
 
 // literal answers what costs no question: addresses, localhost, what is reserved or no name.
-func (r *Resolver) literal(name string, now time.Time) (a Answer, ok bool) {
+func (r *Resolver) literal(name string, now time.Time) (a *answer, ok bool) {
 	addrs, ok := Literal(name)
+	_, isName := dns.IsDomainName(name)
 	switch {
 	case ok:
-		a = r.wanted(Answer{Addrs: addrs})
-		a.Expires = now.Add(r.cfg.MaxTTL)
-	case !isName(name):
-		a.Status, a.Expires = StatusBadName, now.Add(failureTTL)
+		status := StatusOK
+		if addrs = r.wanted(addrs); len(addrs) == 0 {
+			status = StatusNoAddress
+		}
+		return newAnswer(addrs, status, "", now.Add(r.cfg.MaxTTL)), true
+	case !isName:
+		return newAnswer(nil, StatusBadName, "", now.Add(failureTTL)), true
 	case reserved(name):
-		a.Status, a.Expires = StatusNXDomain, now.Add(maxNegativeTTL)
-	default:
-		return a, false
+		return newAnswer(nil, StatusNXDomain, "", now.Add(maxNegativeTTL)), true
 	}
-	a.Name = name
-	return a, true
+	return nil, false
 }
 
-func isName(name string) bool {
-	if len(name) > 253 {
-		return false
+// family is 4 or 6 where only those addresses are wanted.
+func (r *Resolver) family() uint8 {
+	if r.cfg.Family == "any" {
+		return 0
 	}
-	label := 0
-	for i := range len(name) {
-		switch c := name[i]; {
-		case c == '.' && label > 0:
-			label = 0
-		case label < 63 && ('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'):
-			label++
-		default: // as few names have
-			_, ok := dns.IsDomainName(name)
-			return ok
-		}
-	}
-	return name != ""
+	return r.cfg.Family[0] - '0'
+}
+
+// wanted leaves the addresses of the family wanted.
+func (r *Resolver) wanted(addrs []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(addrs, func(a netip.Addr) bool { return a.Is4() && r.family() == 6 || a.Is6() && r.family() == 4 })
 }
 
 // resolution is a name whose addresses are asked for.
 type resolution struct {
-	r     *Resolver
-	name  string
-	walks []walk          // one for each family
-	left  atomic.Int32    // of these
-	done  []func(*Answer) // who wait for the answer; r.mu's
-}
-
-// join has done called with the answer, if the name is being asked for.
-func (r *Resolver) join(name string, done func(*Answer)) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	res := r.asking[name]
-	if res == nil {
-		return false
-	}
-	res.done = append(res.done, done)
-	return true
+	walks []walk       // one for each family
+	left  atomic.Int32 // of these
+	done  func(*answer)
 }
 
 // begin asks for a name, in a slot that the caller has taken. done is called once, from
 // another goroutine or before begin returns, and must not block: all questions wait for it.
-func (r *Resolver) begin(name string, done func(*Answer)) {
-	r.mu.Lock()
-	if res := r.asking[name]; res != nil {
-		res.done = append(res.done, done)
-		r.mu.Unlock()
-		<-r.slots
-		return
-	}
-	res := &resolution{r: r, name: name, done: []func(*Answer){done}}
-	r.asking[name] = res
-	r.mu.Unlock()
+func (r *Resolver) begin(name string, done func(*answer)) {
 	types := []uint16{dns.TypeA, dns.TypeAAAA}
 	switch r.cfg.Family {
 	case "4":
@@ -412,12 +377,11 @@ func (r *Resolver) begin(name string, done func(*Answer)) {
 	case "6":
 		types = types[1:]
 	}
-	res.walks = make([]walk, len(types))
+	res := &resolution{walks: make([]walk, len(types)), done: done}
 	res.left.Store(int32(len(types)))
-	target := wireName(name)
 	for i, t := range types {
 		w := &res.walks[i]
-		*w = walk{res: res, qtype: t, target: target, ttl: r.cfg.MaxTTL}
+		*w = walk{res: res, qtype: t, target: dns.Fqdn(name), life: r.cfg.MaxTTL}
 		w.r, w.place, w.over = r, r.slots, w.step
 	}
 	if len(types) > 1 {
@@ -432,104 +396,43 @@ func (r *Resolver) begin(name string, done func(*Answer)) {
 	res.walks[0].begin()
 }
 
-// end tells those who wait.
-func (res *resolution) end() {
-	r := res.r
-	a := r.answer(res.name, res.walks)
-	r.mu.Lock()
-	delete(r.asking, res.name)
-	r.mu.Unlock()
-	for _, done := range res.done {
-		done(a)
-	}
-}
-
-// family is 4 or 6 where only those addresses are wanted.
-func (r *Resolver) family() uint8 {
-	if r.cfg.Family == "any" {
-		return 0
-	}
-	return r.cfg.Family[0] - '0'
-}
-
-// ofFamily keeps the addresses wanted, IPv4 before IPv6.
-func (r *Resolver) ofFamily(addrs []netip.Addr) []netip.Addr {
-	var four, six []netip.Addr
-	for _, a := range addrs {
-		if a.Is4() {
-			four = append(four, a)
-		} else {
-			six = append(six, a)
-		}
-	}
-	switch r.cfg.Family {
-	case "4":
-		return four
-	case "6":
-		return six
-	}
-	return append(four, six...)
-}
-
-// wanted leaves an answer the addresses of the family wanted.
-func (r *Resolver) wanted(a Answer) Answer {
-	if a.Addrs = r.ofFamily(a.Addrs); a.Status == StatusOK && len(a.Addrs) == 0 {
-		a.Status = StatusNoAddress
-	}
-	return a
-}
-
-// found is what one question type gave.
-type found struct {
-	addrs  []netip.Addr
-	cname  string
-	status string
-	ttl    time.Duration
-	server string
-	rtt    time.Duration
-}
-
-// answer makes one of what the questions gave.
-func (r *Resolver) answer(name string, got []walk) *Answer {
-	a := &Answer{Name: name, Server: got[0].found.server, RTT: got[0].found.rtt}
-	ttl := r.cfg.MaxTTL
-	for i := range got {
-		f := &got[i].found
+// answer makes one of what the walks found.
+func (r *Resolver) answer(walks []walk) *answer {
+	var addrs []netip.Addr
+	cname, ttl := "", r.cfg.MaxTTL
+	for i := range walks {
+		w := &walks[i]
 		kept := 0 // for the other family: half, or as many as that has
-		if len(got) > 1 {
-			kept = min(len(got[1-i].found.addrs), MaxAddrs/2)
+		if len(walks) > 1 {
+			kept = min(len(walks[1-i].addrs), MaxAddrs/2)
 		}
-		a.Addrs = append(a.Addrs, f.addrs[:min(len(f.addrs), MaxAddrs-kept)]...)
-		if len(f.addrs) > 0 {
-			ttl = min(ttl, f.ttl)
-			a.CNAME = f.cname
+		addrs = append(addrs, w.addrs[:min(len(w.addrs), MaxAddrs-kept)]...)
+		if len(w.addrs) > 0 {
+			cname, ttl = w.cname, min(ttl, w.life)
 		}
 	}
-	if len(a.Addrs) > 0 {
-		a.Expires = r.cfg.Now().Add(max(ttl, r.cfg.MinTTL))
-		return a
+	if len(addrs) > 0 {
+		return newAnswer(addrs, StatusOK, cname, r.cfg.Now().Add(max(ttl, r.cfg.MinTTL)))
 	}
 	// The first family's failure stands for both, unless only it has none.
-	f := &got[0].found
-	if f.status == StatusNoAddress && len(got) > 1 {
-		f = &got[1].found
+	w := &walks[0]
+	if w.status == StatusNoAddress && len(walks) > 1 {
+		w = &walks[1]
 	}
-	a.Status = f.status
-	a.Expires = r.cfg.Now().Add(f.ttl)
-	return a
+	return newAnswer(nil, w.status, "", r.cfg.Now().Add(w.life))
 }
 
 // walk asks for one type and follows the CNAME chain, asking again where the server left it
-// open.
+// open. At its end, addrs or status say what was found.
 type walk struct {
 	question
 	res    *resolution
 	qtype  uint16
 	target string        // that is asked for
-	ttl    time.Duration // the least of the aliases'
 	seen   []string      // targets before that
+	cname  string        // canonical name, where it differs
+	life   time.Duration // how long all that was used holds
 	then   *walk         // is to be asked for in this one's place
-	found  found
 }
 
 func (w *walk) begin() { w.ask(w.target, w.qtype) }
@@ -537,63 +440,56 @@ func (w *walk) begin() { w.ask(w.target, w.qtype) }
 // step follows the reply as far as it leads.
 func (w *walk) step() {
 	if !w.arrives() {
-		w.release()
-		w.ask(w.target, w.qtype)
+		w.begin()
 		return
 	}
-	w.release()
 	w.query, w.reply = query{}, nil
+	if w.res.left.Add(-1) == 0 {
+		w.res.done(w.r.answer(w.res.walks))
+	}
 	if w.then != nil {
 		w.then.place = w.place
 		w.then.begin()
 	} else {
 		w.leave()
 	}
-	if w.res.left.Add(-1) == 0 {
-		w.res.end()
-	}
 }
 
 // arrives says that the chain's end is found, or target is to be asked for.
 func (w *walk) arrives() bool {
-	f := &w.found
-	f.status, f.ttl, f.server, f.rtt = w.status, failureTTL, w.serverName(), w.rtt
-	if localfault.Is(w.status) {
-		f.ttl = 0
-	}
-	if w.status != "" {
+	if w.status != StatusOK {
+		w.life = w.lifetime()
 		return true
 	}
-	moved := false
 	addrs, cname := w.addrs, ""
 	if w.reply != nil {
-		addrs, cname = answersOf(w.reply, w.target, &w.ttl)
+		addrs, cname = answersOf(w.reply, w.reply.Question[0].Name, &w.life)
 	} else if len(addrs) > 0 {
-		w.ttl = min(w.ttl, seconds(w.brief.ttl))
+		w.life = min(w.life, seconds(w.ttl))
 	}
+	moved := false
 	for cname != "" && len(addrs) == 0 {
 		w.seen = append(w.seen, w.target)
 		w.target, moved = cname, true
 		if slices.Contains(w.seen, w.target) || len(w.seen) > MaxChain {
-			f.status = StatusChain
+			w.status, w.life = StatusChain, failureTTL
 			return true
 		}
-		addrs, cname = answersOf(w.reply, w.target, &w.ttl)
+		addrs, cname = answersOf(w.reply, w.target, &w.life)
 	}
+	w.addrs = addrs
 	switch {
 	case len(addrs) > 0:
-		f.addrs, f.ttl = addrs, w.ttl
-		if c := strings.TrimSuffix(w.target, "."); c != w.res.name {
-			f.cname = c
+		if len(w.seen) > 0 {
+			w.cname = strings.TrimSuffix(w.target, ".")
 		}
 		return true
 	case w.rcode == dns.RcodeNameError, !moved:
-		f.status = StatusNoAddress
+		w.status = StatusNoAddress
 		if w.rcode == dns.RcodeNameError {
-			f.status = StatusNXDomain
+			w.status = StatusNXDomain
 		}
-		f.ttl = w.negative()
-		f.ttl = min(f.ttl, max(w.ttl, w.r.cfg.MinTTL)) // then an alias may lead elsewhere
+		w.life = min(w.negative(), max(w.life, w.r.cfg.MinTTL)) // then an alias may lead elsewhere
 		return true
 	}
 	return false
@@ -665,18 +561,15 @@ func (r *Resolver) reachable(ctx context.Context) bool {
 	return r.heard.Load()
 }
 
-// probe asks for the root's name servers, once: a server that works says something to that, if
-// only that it refuses. It takes no slot, since names without an answer may hold all.
-func (r *Resolver) probe() {
+// probe asks for the root's name servers, once, and says whether this was the time: a server that works says
+// something to that, if only that it refuses. It takes no slot, since names without an answer may hold all.
+func (r *Resolver) probe() bool {
 	if r.probing.Swap(true) {
-		return
+		return false
 	}
-	q := &question{r: r, place: make(chan struct{})}
-	q.over = func() {
-		q.release()
-		close(r.probed)
-	}
+	q := &question{r: r, place: make(chan struct{}), over: func() { close(r.probed) }}
 	q.ask(".", dns.TypeNS)
+	return true
 }
 
 // pick chooses the server for a turn: the next that is not paused, if there is one.
@@ -704,28 +597,6 @@ func statusOf(rcode int) string {
 	return StatusBadReply
 }
 
-var (
-	errBadReply = errors.New("not an answer to the question")
-	errUnread   = fmt.Errorf("%w: the server cannot read it", errBadReply)
-)
-
-// wireName is a name as a reply spells it: absolute, and with characters escaped
-// that have a meaning in zone files, which hosts of URLs may hold.
-func wireName(name string) string {
-	name = dns.Fqdn(name)
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" {
-		return name // as nearly all are: the library takes a kibibyte of stack
-	}
-	buf := make([]byte, 256) // RFC 1035, section 2.3.4: 255 at most
-	if _, err := dns.PackDomainName(name, buf, 0, nil, false); err != nil {
-		return name
-	}
-	if wire, _, err := dns.UnpackDomainName(buf, 0); err == nil {
-		return wire
-	}
-	return name
-}
-
 func rcodeName(rcode int) string {
 	if rcode == dns.RcodeBadVers {
 		return "BADVERS" // the library has the name that this number has in TSIG records
@@ -745,9 +616,9 @@ func FormatAddrs(addrs []netip.Addr) string {
 	return strings.Join(s, ",")
 }
 
-// Rotate changes the order of a name's addresses of one family by its hash, so
+// rotated changes the order of a name's addresses of one family by its hash, so
 // that the hosts behind one set of addresses spread over them.
-func Rotate(addrs []netip.Addr, hash uint64) []netip.Addr {
+func rotated(addrs []netip.Addr, hash uint64) []netip.Addr {
 	n := 0
 	for n < len(addrs) && addrs[n].Is4() == addrs[0].Is4() {
 		n++

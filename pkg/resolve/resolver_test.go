@@ -510,7 +510,7 @@ func TestSystemServers(t *testing.T) {
 		}
 		var names []string
 		for _, s := range servers {
-			srv, err := parseServer(s, &Config{}, nil)
+			srv, err := parseServer(s, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -530,10 +530,10 @@ func TestRotateKeepsFamiliesInOrder(t *testing.T) {
 	for _, s := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3", "::1", "::2"} {
 		in = append(in, netip.MustParseAddr(s))
 	}
-	if got := FormatAddrs(Rotate(in, 1)); got != "127.0.0.2,127.0.0.3,127.0.0.1,::1,::2" {
+	if got := FormatAddrs(rotated(in, 1)); got != "127.0.0.2,127.0.0.3,127.0.0.1,::1,::2" {
 		t.Error(got)
 	}
-	if got := Rotate(nil, 7); len(got) != 0 {
+	if got := rotated(nil, 7); len(got) != 0 {
 		t.Error(got)
 	}
 }
@@ -566,7 +566,6 @@ func FuzzNameResult(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res.data = string(res.Data.appendTo(nil))
 		if got := res.appendTo(nil); !bytes.Equal(got, want) {
 			t.Errorf("%s\nwant %s", got, want)
 		}
@@ -646,22 +645,25 @@ func TestNamesTellWhy(t *testing.T) {
 
 // TestNamesInFlightAreBounded: of long lines, only as many are taken as memory is meant for.
 func TestNamesInFlightAreBounded(t *testing.T) {
-	for _, size := range []int{1, MaxLine} {
-		w := newLineWriter(io.Discard)
-		l := line{text: strings.Repeat("x", size)}
-		lines := 0
-		for ; w.asked <= maxLines; lines++ {
-			w.expect(&l)
+	r, s := scripted(t, 100, "4")
+	in := &lineByLine{end: make(chan bool)}
+	const lines = 2 * maxLines / MaxLine
+	for i := range lines {
+		in.lines = append(in.lines, fmt.Sprintf("{\"name\":\"dead%d.test\",\"x\":\"%s\"}\n", i, strings.Repeat("x", MaxLine-100)))
+	}
+	go func() {
+		for now := int32(0); now < lines/2-4; now, _ = s.exchanges.read() {
+			time.Sleep(time.Millisecond)
 		}
-		if lines > maxLines/(size+lineCost)+1 {
-			t.Errorf("%d lines of %d bytes at a time", lines, size)
+		time.Sleep(20 * time.Millisecond)
+		if _, most := s.exchanges.read(); most > lines/2 {
+			t.Errorf("%d lines of %d bytes at a time", most, MaxLine)
 		}
-		taken := make(chan bool)
-		go func() { w.expect(&l); close(taken) }()
-		if err := w.write(&l, "NOERROR", nil); err != nil { // one that is done makes room
-			t.Fatal(err)
-		}
-		<-taken
+		close(s.release)
+	}()
+	stats, err := Names(t.Context(), r, "A", time.Now, in, io.Discard)
+	if err != nil || stats.Names != lines {
+		t.Errorf("%+v, %v", stats, err)
 	}
 }
 
@@ -681,18 +683,14 @@ func (w *wholeLines) Write(p []byte) (int, error) {
 
 // TestWholeLines: whoever stops reading, or interrupts, has no part of a line.
 func TestWholeLines(t *testing.T) {
+	r, _ := scripted(t, 100, "4")
+	var in strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&in, "live%d.test\n", i)
+	}
 	out := &wholeLines{t: t}
-	w := newLineWriter(out)
-	for range 1000 {
-		w.expect(&line{})
-	}
-	for range 1000 {
-		if err := w.write(&line{}, "NOERROR", append(bytes.Repeat([]byte("x"), 300), '\n')); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if out.lines != 1000 {
-		t.Errorf("%d lines", out.lines)
+	if _, err := Names(t.Context(), r, "A", time.Now, strings.NewReader(in.String()), out); err != nil || out.lines != 1000 {
+		t.Errorf("%d lines, %v", out.lines, err)
 	}
 }
 

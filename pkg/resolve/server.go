@@ -3,9 +3,7 @@ package resolve
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -13,7 +11,7 @@ import (
 	"mercator/pkg/fault"
 )
 
-// A transport carries questions to one server. It calls came, once each time that it is asked.
+// A transport carries questions to one server in datagrams. It calls came, once each time that it is asked.
 type transport interface {
 	ask(q *question)
 	close()
@@ -29,9 +27,9 @@ const (
 
 // server is one of those that are asked.
 type server struct {
-	name string
-	main transport // UDP
-	tcp  *tcp      // for what does not fit a datagram
+	addr netip.AddrPort
+	name string // that
+	main transport
 	gap  time.Duration
 
 	mu       sync.Mutex
@@ -41,32 +39,29 @@ type server struct {
 }
 
 // parseServer reads ADDR[:PORT].
-func parseServer(s string, cfg *Config, l large) (*server, error) {
+func parseServer(s string, rate float64) (*server, error) {
 	addr, err := parseAddr(s)
 	if err != nil {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("DNS server %q", s), Want: "an IP address, with :PORT or without"}
 	}
-	srv := &server{name: addr.String(), main: &udp{addr: addr}, tcp: newTCP(addr, l)}
-	if cfg.Rate > 0 {
-		srv.gap = time.Duration(float64(time.Second) / cfg.Rate)
+	srv := &server{addr: addr, name: addr.String(), main: &udp{addr: addr}}
+	if rate > 0 {
+		srv.gap = time.Duration(float64(time.Second) / rate)
 	}
 	return srv, nil
 }
 
 // parseAddr reads an address, in brackets or not, with a port or not.
 func parseAddr(s string) (netip.AddrPort, error) {
-	if ap, err := netip.ParseAddrPort(s); err == nil {
-		if ap.Port() == 0 {
-			err = errors.New("port 0")
-		}
-		return ap, err
+	if ap, err := netip.ParseAddrPort(s); err == nil && ap.Port() > 0 {
+		return ap, nil
 	}
-	if in, ok := strings.CutPrefix(s, "["); ok {
-		if s, ok = strings.CutSuffix(in, "]"); !ok {
-			return netip.AddrPort{}, fmt.Errorf("%q ends in no bracket", in)
-		}
+	in, opened := strings.CutPrefix(s, "[")
+	in, closed := strings.CutSuffix(in, "]")
+	a, err := netip.ParseAddr(in)
+	if opened != closed {
+		err = errors.New("one bracket")
 	}
-	a, err := netip.ParseAddr(s)
 	return netip.AddrPortFrom(a, 53), err
 }
 
@@ -105,17 +100,4 @@ func (s *server) paused(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pausedTo.After(now)
-}
-
-func (s *server) close() {
-	s.main.close()
-	s.tcp.close()
-}
-
-// timedOut makes every kind of a deadline that passed os.ErrDeadlineExceeded.
-func timedOut(err error) error {
-	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
-		return os.ErrDeadlineExceeded
-	}
-	return err
 }

@@ -1,9 +1,11 @@
 package resolve
 
 import (
+	"cmp"
 	"encoding/binary"
 	"hash/maphash"
 	"io"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -20,8 +22,13 @@ type answer struct {
 	expires record.Time
 }
 
-func answerOf(a *Answer) *answer {
-	return &answer{FormatAddrs(a.Addrs), a.Status, a.CNAME, record.TimeOf(a.Expires.Truncate(time.Second))}
+func newAnswer(addrs []netip.Addr, status, cname string, expires time.Time) *answer {
+	return &answer{FormatAddrs(addrs), status, cname, record.TimeOf(expires.Truncate(time.Second))}
+}
+
+func (a *answer) public() Answer {
+	addrs, _ := parseAddrs(a.addr)
+	return Answer{addrs, a.cname, a.status, a.expires.Go()}
 }
 
 // table is the one map of names in memory, with what is known of them. Names have numbers, from 0.
@@ -152,6 +159,19 @@ func (l *learnt) learn(n uint32, a *answer) {
 	l.fresh = append(l.fresh, n)
 }
 
+// first takes in what is said of a name for the first time since the last flush; it holds so many bytes in memory.
+func (l *learnt) first(name string, a *answer, mem int64) error {
+	if l.size() > mem {
+		if err := l.flush(); err != nil {
+			return err
+		}
+	}
+	if n, isNew := l.find(name); isNew {
+		l.learn(n, a)
+	}
+	return nil
+}
+
 // flush empties the table; its fresh answers become a run.
 func (l *learnt) flush() error {
 	if len(l.fresh) > 0 {
@@ -186,29 +206,30 @@ func (l *learnt) flush() error {
 }
 
 // write adds a run in a temporary file without a name.
-func (l *learnt) write(rows func(w *run.Writer) error) error {
+func (l *learnt) write(rows func(w *run.Writer) error) (err error) {
 	f, err := merge.TempFile("")
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
 	w := run.NewWriter(f, KindAnswers)
 	w.Plain()
-	err = rows(w)
-	if err == nil {
-		err = w.Close()
-	}
-	var c cacheFile
-	if err == nil {
-		var length int64
-		if length, err = f.Seek(0, io.SeekCurrent); err == nil {
-			c, err = openFile(f, length, "temporary file")
-			c.own = true
-		}
-	}
-	if err != nil {
-		f.Close()
+	if err := cmp.Or(rows(w), w.Close()); err != nil {
 		return err
 	}
+	length, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	c, err := openFile(f, length, "temporary file")
+	if err != nil {
+		return err
+	}
+	c.own = true
 	l.runs = append(l.runs, c)
 	return nil
 }
