@@ -135,7 +135,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 			t.Errorf("%s: the test has no value for it", k.Name)
 			continue
 		}
-		if len(k.Targets) == 0 {
+		if len(k.Targets()) == 0 {
 			pipelines = append(pipelines, k.Name)
 		}
 		text := k.Name + " = " + v[0] + "\n"
@@ -146,7 +146,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := strings.ReplaceAll(v[1], "FOLDER", dir)
-		for _, target := range k.Targets {
+		for _, target := range k.Targets() {
 			words := strings.Fields(target.Command + " " + target.Verb)
 			args, ok := verbs[strings.Join(words, " ")]
 			if !ok {

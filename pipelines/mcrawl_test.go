@@ -73,7 +73,7 @@ func (c *crawl) mcrawl(t *testing.T, env []string) *exec.Cmd {
 // settingOf is the key of crawl.toml that is the default of a flag.
 func settingOf(command, verb, flag string) string {
 	for _, k := range config.Keys() {
-		for _, target := range k.Targets {
+		for _, target := range k.Targets() {
 			if target.Command == command && target.Flag == flag && (target.Verb == "" || target.Verb == verb) {
 				return k.Name
 			}

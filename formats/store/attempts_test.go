@@ -535,7 +535,7 @@ func TestNoAttempts(t *testing.T) {
 }
 
 // callsBefore is how many calls the change of TestNoAttempts made of its file system before there were attempts.
-const callsBefore = 40
+const callsBefore = 39
 
 // seenFS notes the calls.
 type seenFS struct {

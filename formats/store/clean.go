@@ -55,11 +55,8 @@ func (s *Store) walk(each func(rel string) error) error {
 
 // generationOf returns the generation in a name that Tx made, or 0.
 func generationOf(rel string) uint64 {
-	m := nameShape.FindStringSubmatch(path.Base(rel))
-	if m == nil {
-		return 0
-	}
-	g, err := strconv.ParseUint(m[1], 10, 64)
+	digits, _, _ := numbers(path.Base(rel))
+	g, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil {
 		return 0
 	}
@@ -69,9 +66,8 @@ func generationOf(rel string) uint64 {
 // MadeBefore reports whether a file of the name a, which a change made, is older than one of the name b.
 func MadeBefore(a, b string) bool {
 	number := func(name string) (n uint64) {
-		if m := nameShape.FindStringSubmatch(path.Base(name)); m != nil {
-			n, _ = strconv.ParseUint(m[2], 10, 64) // one that is too large is no name of ours
-		}
+		_, serial, _ := numbers(path.Base(name))
+		n, _ = strconv.ParseUint(serial, 10, 64) // one that is too large is no name of ours
 		return n
 	}
 	return cmp.Or(cmp.Compare(generationOf(a), generationOf(b)), cmp.Compare(number(a), number(b))) < 0
@@ -241,6 +237,10 @@ func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 		return s.remove(rel)
 	})
 	if err != nil {
+		return freed, err
+	}
+	// The HEAD on the disk may name the generation before the newest, which goes if it is no parent of the one that counts.
+	if err := s.fs.SyncDir(s.dir); err != nil {
 		return freed, err
 	}
 	for _, g := range gone {

@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -102,23 +101,48 @@ func readManifest(fsys durable.FS, file string, generation uint64) (*Manifest, e
 
 const (
 	MaxGeneration = 1 << 53 // what every JSON reader holds exactly
+	maxWord       = 32
 	maxTxn        = 64
 	maxPath       = 512
 )
 
-var (
-	wordShape = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`) // kinds, roles, verbs
-	txnShape  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
-	// nameShape finds the generation and serial number in names that Tx made.
-	nameShape = regexp.MustCompile(`([0-9]{6,})-([0-9]+)`)
+const (
+	lower  = "abcdefghijklmnopqrstuvwxyz"
+	digits = "0123456789"
+	plain  = lower + "ABCDEFGHIJKLMNOPQRSTUVWXYZ" + digits + "_"
 )
 
+// isWord reports whether s can be a kind, a role or a verb.
+func isWord(s string) bool { return shaped(s, maxWord, lower, lower+digits+"-") }
+
 // IsTxn reports whether a transaction can have the name.
-func IsTxn(txn string) bool { return txnShape.MatchString(txn) }
+func IsTxn(txn string) bool { return shaped(txn, maxTxn, plain, plain+".-") }
+
+// shaped reports whether s has 1 to limit characters, the first one of first and all of all.
+func shaped(s string, limit int, first, all string) bool {
+	return s != "" && len(s) <= limit && strings.Contains(first, s[:1]) && strings.Trim(s, all) == ""
+}
+
+// numbers finds the generation and serial number in a name that Tx made: six digits or more, "-", digits.
+func numbers(name string) (generation, serial string, found bool) {
+	for name != "" {
+		rest := strings.TrimLeft(name, digits)
+		if generation = name[:len(name)-len(rest)]; len(generation) >= 6 && strings.HasPrefix(rest, "-") {
+			serial = rest[1 : len(rest)-len(strings.TrimLeft(rest[1:], digits))]
+			if serial != "" {
+				return generation, serial, true
+			}
+		}
+		if name = rest; rest != "" {
+			name = rest[1:]
+		}
+	}
+	return "", "", false
+}
 
 // CheckTxn refuses a name that no transaction can have (fault.Usage).
 func CheckTxn(txn string) error {
-	if txnShape.MatchString(txn) {
+	if IsTxn(txn) {
 		return nil
 	}
 	return &fault.Error{Class: fault.Usage, Place: "--txn", Found: strconv.Quote(clip(txn)),
@@ -139,9 +163,7 @@ func clip(s string) string {
 
 // CheckPath reports whether p stays inside the store, in plain characters.
 func CheckPath(p string) bool {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
-	return p != "" && len(p) <= maxPath && strings.Contains(plain, p[:1]) && strings.Trim(p, plain+"./-") == "" &&
-		path.Clean(p) == p && !strings.Contains(p, "..")
+	return shaped(p, maxPath, plain, plain+"./-") && path.Clean(p) == p && !strings.Contains(p, "..")
 }
 
 // check is the list of rules that SPEC.md gives for a manifest's body.
@@ -149,7 +171,7 @@ func (m *Manifest) check(name string) error {
 	bad := func(place string, found any, want string) error {
 		return &fault.Error{Class: fault.Corrupt, File: name, Place: place, Found: clip(fmt.Sprint(found)), Want: want}
 	}
-	if !wordShape.MatchString(m.Kind) {
+	if !isWord(m.Kind) {
 		return bad("kind", strconv.Quote(m.Kind), "a lower-case word")
 	}
 	if m.Version < 1 {
@@ -171,7 +193,7 @@ func (m *Manifest) check(name string) error {
 			return bad(place, "path "+strconv.Quote(clip(e.Path)), "a path inside the store")
 		case i > 0 && m.Files[i-1].Path >= e.Path:
 			return bad(place, "path "+strconv.Quote(e.Path), "a path after "+strconv.Quote(m.Files[i-1].Path))
-		case !wordShape.MatchString(e.Role):
+		case !isWord(e.Role):
 			return bad(place, "role "+strconv.Quote(clip(e.Role)), "a lower-case word")
 		case e.Length < 0:
 			return bad(place, fmt.Sprintf("length %d", e.Length), "0 or more")
@@ -186,9 +208,9 @@ func (m *Manifest) check(name string) error {
 	for i, d := range m.Done {
 		place := fmt.Sprintf("transaction %d", i)
 		switch {
-		case !wordShape.MatchString(d.Verb):
+		case !isWord(d.Verb):
 			return bad(place, "verb "+strconv.Quote(clip(d.Verb)), "a lower-case word")
-		case !txnShape.MatchString(d.Txn):
+		case !IsTxn(d.Txn):
 			return bad(place, "name "+strconv.Quote(clip(d.Txn)), "a transaction's name")
 		case d.Generation == 0 || d.Generation > m.Generation || i > 0 && d.Generation <= m.Done[i-1].Generation:
 			return bad(place, fmt.Sprintf("generation %d", d.Generation), fmt.Sprintf("at most %d, in order", m.Generation))

@@ -254,12 +254,33 @@ func (s *Store) ManifestSum(generation uint64) (string, error) {
 	return Sum(data), err
 }
 
-func (s *Store) writeHead(generation uint64) error {
+// newHead is a HEAD that is not published yet.
+func (s *Store) newHead(generation uint64) (*durable.Atomic, error) {
 	data, err := Seal(magicHead, head{generation})
+	if err != nil {
+		return nil, err
+	}
+	a, err := durable.Create(s.fs, s.Path(HeadFile))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := a.Write(data); err != nil {
+		a.Abort()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (s *Store) writeHead(generation uint64) error {
+	a, err := s.newHead(generation)
 	if err != nil {
 		return err
 	}
-	err = durable.WriteFile(s.fs, s.Path(HeadFile), data)
+	return s.pointed(a.Commit())
+}
+
+// pointed is err, what publishing a HEAD gave, or nil if it does no harm.
+func (s *Store) pointed(err error) error {
 	if errors.Is(err, fs.ErrNotExist) && s.fenced() {
 		// Another machine has deleted the temporary file. Newest does without, but for a store's first.
 		if ok, _ := durable.Exists(s.fs, s.Path(HeadFile)); ok {

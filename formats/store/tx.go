@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -220,13 +221,16 @@ func (s *Store) settle() (*View, error) {
 
 // Publish makes m the newest generation.
 func (s *Store) Publish(m *Manifest) error {
-	_, err := s.publish(m, nil)
+	_, err := s.publish(m, nil, nil)
 	return err
 }
 
-// publish is Publish, and says whether m is the newest generation, as it may be in spite of an error. In a shard it calls look,
-// if not nil, when all is ready: the last look at whether to go on.
-func (s *Store) publish(m *Manifest, look func() error) (published bool, err error) {
+// publish is Publish, and says whether m is the newest generation, as it may be in spite of an error. Before that it syncs folders. In a
+// shard it calls look, if not nil, when all is ready: the last look at whether to go on.
+//
+// The new HEAD reaches the disk with the folder's next sync, which is that of the next link: until then the HEAD on the disk
+// names the generation before m, which stays.
+func (s *Store) publish(m *Manifest, folders []string, look func() error) (published bool, err error) {
 	data, err := m.Encode()
 	if err != nil {
 		return false, err
@@ -239,9 +243,21 @@ func (s *Store) publish(m *Manifest, look func() error) (published bool, err err
 	if _, err := a.Write(data); err != nil {
 		return false, err
 	}
+	pointer, err := s.newHead(m.Generation)
+	if err != nil {
+		return false, err
+	}
+	defer pointer.Abort()
+	ready := []func() error{a.Seal, pointer.Seal}
+	for _, dir := range folders {
+		ready = append(ready, func() error { return s.fs.SyncDir(dir) })
+	}
+	if err := durable.Together(s.fs, ready); err != nil {
+		return false, err
+	}
 	fenced := s.fenced()
 	if fenced {
-		if err := s.lastLook(a, m.Generation, look); err != nil {
+		if err := s.lastLook(m.Generation, look); err != nil {
 			return false, err
 		}
 	}
@@ -252,14 +268,11 @@ func (s *Store) publish(m *Manifest, look func() error) (published bool, err err
 	if err != nil {
 		return false, err
 	}
-	return true, s.writeHead(m.Generation)
+	return true, s.pointed(pointer.Place())
 }
 
-// lastLook refuses to publish the generation that a holds if there is one of its number or later.
-func (s *Store) lastLook(a *durable.Atomic, generation uint64, look func() error) error {
-	if err := a.Seal(); err != nil {
-		return err
-	}
+// lastLook refuses to publish a generation if there is one of its number or later.
+func (s *Store) lastLook(generation uint64, look func() error) error {
 	if look != nil {
 		if err := look(); err != nil {
 			return err
@@ -370,7 +383,7 @@ func (t *Tx) Generation() uint64 { return t.v.Newest.Generation + 1 }
 // name makes a name that was never used.
 func (t *Tx) name(prefix, suffix string) (string, error) {
 	name := fmt.Sprintf("%s%06d-%d%s", prefix, t.Generation(), t.serial, suffix)
-	if !CheckPath(name) || nameShape.MatchString(prefix) || !strings.HasPrefix(suffix, ".") {
+	if _, _, numbered := numbers(prefix); numbered || !CheckPath(name) || !strings.HasPrefix(suffix, ".") {
 		return "", fmt.Errorf("store %s: %q, %q do not make a file name", t.s.dir, prefix, suffix)
 	}
 	if t.attempt != nil && t.serial >= (t.attempt.Number+1)*serials {
@@ -489,11 +502,11 @@ func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, e
 		next.Done = append(slices.Clone(next.Done), Done{Verb: t.verb, Txn: t.txn, Generation: next.Generation, Epoch: next.Epoch,
 			InRows: inRows, InHash: inHash, Output: t.output, Ledger: l})
 	}
-	if err := t.place(next); err != nil {
+	folders, err := t.place(next)
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if t.published, err = t.s.publish(next, t.Superseded); err != nil {
+	if t.published, err = t.s.publish(next, folders, t.Superseded); err != nil {
 		return nil, err
 	}
 	t.v.Newest, t.v.Counts = next, next
@@ -563,11 +576,11 @@ func (m *Manifest) WithRole(role string) []Entry {
 	return list
 }
 
-// place gives the new files their names and fills next.Files.
-func (t *Tx) place(next *Manifest) error {
+// place gives the new files their names and fills next.Files. The folders are to be synced.
+func (t *Tx) place(next *Manifest) (folders []string, err error) {
 	for path := range t.drops {
 		if t.Base().File(path) == nil {
-			return fmt.Errorf("store %s: dropped %s, which generation %d does not hold", t.s.dir, path, t.Base().Generation)
+			return nil, fmt.Errorf("store %s: dropped %s, which generation %d does not hold", t.s.dir, path, t.Base().Generation)
 		}
 	}
 	for _, e := range t.Base().Files {
@@ -584,36 +597,32 @@ func (t *Tx) place(next *Manifest) error {
 		}
 		next.Files = append(next.Files, e)
 	}
-	folders := map[string]bool{}
-	for _, f := range t.files {
-		e, err := f.place()
-		if err != nil {
+	made := make([]Entry, len(t.files))
+	var seal []func() error
+	for i, f := range t.files {
+		seal = append(seal, func() (err error) {
+			made[i], err = f.seal()
 			return err
+		})
+	}
+	if err := durable.Together(t.s.fs, seal); err != nil {
+		return nil, err
+	}
+	in := map[string]bool{}
+	for i, e := range made {
+		if err := t.files[i].file.Place(); err != nil {
+			return nil, err
 		}
-		folders[filepath.Dir(t.s.Path(e.Path))] = true
+		in[filepath.Dir(t.s.Path(e.Path))] = true
 		e.Born, e.Epoch = next.Generation, next.Epoch
 		next.Files = append(next.Files, e)
 	}
 	sortFiles(next.Files)
-	for _, dir := range sortedKeys(folders) {
-		if err := t.s.fs.SyncDir(dir); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slices.Sorted(maps.Keys(in)), nil
 }
 
 func sortFiles(list []Entry) {
 	sort.Slice(list, func(i, j int) bool { return list[i].Path < list[j].Path })
-}
-
-func sortedKeys(m map[string]bool) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
 }
 
 func sorted(list []uint64) []uint64 {
@@ -682,8 +691,8 @@ func (f *NewFile) Open() (io.ReaderAt, int64, error) {
 	return f.file.File(), f.length, f.buf.Flush()
 }
 
-// place syncs the file and gives it its name; the folder is not synced yet.
-func (f *NewFile) place() (Entry, error) {
+// seal syncs the file, which has no name yet, and closes it.
+func (f *NewFile) seal() (Entry, error) {
 	if err := f.buf.Flush(); err != nil {
 		return Entry{}, err
 	}
@@ -694,7 +703,7 @@ func (f *NewFile) place() (Entry, error) {
 		}
 	}
 	e := Entry{Path: f.path, Role: f.role, Length: f.length, Sum: HexSum(f.hash), Sticky: f.sticky}
-	return e, f.file.Place()
+	return e, f.file.Seal()
 }
 
 // HexSum is a checksum as it stands in manifests.

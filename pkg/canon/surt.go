@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // SURT returns the Sort-friendly URI Reordering Transform of a canonical URL, in the
@@ -98,7 +99,9 @@ func cdxEscape(b []byte) string {
 }
 
 // aspSession is a segment in which ASP.NET keeps a session id.
-var aspSession = regexp.MustCompile(`^(.*/)\((?:[0-9a-z]{24}|(?:[a-z]\([0-9a-z]{24}\))+)\)/([^?]+\.aspx.*)$`)
+var aspSession = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(.*/)\((?:[0-9a-z]{24}|(?:[a-z]\([0-9a-z]{24}\))+)\)/([^?]+\.aspx.*)$`)
+})
 
 func cdxPath(path []byte) string {
 	var kept [][]byte
@@ -117,7 +120,7 @@ func cdxPath(path []byte) string {
 		}
 	}
 	out := cdxEscape(append([]byte("/"), bytes.Join(kept, []byte("/"))...))
-	if m := aspSession.FindStringSubmatch(out); m != nil {
+	if m := aspSession().FindStringSubmatch(out); m != nil {
 		out = m[1] + m[2]
 	}
 	if len(out) > 1 {
@@ -128,18 +131,20 @@ func cdxPath(path []byte) string {
 
 // cdxSessions are session ids in a query, of which the last is cut out with the "&"
 // behind it. These are not whole arguments: of "xsid=…" an "x" stays.
-var cdxSessions = []*regexp.Regexp{
-	regexp.MustCompile(`(?is)^(.*)jsessionid=[0-9a-z]{32}(?:&(.*))?$`),
-	regexp.MustCompile(`(?is)^(.*)phpsessid=[0-9a-z]{32}(?:&(.*))?$`),
-	regexp.MustCompile(`(?is)^(.*)sid=[0-9a-z]{32}(?:&(.*))?$`),
-	regexp.MustCompile(`(?is)^(.*)aspsessionid[a-z]{8}=[a-z]{24}(?:&(.*))?$`),
-	regexp.MustCompile(`(?is)^(.*)cfid=[^&]+&cftoken=[^&]+(?:&(.*))?$`),
-}
+var cdxSessions = sync.OnceValue(func() []*regexp.Regexp {
+	return []*regexp.Regexp{
+		regexp.MustCompile(`(?is)^(.*)jsessionid=[0-9a-z]{32}(?:&(.*))?$`),
+		regexp.MustCompile(`(?is)^(.*)phpsessid=[0-9a-z]{32}(?:&(.*))?$`),
+		regexp.MustCompile(`(?is)^(.*)sid=[0-9a-z]{32}(?:&(.*))?$`),
+		regexp.MustCompile(`(?is)^(.*)aspsessionid[a-z]{8}=[a-z]{24}(?:&(.*))?$`),
+		regexp.MustCompile(`(?is)^(.*)cfid=[^&]+&cftoken=[^&]+(?:&(.*))?$`),
+	}
+})
 
 // cdxQuery returns the query with its "?", or nothing.
 func cdxQuery(query []byte) string {
 	q := cdxEscape(query)
-	for _, session := range cdxSessions {
+	for _, session := range cdxSessions() {
 		if m := session.FindStringSubmatch(q); m != nil {
 			q = m[1] + m[2]
 		}

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -285,15 +286,21 @@ func mistyped(kctx *kong.Context, verbs []string) error {
 }
 
 // notInEnum is what kong says of a value that is none of a flag's.
-var notInEnum = regexp.MustCompile(`must be one of (\S+) but got "(.*)"$`)
+var notInEnum = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`must be one of (\S+) but got "(.*)"$`)
+})
 
 // notNumber is what kong says of a value that is no time, or no number from 0 on.
-var notNumber = regexp.MustCompile(`^(--[\w-]+): expected (?:a valid \d+ bit )?(duration|uint)(?: value)? but got "([^"]*)"`)
+var notNumber = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(--[\w-]+): expected (?:a valid \d+ bit )?(duration|uint)(?: value)? but got "([^"]*)"`)
+})
 
 // notVerb is what kong says of a verb that a command has not; others has those that people look for in the other of the two.
 var (
-	notVerb = regexp.MustCompile(`^unexpected argument ([\w-]+)`)
-	others  = map[string][]string{
+	notVerb = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^unexpected argument ([\w-]+)`)
+	})
+	others = map[string][]string{
 		"mckpt":  {"init", "commit", "abandon", "list", "show", "verify", "restore", "gc", "hold", "files", "push", "pull"},
 		"mcrawl": {"try", "new", "site", "run", "stage", "stages", "status", "stats", "move", "balance", "set", "seal", "export", "add", "again", "refused"},
 	}
@@ -304,10 +311,10 @@ func usage(err error, kctx *kong.Context) error {
 		return err
 	}
 	hint := ""
-	if m := notInEnum.FindStringSubmatch(err.Error()); m != nil {
+	if m := notInEnum().FindStringSubmatch(err.Error()); m != nil {
 		return &fault.Error{Class: fault.Usage, Err: err, Hint: fault.DidYouMean(m[2], strings.Split(strings.ReplaceAll(m[1], `"`, ""), ","))}
 	}
-	if m := notNumber.FindStringSubmatch(err.Error()); m != nil {
+	if m := notNumber().FindStringSubmatch(err.Error()); m != nil {
 		want := map[string]string{"duration": "a time such as 2h or 30s", "uint": "a whole number of 0 or more"}[m[2]]
 		return &fault.Error{Class: fault.Usage, Place: m[1], Found: strconv.Quote(m[3]), Want: want}
 	}
@@ -316,7 +323,7 @@ func usage(err error, kctx *kong.Context) error {
 		kctx = pe.Context
 	}
 	if kctx != nil {
-		if m := notVerb.FindStringSubmatch(err.Error()); m != nil && kctx.Selected() == nil {
+		if m := notVerb().FindStringSubmatch(err.Error()); m != nil && kctx.Selected() == nil {
 			for name, verbs := range others {
 				if name != kctx.Model.Name && others[kctx.Model.Name] != nil && slices.Contains(verbs, m[1]) {
 					return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("did you mean %q?", name+" "+m[1])}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/alecthomas/kong"
 
@@ -44,8 +45,12 @@ type sections struct {
 }
 
 var (
-	link    = regexp.MustCompile(`\[([^\]]+)\]\([^)\s]+\)`)
-	special = regexp.MustCompile("[\\\\`*_<>\\[\\]|]")
+	link = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\[([^\]]+)\]\([^)\s]+\)`)
+	})
+	special = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("[\\\\`*_<>\\[\\]|]")
+	})
 )
 
 // cut cuts the text of manual.md at its headings.
@@ -77,7 +82,7 @@ func cut(command, manual string) (s sections) {
 			line = line[1:]
 		}
 		if !strings.HasPrefix(line, "    ") {
-			line = link.ReplaceAllString(line, "$1")
+			line = link().ReplaceAllString(line, "$1")
 		}
 		add(line)
 	}
@@ -248,7 +253,7 @@ func nowhere(f *kong.Flag) bool {
 }
 
 // plain returns text with what Markdown would read as markup escaped.
-func plain(text string) string { return special.ReplaceAllString(text, `\$0`) }
+func plain(text string) string { return special().ReplaceAllString(text, `\$0`) }
 
 // paragraphs returns the text of a help as Markdown: indented lines stay as they are.
 func paragraphs(text string) string {

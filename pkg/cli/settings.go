@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -102,10 +103,7 @@ func (s *Std) warnOfFlags(kctx *kong.Context) error {
 		}
 		return nil
 	}
-	c, err := config.Load(path)
-	if err != nil {
-		return err
-	}
+	var c *config.Config
 	var flags, pairs []string
 	for _, p := range kctx.Path {
 		if p.Flag == nil || p.Resolved || p.Flag.Name == "memory" || slices.Contains(flags, "--"+p.Flag.Name) { // memory changes no crawl
@@ -114,6 +112,12 @@ func (s *Std) warnOfFlags(kctx *kong.Context) error {
 		k, found := config.KeyOfFlag(kctx.Model.Name, kctx.Selected().Name, p.Flag.Name)
 		if !found {
 			continue
+		}
+		if c == nil {
+			var err error
+			if c, err = config.Load(path); err != nil {
+				return err
+			}
 		}
 		is := p.Flag.Target
 		was, err := settingOf(c, k, kctx, p.Flag)
@@ -132,7 +136,9 @@ func (s *Std) warnOfFlags(kctx *kong.Context) error {
 }
 
 // flagAndValue is a flag in a message, with what stands for its value. It is a word by itself: a URL or the name of a file may have -- in it.
-var flagAndValue = regexp.MustCompile(`(^|[\s"'(\[])--([^\s"'()\[\],;:]*[^\s"'()\[\],;:.])( [A-Z]+\b| [0-9a-f.:]+/[0-9]+)?`)
+var flagAndValue = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(^|[\s"'(\[])--([^\s"'()\[\],;:]*[^\s"'()\[\],;:.])( [A-Z]+\b| [0-9a-f.:]+/[0-9]+)?`)
+})
 
 // inSettings is a message in which a flag that nobody typed is the setting of the crawl folder that it stands for: who
 // runs mcrawl sees no flags of mfetch. "--allow-net NETWORK" becomes the command that changes the setting, and so does a flag without a value.
@@ -141,8 +147,8 @@ func (s *Std) inSettings(message string) string {
 	if path == "" || s.Given("config") || !strings.Contains(message, "--") {
 		return message
 	}
-	return flagAndValue.ReplaceAllStringFunc(message, func(text string) string {
-		m := flagAndValue.FindStringSubmatch(text)
+	return flagAndValue().ReplaceAllStringFunc(message, func(text string) string {
+		m := flagAndValue().FindStringSubmatch(text)
 		k, found := config.KeyOfFlag(s.Name, s.verb, m[2])
 		if !found || s.Given(m[2]) {
 			return text

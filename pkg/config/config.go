@@ -166,17 +166,16 @@ type Target struct{ Command, Verb, Flag string }
 
 // Key describes one setting.
 type Key struct {
-	Name    string // "politeness.min_delay"
-	Doc     string
-	Like    string // an example, in TOML; where the setting has a default, that
-	Targets []Target
-	Path    bool   // the value is a file's name, or several
-	Word    string // a value that is no file's name although Path is set; "" if there is none
-	Fixed   bool   // it counts when the crawl is made, and not later
-	Crawl   string // what Lookup gives in a crawl folder whose crawl.toml does not set it; "": nothing
+	Name  string // "politeness.min_delay"
+	Doc   string
+	Like  string // an example, in TOML; where the setting has a default, that
+	Path  bool   // the value is a file's name, or several
+	Word  string // a value that is no file's name although Path is set; "" if there is none
+	Fixed bool   // it counts when the crawl is made, and not later
+	Crawl string // what Lookup gives in a crawl folder whose crawl.toml does not set it; "": nothing
 
 	typ   reflect.Type
-	flags string // Targets, as text
+	flags string // Targets, as the tag has them
 	is    string // what a value is, see check
 	whole bool   // a list, of which "=" or ":" begins what may hold commas
 }
@@ -213,17 +212,22 @@ func keysOf(t reflect.Type, of Key, verb string) (keys []Key) {
 				k.Like = strconv.Quote(k.Like)
 			}
 		}
-		for _, s := range strings.Split(k.flags, ", ") {
-			switch w := strings.Fields(s); len(w) {
-			case 2:
-				k.Targets = append(k.Targets, Target{w[0], "", strings.TrimPrefix(w[1], "--")})
-			case 3:
-				k.Targets = append(k.Targets, Target{w[0], w[1], strings.TrimPrefix(w[2], "--")})
-			}
-		}
 		keys = append(keys, k)
 	}
 	return keys
+}
+
+// Targets are the flags that take the setting for their default.
+func (k Key) Targets() (targets []Target) {
+	for _, s := range strings.Split(k.flags, ", ") {
+		switch w := strings.Fields(s); len(w) {
+		case 2:
+			targets = append(targets, Target{w[0], "", strings.TrimPrefix(w[1], "--")})
+		case 3:
+			targets = append(targets, Target{w[0], w[1], strings.TrimPrefix(w[2], "--")})
+		}
+	}
+	return targets
 }
 
 // Choices lists the values of a setting that takes one of a few words; nil: any other.
@@ -338,11 +342,13 @@ func otherCase(b []byte) (name string, line int) {
 	var find func(e *unstable.Node, table string) bool
 	find = func(e *unstable.Node, table string) bool {
 		name = table
+		var last unstable.Range
 		for key := e.Key(); key.Next(); {
 			name = strings.TrimPrefix(name+"."+string(key.Node().Data), ".")
-			line = p.Shape(key.Node().Raw).Start.Line
+			last = key.Node().Raw
 		}
 		if wanted(name) == "" {
+			line = p.Shape(last).Start.Line // counts from the start of the file
 			return true
 		}
 		if e.Kind == unstable.KeyValue && e.Value().Kind == unstable.InlineTable {
@@ -445,7 +451,10 @@ func (c *Config) Lookup(command, verb, flag string) (value any, found bool) {
 // KeyOfFlag finds the setting that is the default of a command's flag.
 func KeyOfFlag(command, verb, flag string) (Key, bool) {
 	for _, k := range allKeys() {
-		for _, t := range k.Targets {
+		if !strings.Contains(k.flags, "--"+flag) { // most have not
+			continue
+		}
+		for _, t := range k.Targets() {
 			if t.Command == command && t.Flag == flag && (t.Verb == "" || t.Verb == verb) {
 				return k, true
 			}

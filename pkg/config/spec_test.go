@@ -115,7 +115,7 @@ func table() string {
 		}
 		flags := "pipelines"
 		if k.flags != "" {
-			flags = flagsText(k.Targets)
+			flags = flagsText(k.Targets())
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Name, typ, flags, strings.ReplaceAll(k.Doc, "|", `\|`))
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"mercator/pkg/fault"
@@ -190,6 +191,38 @@ func MkdirAll(fsys FS, dir string) error {
 	}
 	for _, d := range grown {
 		if err := fsys.SyncDir(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncsAtOnce bounds the calls of Together that run at a time.
+const syncsAtOnce = 16
+
+// Together makes calls that wait for the disk at the same time: one flush of the disk serves them all. It returns the first
+// error, in their order. On a file system of tests it makes one after the other, up to the first error, so that the n-th
+// call is the same each time.
+func Together(fsys FS, calls []func() error) error {
+	errs := make([]error, len(calls))
+	var all sync.WaitGroup
+	slots := make(chan struct{}, syncsAtOnce)
+	for i, call := range calls {
+		if _, disk := fsys.(osFS); !disk {
+			if err := call(); err != nil {
+				return err
+			}
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			errs[i] = call()
+			<-slots
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // DidYouMean is the hint for a name that is none of the known ones: the nearest of them,
@@ -62,12 +63,14 @@ func Distance(a, b string) int {
 }
 
 // notOneOf is a text that says what was found and which names are wanted.
-var notOneOf = regexp.MustCompile(`"([^"]+)"[^",]*, want (?:one of )?(.*)$`)
+var notOneOf = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`"([^"]+)"[^",]*, want (?:one of )?(.*)$`)
+})
 
 // Suggest is the hint of DidYouMean for an error that says what was found, in quotes, and lists the
 // names that are wanted, with commas or "or" between; "" for any other error.
 func Suggest(err error) string {
-	m := notOneOf.FindStringSubmatch(err.Error())
+	m := notOneOf().FindStringSubmatch(err.Error())
 	if m == nil {
 		return ""
 	}
