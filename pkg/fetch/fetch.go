@@ -128,15 +128,16 @@ type Options struct {
 type runner struct {
 	opt Options
 	writer
-	robots   *robotsCache
-	decoders *semaphore.Weighted // bytes of their windows
-	weigh    *sync.Pool          // of scales
-	ours     *ours
-	cancel   context.CancelCauseFunc
-	started  time.Time
-	mark     func() error  // before the first contact: openBatch
-	pause    time.Duration // from the begin no host is contacted for so long, as any may have been just before
-	lease    lease
+	robots    *robotsCache
+	decoders  *semaphore.Weighted // bytes of their windows
+	weigh     *sync.Pool          // of scales
+	ours      *ours
+	cancel    context.CancelCauseFunc
+	started   time.Time
+	mark      func() error  // before the first contact: openBatch
+	contacted bool          // openBatch was called
+	pause     time.Duration // from the begin no host is contacted for so long, as any may have been just before
+	lease     lease
 
 	mu    sync.Mutex // guards all below
 	room  sync.Cond  // hosts may be added
@@ -231,11 +232,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	r.mark = sync.OnceValue(func() error { return r.openBatch(tx) })
 	if ended > 0 {
 		// Who was being contacted when the process ended is not recorded.
-		r.s.holdFrom = ended
-		r.s.holdGap = us(opt.MinDelay)
-		if opt.DelayFactor > 0 {
-			r.s.holdGap = max(r.s.holdGap, us(opt.MaxDelay))
-		}
+		r.s.holdFrom, r.s.holdGap = ended, r.unknownGap()
 		if r.pause = max(time.Duration(ended+r.s.holdGap-now)*time.Microsecond, 0); r.pause >= 5*time.Second {
 			r.warn(Unrecorded+" (an interrupted run, or a crawl that was pulled): no host is contacted for %v", r.pause.Round(time.Second))
 		}
@@ -245,6 +242,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	r.tellQueues()
 	r.mu.Unlock()
 	if err != nil {
+		r.stopped(tx)
 		return err
 	}
 	if err := r.archive.commit(ctx); err != nil {

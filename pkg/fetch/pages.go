@@ -259,11 +259,14 @@ func (h *host) addrText(addr netip.Addr) string {
 // ended is when a contact ended.
 func ended(row *record.Fetch) micros { return int64(row.FetchTime) + row.DurationUS }
 
+func (r *runner) rules() politeness.Rules {
+	return politeness.Rules{MinDelay: r.opt.MinDelay, DelayFactor: r.opt.DelayFactor, MaxDelay: r.opt.MaxDelay}
+}
+
 // gap is the delay that politeness demands after a contact with a host that asks
 // for a Crawl-delay and has failed so many times in a row.
 func (r *runner) gap(row *record.Fetch, asked micros, fails int) micros {
-	own := politeness.Rules{MinDelay: r.opt.MinDelay, DelayFactor: r.opt.DelayFactor, MaxDelay: r.opt.MaxDelay}
-	d := max(own.After(row.DurationUS), asked)
+	d := max(r.rules().After(row.DurationUS), asked)
 	switch {
 	case row.RetryAfter != 0 && row.Status >= 400:
 		d = max(d, micros(row.RetryAfter)-ended(row))

@@ -53,8 +53,23 @@ func pages(hosts, each int) []record.URL {
 }
 
 // interrupted fetches half of a batch and stops as a killed process does: what was
-// written stays, nothing is committed.
+// written stays, nothing is committed, and nothing says when it ended.
 func interrupted(t testing.TB, opt fetch.Options, txn string, urls []record.URL) {
+	t.Helper()
+	stopped(t, opt, txn, urls)
+	path := opt.Store.Path("BATCH")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, _, _ := strings.Cut(string(b), " ")
+	if err := os.WriteFile(path, []byte(strings.TrimSpace(number)+"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stopped runs a batch that is interrupted when half of its rows have come, and cleans up.
+func stopped(t testing.TB, opt fetch.Options, txn string, urls []record.URL) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -246,6 +261,16 @@ func TestHostsWaitAfterAnUncleanStop(t *testing.T) {
 			}
 		})
 	}
+	// A run that stops by itself knows when its gaps end: here a second after the last contact, of the 30 that nobody waits for.
+	inBubble(t, "stopped", func(t *testing.T) {
+		opt := options(newStore(t), &web{})
+		opt.MinDelay, opt.MaxDelay, opt.DelayFactor = time.Second, 30*time.Second, 10
+		opt.Warn = func(format string, args ...any) { t.Errorf(format, args...) }
+		stopped(t, opt, "r1", pages(4, 6))
+		if got := first(t, opt, "r1", append(pages(4, 6), url("http://new.test/"))); got < 900*time.Millisecond || got > 1100*time.Millisecond {
+			t.Errorf("first contact after %s, want 1s", got)
+		}
+	})
 	// The deadline counts from the end of the wait, and rows do not take it for the gap of their host.
 	inBubble(t, "with a deadline", func(t *testing.T) {
 		opt := options(newStore(t), &web{})

@@ -135,6 +135,7 @@ type scheduler struct {
 	addrs     map[netip.Addr]micros // addresses without work, from rounds before
 	holdFrom  micros                // after an unclean stop: when this run began, as if all had been contacted then;
 	holdGap   micros                // the gap that a host waits from there
+	latest    micros                // when the last gap after a contact of this batch ends
 	draining  bool
 	claims    *claims // nil: the crawl has no shards
 
@@ -449,6 +450,7 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 	if contacted {
 		required = min(required, askedMax)
 		h.last, h.next, h.required = now, now+s.bounded(required), required
+		s.latest = max(s.latest, h.next)
 		s.park(h, now)
 		a.next = now + s.addrDelay
 	}

@@ -123,6 +123,9 @@ func (r *runner) work(ctx context.Context, tokens chan struct{}) {
 			}
 			if err != nil {
 				closeSession(t.session)
+				r.mu.Lock()
+				r.s.latest = max(r.s.latest, r.now()+r.rules().After(r.now()-w.began))
+				r.mu.Unlock()
 				r.cancel(err)
 				return
 			}

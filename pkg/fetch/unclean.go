@@ -18,8 +18,8 @@ import (
 
 // batchFile says for which generation servers were contacted last: a decimal
 // number and a line feed. It stands outside of the generations because it must
-// hold for those that were abandoned too. If nobody was contacted since the run that did so ended, a
-// time by which it had ended stands behind the number.
+// hold for those that were abandoned too. A time behind the number says that the wait of the next batch counts from there: the
+// run that made the contacts stopped by itself, or a later one that contacted nobody found that it had ended.
 const batchFile = "BATCH"
 
 // openBatch notes that contacts begin which the change tx will commit.
@@ -27,7 +27,27 @@ func (r *runner) openBatch(tx *store.Tx) error {
 	if err := tx.Superseded(); err != nil {
 		return err // a process that was suspended must not note an old one
 	}
+	r.contacted = true
 	return durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d\n", tx.Generation()))
+}
+
+// stopped notes, after a run that failed or was interrupted, from when the wait of the next batch counts: it then ends when the longest gap
+// ends of the hosts that this run contacted. Where that cannot be noted, the next batch waits longer.
+func (r *runner) stopped(tx *store.Tx) {
+	if !r.contacted || tx.Fenced() || tx.Superseded() != nil {
+		return
+	}
+	now, gap := r.now(), r.unknownGap()
+	end := min(max(r.s.latest, now+r.s.addrDelay), now+gap)
+	_ = durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d %d\n", tx.Generation(), min(now, end-gap)))
+}
+
+// unknownGap is the gap after a contact of which nothing is known.
+func (r *runner) unknownGap() micros {
+	if r.opt.DelayFactor > 0 {
+		return us(max(r.opt.MinDelay, r.opt.MaxDelay))
+	}
+	return us(r.opt.MinDelay)
 }
 
 // TakenOver notes in the store dir, a copy whose newest generation is given, that somebody may have contacted any host until
