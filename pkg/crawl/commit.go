@@ -17,6 +17,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/bodies"
 	"mercator/pkg/durable"
 	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
@@ -105,6 +106,11 @@ func (c *Crawl) commitWith(ctx context.Context, txn string, now time.Time, inter
 			return err
 		}
 		c.removeParts(cur, k.Parent, k.Number) // of the parent those that a kill has left
+		for _, s := range k.Stores {
+			if s.Kind == "fetch" {
+				_ = bodies.Remove(c.fs, c.path(filepath.FromSlash(s.Name))) // what stays goes with the next round
+			}
+		}
 		if thin {
 			err = c.fs.Remove(checkpointPath(c.dir, k.Parent))
 		}

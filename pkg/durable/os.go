@@ -124,3 +124,12 @@ func Owner(fsys FS, name string) string {
 		return r
 	}, strings.ToValidUTF8(string(b), ""))
 }
+
+// Free is how many bytes the file system of a folder has left for this user.
+func Free(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(st.Bavail) * int64(st.Bsize), nil
+}

@@ -12,6 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
+	"mercator/pkg/bodies"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/httpmsg"
@@ -28,6 +29,10 @@ type archive struct {
 	reader   *warc.Reader // nil before the first row
 	original *warc.Reader // of what a revisit refers to; nil before the first
 	body     []byte       // memory of the reply read last
+
+	bodies *bodies.Reader // what mfetch has left of the round; nil: nothing
+	asked  bool           // whether there is something
+	head   httpmsg.Head   // memory of the one read last
 }
 
 func (a *archive) close() {
@@ -40,6 +45,9 @@ func (a *archive) close() {
 		f.Close() // was read only
 	}
 	a.files = nil
+	if a.bodies != nil {
+		a.bodies.Close()
+	}
 }
 
 // open returns a WARC file of the store: under its name, or with ".open" while it
@@ -109,9 +117,39 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// left is read of what mfetch has left of the round.
+func (a *archive) left(row *record.Fetch, max int64) (p reply, ok bool) {
+	if !a.asked {
+		a.asked, a.bodies = true, bodies.Open(a.dir)
+	}
+	if a.bodies == nil {
+		return p, false
+	}
+	head, body, ok := a.bodies.Read(row, a.body)
+	if !ok || len(head) > 0 && a.head.Parse(head) != nil {
+		return p, false
+	}
+	a.body = nil
+	if cap(body) <= idleBody {
+		a.body = head[:0]
+	}
+	if p.status = http.StatusOK; len(head) > 0 {
+		p.status, p.header = uint16(a.head.Status), headerOf(a.head.Fields)
+	}
+	if p.body = body; int64(len(body)) > max {
+		p.body, p.cut = body[:max], httpmsg.TruncatedLength
+	}
+	return p, true
+}
+
 // read reads the reply that a row points to. With headOnly the body is left
 // alone: the row carries it. An error is damage of the archive.
 func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, error) {
+	if !headOnly {
+		if p, ok := a.left(row, max); ok {
+			return p, nil
+		}
+	}
 	f, err := a.open(row.WARCFilename)
 	if err != nil {
 		return reply{}, err
@@ -183,16 +221,7 @@ func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnl
 			return p, nil
 		}
 		p.status = uint16(m.Head.Status)
-		p.header = make(http.Header, len(m.Head.Fields))
-		values := make([]string, len(m.Head.Fields)) // one piece of memory for all but repeated ones
-		for i, f := range m.Head.Fields {
-			if name := http.CanonicalHeaderKey(f.Name); p.header[name] == nil {
-				values[i] = f.Value
-				p.header[name] = values[i : i+1 : i+1]
-			} else {
-				p.header[name] = append(p.header[name], f.Value)
-			}
-		}
+		p.header = headerOf(m.Head.Fields)
 		if headOnly {
 			return p, nil
 		}
@@ -227,6 +256,20 @@ func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnl
 		return p, err
 	}
 	return p, nil
+}
+
+func headerOf(fields []httpmsg.Field) http.Header {
+	h := make(http.Header, len(fields))
+	values := make([]string, len(fields)) // one piece of memory for all but repeated ones
+	for i, f := range fields {
+		if name := http.CanonicalHeaderKey(f.Name); h[name] == nil {
+			values[i] = f.Value
+			h[name] = values[i : i+1 : i+1]
+		} else {
+			h[name] = append(h[name], f.Value)
+		}
+	}
+	return h
 }
 
 // idleBody bounds the memory that is kept from one body for the next.

@@ -50,6 +50,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/bodies"
 	"mercator/pkg/canon"
 	"mercator/pkg/politeness"
 	"mercator/pkg/stage"
@@ -218,6 +219,11 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	if r.s.ahead > 0 && opt.Warn != nil {
 		opt.Warn("the clock jumped: the last contact with %s ended %v after now; what was contacted later than now waits for its gap from now on",
 			clean(r.s.aheadOf), (time.Duration(r.s.ahead) * time.Microsecond).Round(time.Second))
+	}
+	if tx.InCrawl() && opt.Txn != "" { // else no commit deletes it
+		if r.bodies = bodies.Create(opt.Store.FS(), opt.Store.Dir()); r.bodies != nil {
+			defer r.bodies.Close()
+		}
 	}
 	if opt.Dedup {
 		if r.payloads, err = openPayloads(opt.Store, tx); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/bodies"
 	"mercator/pkg/fault"
 	"mercator/pkg/localfault"
 	"mercator/pkg/merge"
@@ -241,7 +242,7 @@ func (r *runner) settleOurs(ctx context.Context) error {
 	if len(r.ours.local) > 0 {
 		r.warn("%s", r.ours.lacks())
 	}
-	return r.ours.each(r.opt.Schema, func(row *record.Fetch) error { return r.emit(ctx, row, nil, "", 0) })
+	return r.ours.each(r.opt.Schema, func(row *record.Fetch) error { return r.emit(ctx, row, nil, "", 0, bodies.Place{}) })
 }
 
 // Of what this machine lacks.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/bodies"
 	"mercator/pkg/canon"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/localfault"
@@ -131,7 +132,7 @@ func (r *runner) settle(ctx context.Context, h *host, row *record.URL, outcome, 
 	if aside {
 		err = r.hold(h, &page)
 	} else {
-		err = r.emit(ctx, &page, nil, "", 0)
+		err = r.emit(ctx, &page, nil, "", 0, bodies.Place{})
 	}
 	if err != nil {
 		return err
@@ -194,6 +195,12 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	h.lacks = 0
 	t := turn{made: true, end: end.UnixMicro(), session: reply.Session}
 	row.DurationUS = t.end - int64(row.FetchTime)
+	var left *leftBody // nil: the body stays for nobody
+	if keep == nil && r.bodies != nil {
+		if left = leave(reply); left != nil {
+			keep = &left.limited
+		}
+	}
 	weight, err := take(ctx, r.replies, replyWeight(reply.Length)+keptMax(reply, keep), repliesMax)
 	if err != nil {
 		reply.release()
@@ -205,8 +212,13 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 		copied = keep
 	}
 	err = describe(ctx, row, reply, r.opt.BodyMax, end, copied, r.decoders, r.opt.Canon, r.weigh)
+	var place bodies.Place
 	if keep != nil { // most bodies need less than they might
 		needed := min(weight, replyWeight(reply.Length)+int64(keep.Cap()))
+		if left != nil {
+			place, needed = left.put(r.bodies, row), min(weight, replyWeight(reply.Length))
+			left.free()
+		}
 		r.replies.Release(weight - needed)
 		weight = needed
 	}
@@ -226,7 +238,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	if over {
 		r.stop("max-bytes")
 	}
-	return t, r.emit(ctx, row, reply, made, weight)
+	return t, r.emit(ctx, row, reply, made, weight, place)
 }
 
 // pageRow carries over what the next round needs of a URL.

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
+	"mercator/pkg/bodies"
 	"mercator/pkg/stage"
 )
 
@@ -16,7 +17,8 @@ type output struct {
 	row    *record.Fetch
 	made   string // reason of a row that no URL became; "": it is a page
 	weight int64
-	whole  bool // its payload is one that others may refer to
+	whole  bool         // its payload is one that others may refer to
+	place  bodies.Place // of its document, for the commands behind
 }
 
 // writer brings what came of contacts into the archive, and their rows from there to the next stage.
@@ -26,12 +28,13 @@ type writer struct {
 	count    func(row *record.Fetch) // is told of rows that are on their way
 	archive  *archive
 	payloads *payloads           // nil: each payload is archived
+	bodies   *bodies.Writer      // nil: the commands behind read the archive
 	replies  *semaphore.Weighted // bytes of those that are encoded or wait
 	out      chan *output
 }
 
 // emit encodes the contact's records, frees the reply and sends the row on.
-func (w *writer) emit(ctx context.Context, row *record.Fetch, reply *Reply, made string, weight int64) error {
+func (w *writer) emit(ctx context.Context, row *record.Fetch, reply *Reply, made string, weight int64, place bodies.Place) error {
 	var first *payload
 	digest, whole := [16]byte{}, false
 	if w.payloads != nil && reply != nil && reply.Media == "" && identifiable(row) {
@@ -54,7 +57,7 @@ func (w *writer) emit(ctx context.Context, row *record.Fetch, reply *Reply, made
 	if err != nil {
 		return err
 	}
-	return w.send(ctx, &output{group: group, row: row, made: made, weight: weight, whole: whole})
+	return w.send(ctx, &output{group: group, row: row, made: made, weight: weight, whole: whole, place: place})
 }
 
 func (w *writer) send(ctx context.Context, o *output) error {
@@ -132,6 +135,9 @@ func (w *writer) write(ctx context.Context) error {
 			}
 			if o.row != nil && o.group.length > 0 {
 				o.row.WARCFilename, o.row.WARCOffset, o.row.WARCLength = name, offset, o.group.length
+				if w.bodies != nil {
+					w.bodies.Enter(o.row, o.place)
+				}
 			}
 			size += len(o.group.b)
 			o.group.free()
