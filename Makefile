@@ -113,6 +113,10 @@ soak: build ## crawl hosts of all kinds under kills at random, for two minutes o
 engines: build ## crawl on a real Slurm and a real Spark, whose nodes are killed (needs slurm-wlm, munge, strace, java, python3, PyPI)
 	@pipelines/engines.sh
 
+.PHONY: hour
+hour: build ## a crawl of MINUTES=60 of two webs: pace, memory, disk, files stay flat (needs Linux; 35 GB of disk for an hour)
+	@bench/hour.sh $(MINUTES)
+
 .PHONY: bench-sets
 bench-sets: ## sets beside GNU sort and comm, Pebble, memcpy, at N=1e6 keys (some two minutes)
 	@bench/sets.sh
