@@ -15,8 +15,8 @@ type statsCmd struct {
 // Help is part of --help.
 func (*statsCmd) Help() string {
 	return `Counts the record files of all rounds, also while the crawl runs: outcomes, status codes,
-media types, sizes, servers by top-level domain, hosts, duplicates, and how pages changed
-between visits. "mcrawl status" is quick, and says what is left to do.
+media types, sizes, servers by top-level domain, hosts, duplicates, where the time went,
+and how pages changed between visits. "mcrawl status" is quick, and says what is left to do.
 
 Examples:
   mcrawl stats crawl

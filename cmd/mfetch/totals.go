@@ -49,7 +49,7 @@ func (t *totals) progress() (string, any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := fetch.Progress{Command: "mfetch", Total: t.latest.Read, Robots: t.robots, Bytes: t.latest.Received, Connections: t.latest.Busy,
-		Hosts: t.latest.Open, Waits: t.latest.Longest, Bound: t.latest.Bound, Elapsed: t.now().Sub(t.started).Seconds(), Outcomes: maps.Clone(t.outcomes)}
+		Hosts: t.latest.Open, Waits: t.latest.Longest, Bound: t.latest.Bound, Names: t.latest.Names, Elapsed: t.now().Sub(t.started).Seconds(), Outcomes: maps.Clone(t.outcomes)}
 	for _, n := range t.outcomes {
 		p.Done += n
 	}

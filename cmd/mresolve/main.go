@@ -231,6 +231,7 @@ func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Conte
 	return cli.RunStage(ctx, std, r.spec, in, sinks, func(ctx context.Context, b *stage.Batch[R, R]) error {
 		stats, err := body(ctx, st, b, opt)
 		std.Stat("names", stats)
+		progress.Tell(stats)
 		return err
 	})
 }

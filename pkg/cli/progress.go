@@ -20,6 +20,7 @@ type Progress struct {
 	started time.Time
 	mode    string // "bar", "plain" or "json"
 	detail  func() (line string, value any)
+	found   atomic.Value // that Tell was called with
 	bar     *progressbar.ProgressBar
 	stop    chan struct{}
 	once    sync.Once
@@ -127,7 +128,15 @@ func (p *Progress) count() (line string, value any) {
 		Total   int64   `json:"total,omitempty"`
 		Elapsed float64 `json:"elapsed_s"`
 		PerS    float64 `json:"per_s"`
-	}{p.std.Name, p.unit, n, p.total, elapsed, float64(n) / elapsed}
+		Found   any     `json:"found,omitempty"`
+	}{p.std.Name, p.unit, n, p.total, elapsed, float64(n) / elapsed, p.found.Load()}
+}
+
+// Tell has all further reports of mode json hold what the command found, as "found".
+func (p *Progress) Tell(found any) {
+	if p != nil {
+		p.found.Store(found)
+	}
 }
 
 // Add counts n more units.

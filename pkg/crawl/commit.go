@@ -323,6 +323,10 @@ func (c *Crawl) number(k *Checkpoint) (*Checkpoint, bool, error) {
 	}
 }
 
+// TimesFile is what the commands of a round took, in the folder of its files. It is no part of a checkpoint, since who closes a round writes to it
+// afterwards.
+const TimesFile = "times.json"
+
 // roundFiles lists what a pipeline keeps of a round.
 func (c *Crawl) roundFiles(txn string) (files []RoundFile, err error) {
 	dir := c.roundsPath(txn)
@@ -334,7 +338,7 @@ func (c *Crawl) roundFiles(txn string) (files []RoundFile, err error) {
 		return nil, err
 	}
 	for _, e := range list {
-		if e.Type().IsRegular() && store.CheckPath(e.Name()) { // no unpublished file, which begins with a dot
+		if e.Type().IsRegular() && store.CheckPath(e.Name()) && e.Name() != TimesFile { // no unpublished file, which begins with a dot
 			f, err := roundFile(c.fs, filepath.Join(dir, e.Name()), func(in io.Reader) io.Reader { return in })
 			if err != nil {
 				return nil, err

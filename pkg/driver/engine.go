@@ -162,9 +162,11 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 		}
 		return nil
 	}
+	begun := d.opt.Now()
 	if err := d.waitDue(ctx, round); err != nil {
 		return err
 	}
+	d.processes.spent = append(d.processes.spent, d.own(begun, "wait"))
 	for _, s := range d.plan.of(0).stages(round, nil) {
 		tries := map[int]int{}
 		var last []failed

@@ -19,6 +19,7 @@ import (
 	"mercator/pkg/coprocess"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
+	"mercator/pkg/stats"
 )
 
 // Pipe is commands, each with its arguments, of which each reads what the one before it writes.
@@ -91,6 +92,8 @@ type processes struct {
 	said func(command, line string) // is told each line of standard error, one at a time
 	mu   sync.Mutex                 // of said
 
+	spent []stats.Spent // what the commands took of the pipes that went well, until taken
+
 	stopping atomic.Bool // commands are told to end, and what they say to that is of no use
 }
 
@@ -99,6 +102,7 @@ type ended struct {
 	at    int // its place in the pipe
 	words []string
 	err   error
+	when  time.Time
 	held  []string // lines that say that the input ended early, and hint at the command before
 }
 
@@ -122,7 +126,7 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 		return nil, context.Cause(ctx)
 	}
 	p.stopping.Store(false)
-	commands, held := make([]*exec.Cmd, len(pipe)), make([][]string, len(pipe))
+	commands, held, tells := make([]*exec.Cmd, len(pipe)), make([][]string, len(pipe)), make([]saying, len(pipe))
 	for i, words := range pipe {
 		path, err := find(words[0])
 		if err != nil {
@@ -133,6 +137,9 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 			const most = 2 // of its error, and its hint
 			if early := words[0] + ": standard input: "; len(held[i]) < most && (strings.HasPrefix(line, early) || len(held[i]) > 0) {
 				held[i] = append(held[i], line)
+				return
+			}
+			if tells[i].take(words[0], line) && words[0] == "mresolve" {
 				return
 			}
 			p.tell(words[0], line)
@@ -153,6 +160,7 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 	if p.out != nil {
 		commands[len(commands)-1].Stdout = p.out
 	}
+	began := time.Now()
 	started, err := start(commands)
 	ends := make(chan ended, len(started))
 	for i, cmd := range started {
@@ -162,7 +170,7 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 				err = nil
 			}
 			cmd.Stderr.(*lines).end()
-			ends <- ended{i, pipe[i], err, held[i]}
+			ends <- ended{i, pipe[i], err, time.Now(), held[i]}
 		}()
 	}
 	signal := func(s syscall.Signal) {
@@ -180,10 +188,12 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 	if err != nil {
 		kill = stop()
 	}
+	whens := make([]time.Time, len(pipe))
 	var failed []ended // in the order in which they ended
 	for left := len(started); left > 0; {
 		select {
 		case e := <-ends:
+			whens[e.at] = e.when
 			if left--; e.err == nil || !followed(e.err) {
 				p.tellAll(e)
 			}
@@ -213,6 +223,9 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 	}
 	if err != nil {
 		signal(syscall.SIGKILL) // what a command that was killed had started
+	}
+	if err == nil {
+		p.spend(pipe, commands, tells, began, whens)
 	}
 	return out.Bytes(), err
 }

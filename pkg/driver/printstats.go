@@ -59,6 +59,24 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 	if len(s.Failing) < stats.TopWorst { // of a table that is full nobody knows how many have no place in it
 		more(w, len(s.Failing))
 	}
+	if t := s.Times; t != nil {
+		heading(w, "seconds", "share", "where the time went, in "+count(t.Rounds, "round"))
+		for _, p := range t.Parts() {
+			fmt.Fprintf(w, "%12.2f %10.1f %%  %s\n", p.S, 100*p.S/t.ElapsedS, p.Name)
+		}
+		fmt.Fprintf(w, "names: %.1f %% of the elapsed time; %.1f %% of a thread's that looks up each URL's name and then fetches it\n", 100*t.NamesOfElapsed, 100*t.NamesOfThread)
+		if t.Without > 0 {
+			fmt.Fprintf(w, "not in these times: %s, not ended yet, not made by mcrawl, or the record is lost\n", count(t.Without, "round"))
+		}
+	}
+	if f := s.Focus; f != nil {
+		fmt.Fprintf(w, "\n%d of %d documents are relevant: a harvest of %.1f %%\n", f.Relevant, f.Fetched, 100*f.Harvest)
+		heading(w, "relevant", "share", "topic")
+		for _, t := range f.Topics[:min(len(f.Topics), printed)] {
+			fmt.Fprintf(w, "%12d %10.1f %%  %s\n", t.Documents, 100*float64(t.Documents)/float64(f.Relevant), nameText(t.Name))
+		}
+		more(w, len(f.Topics))
+	}
 	if c := s.Changes; c != nil {
 		fmt.Fprintf(w, "\n%d pages were visited again, %d times: %d times the same, %d changed, %d gone, %d without a document\n", c.Pages, c.Visits, c.Same, c.Changed, c.Gone, c.Failed)
 		heading(w, "contents", "median life", "of")

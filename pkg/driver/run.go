@@ -489,6 +489,7 @@ func (d *Driver) round(ctx context.Context, conf *config.Config, name string) er
 		return err
 	}
 	d.opt.Teller.Round(name)
+	d.processes.spent = nil
 	if d.plan.shards > 0 {
 		err = d.roundOfShards(ctx, name, nil)
 	} else if _, err = d.processes.run(ctx, flagged(d.plan.round(name), d.opt.Threads, "json")); err != nil {
@@ -497,10 +498,20 @@ func (d *Driver) round(ctx context.Context, conf *config.Config, name string) er
 	if err != nil {
 		return err
 	}
-	if _, _, err := d.Crawl.Commit(ctx, name, d.opt.Now(), interval(conf)); err != nil {
+	if err := d.commit(ctx, conf, name); err != nil {
 		return err
 	}
 	return d.opt.Teller.Ended(ctx)
+}
+
+// commit closes a round by a checkpoint. That comes before the record of the round's times, which is of use for a round that
+// counts.
+func (d *Driver) commit(ctx context.Context, conf *config.Config, round string) error {
+	begun := d.opt.Now()
+	if _, _, err := d.Crawl.Commit(ctx, round, d.opt.Now(), interval(conf)); err != nil {
+		return err
+	}
+	return d.keepTimes(d.plan, round, append(d.processes.taken(), d.own(begun, "mckpt", "commit")))
 }
 
 // push brings the copy of the crawl elsewhere up to its last checkpoint, if the crawl has one. If that fails, the crawl

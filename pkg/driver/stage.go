@@ -198,7 +198,7 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 			return err
 		}
 		for tries := 1; ; tries++ { // another machine may do the same
-			if _, _, err = d.Crawl.Commit(ctx, of.name, d.opt.Now(), interval(conf)); err == nil {
+			if err = d.commit(ctx, conf, of.name); err == nil {
 				return d.push(ctx)
 			}
 			if tries == attempts || !errors.Is(err, fault.Busy) {
@@ -305,9 +305,11 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 			continue
 		}
 		if at == 0 && i == 0 && p.shards > 0 && lists == nil {
+			begun := d.opt.Now()
 			if err := d.waitDue(ctx, round); err != nil {
 				return err
 			}
+			run.spent = append(run.spent, d.own(begun, "wait"))
 		}
 		if err := begin(); err != nil {
 			return err
@@ -317,6 +319,7 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 				return err
 			}
 		}
+		begun := d.opt.Now()
 		for tries := 1; ; tries++ {
 			if err = d.step(ctx, &run, step); err == nil || tries == attempts || !errors.Is(err, fault.Upstream) && !errors.Is(err, fault.Busy) {
 				break
@@ -325,8 +328,14 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 		if err != nil {
 			return d.wrong(place, err)
 		}
+		if step.pipe == nil {
+			run.spent = append(run.spent, d.own(begun, step.shown()[0][:2]...))
+		}
 	}
-	return nil
+	if len(lists) > 0 || run.spent == nil {
+		return nil
+	}
+	return d.keepTimes(p, round, run.taken())
 }
 
 // step runs a step once.

@@ -8,6 +8,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/crawl"
+	"mercator/pkg/focus/classify"
 	"mercator/pkg/history"
 	"mercator/pkg/report"
 	"mercator/pkg/shard"
@@ -24,7 +25,13 @@ func (d *Driver) Stats() (*stats.Stats, error) {
 		return nil, err
 	}
 	c := stats.New(historyMemory)
-	s, err := c.End(each(c.Add))
+	if d.plan.focused {
+		c.Topic = func(r *record.Fetch) (string, bool) {
+			topic := r.Extra.Text(classify.TopicColumn)
+			return topic, topic != "" && r.Score > classify.Relevant
+		}
+	}
+	s, err := c.End(d.byRound(c))
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +43,36 @@ func (d *Driver) Stats() (*stats.Stats, error) {
 	}
 	s.Growth, err = d.growth()
 	return s, err
+}
+
+// byRound gives the outcomes of all rounds to c, with the times of each.
+func (d *Driver) byRound(c *stats.Collector) error {
+	files, err := d.Crawl.RoundFiles(d.outcomes())
+	if err != nil {
+		return err
+	}
+	before := ""
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		round := filepath.Base(dir)
+		spent, err := readTimes(filepath.Join(dir, crawl.TimesFile))
+		if err != nil {
+			return err
+		}
+		if d.plan.shards > 0 && round != before { // of the whole crawl, beside those of its shards
+			all, err := readTimes(d.plan.path("rounds", round, crawl.TimesFile))
+			if err != nil {
+				return err
+			}
+			spent = append(spent, all...)
+		}
+		before = round
+		c.Round(round, spent)
+		if err := history.Read(file, c.Add); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rows gives a function that reads the outcomes of all rounds, in their order.

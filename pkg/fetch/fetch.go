@@ -349,7 +349,7 @@ func (r *runner) tellQueues() {
 	}
 	now := r.now()
 	q := r.s.backQueues(now, us(r.opt.MinDelay))
-	q.Read, q.Received, q.Bound = r.urls.Load(), r.wire, seconds(r.boundBy(now))
+	q.Read, q.Received, q.Bound, q.Names = r.urls.Load(), r.wire, seconds(r.boundBy(now)), seconds(r.namesTook)
 	r.opt.OnQueues(q)
 }
 

@@ -119,10 +119,11 @@ func given(row *record.URL, now micros) bool {
 
 // lookups are the hosts whose names are looked up here.
 type lookups struct {
-	unnamed []*host // whose addresses are to be looked up
-	naming  int     // goroutines that do
-	namers  sync.WaitGroup
-	named   context.Context // ends when no host needs addresses any more
+	unnamed   []*host // whose addresses are to be looked up
+	naming    int     // goroutines that do
+	namers    sync.WaitGroup
+	namesTook micros          // sum of the times of all of them
+	named     context.Context // ends when no host needs addresses any more
 }
 
 // errUnnamed: the host waits for its addresses, and nobody waits for the host.
@@ -155,9 +156,11 @@ func (r *runner) nameAll(ctx context.Context) {
 	for len(r.unnamed) > 0 && ctx.Err() == nil {
 		h := r.unnamed[0]
 		r.unnamed = r.unnamed[1:]
+		begun := r.now()
 		r.mu.Unlock()
 		addrs, expires, failure := r.opt.Resolver.Resolve(ctx, hostname(h.name))
 		r.mu.Lock()
+		r.namesTook += r.now() - begun
 		if ctx.Err() != nil || !h.naming {
 			continue
 		}

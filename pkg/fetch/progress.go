@@ -23,6 +23,7 @@ type Progress struct {
 	Hosts       int              `json:"hosts"`       // with URLs left
 	Waits       []Holding        `json:"waits,omitempty"`
 	Bound       float64          `json:"bound_by_politeness_s"` // so long a connection was free, and no host with URLs left might be contacted yet
+	Names       float64          `json:"names_s,omitempty"`     // sum of the times that names took which were looked up here
 	Elapsed     float64          `json:"elapsed_s"`
 }
 
@@ -39,6 +40,7 @@ func (p *Progress) Add(q Progress) {
 	p.Done, p.Total, p.Robots, p.Bytes = p.Done+q.Done, p.Total+q.Total, p.Robots+q.Robots, p.Bytes+q.Bytes
 	p.Connections, p.Hosts = p.Connections+q.Connections, p.Hosts+q.Hosts
 	p.Bound, p.Elapsed = max(p.Bound, q.Bound), max(p.Elapsed, q.Elapsed)
+	p.Names += q.Names
 	p.Waits = append(slices.Clone(p.Waits), q.Waits...)
 	slices.SortStableFunc(p.Waits, func(a, b Holding) int { return cmp.Compare(b.End, a.End) })
 	p.Waits = p.Waits[:min(len(p.Waits), longest)]

@@ -201,6 +201,7 @@ type BackQueues struct {
 	Read     int64     `json:"read"`                  // URLs of the batch, so far
 	Received int64     `json:"received_bytes"`        // from servers
 	Bound    float64   `json:"bound_by_politeness_s"` // so long a connection was free, and no host with URLs left might be contacted yet
+	Names    float64   `json:"names_s"`               // sum of the times that names took which were looked up here
 	Longest  []Holding `json:"longest,omitempty"`     // the hosts that hold the batch up longest
 }
 

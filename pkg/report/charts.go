@@ -45,17 +45,19 @@ func lines(times []time.Time, series ...[]float64) (template.HTML, error) {
 }
 
 // steps draws values by number, from 1.
-func steps(values []float64) (template.HTML, error) {
-	if len(values) < 2 {
+func steps(series ...[]float64) (template.HTML, error) {
+	if len(series[0]) < 2 {
 		return "", nil
 	}
-	numbers := make([]float64, len(values))
+	numbers := make([]float64, len(series[0]))
 	for i := range numbers {
 		numbers[i] = float64(i + 1)
 	}
-	c := frame(values)
+	c := frame(series...)
 	c.XAxis.ValueFormatter = func(v any) string { return strconv.Itoa(int(v.(float64))) }
-	c.Series = []chart.Series{chart.ContinuousSeries{Style: chart.Style{ClassName: classes[0]}, XValues: numbers, YValues: values}}
+	for i, values := range series {
+		c.Series = append(c.Series, chart.ContinuousSeries{Style: chart.Style{ClassName: classes[i]}, XValues: numbers, YValues: values})
+	}
 	return draw(c)
 }
 
@@ -110,6 +112,34 @@ func bars(bins []stats.Bin, label func(stats.Bin) string) (template.HTML, error)
 	}
 	c.BarWidth = max((plotWidth-110)/len(c.Bars)-c.BarSpacing, 4)
 	c.YAxis.Range = &chart.ContinuousRange{Min: 0, Max: most * 1.05}
+	return draw(c)
+}
+
+// stacks draws of each spread which shares its parts have. Neighbours of too many are joined.
+func stacks(list []stats.Spread) (template.HTML, error) {
+	if len(list) == 0 {
+		return "", nil
+	}
+	c := chart.StackedBarChart{
+		Width: plotWidth, Height: plotHeight, BarSpacing: 4,
+		Background: chart.Style{ClassName: "back", Padding: chart.Box{Top: 12, Left: 12, Right: 12, Bottom: 12}},
+		Canvas:     chart.Style{ClassName: "canvas"},
+		XAxis:      chart.Style{ClassName: "axis", FontSize: 7},
+		YAxis:      chart.Style{ClassName: "axis"},
+	}
+	step := (len(list) + maxBars - 1) / maxBars
+	width := max((plotWidth-110)/((len(list)+step-1)/step)-c.BarSpacing, 4)
+	for from := 0; from < len(list); from += step {
+		group := list[from:min(from+step, len(list))]
+		bar := chart.StackedBar{Width: min(width, 60)}
+		if bars := (len(list) + step - 1) / step; bars <= mostLabels || from/step%(1+bars/mostLabels) == 0 {
+			bar.Name = strconv.Itoa(from + 1)
+		}
+		for _, part := range stats.Sum(group).Parts() {
+			bar.Values = append(bar.Values, chart.Value{Style: chart.Style{ClassName: "part " + part.Name}, Value: part.S})
+		}
+		c.Bars = append(c.Bars, bar)
+	}
 	return draw(c)
 }
 

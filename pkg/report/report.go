@@ -55,7 +55,7 @@ var source string
 func Write(out io.Writer, c *Crawl, opt Options) error {
 	page, err := template.New("page").Funcs(template.FuncMap{
 		"bytes": bytesText, "count": countText, "share": share, "seconds": seconds, "micro": func(us float64) string { return seconds(us / 1e6) },
-		"when": when, "name": nameText, "rate": rate, "plots": plots, "max": mostOf, "width": width,
+		"when": when, "name": nameText, "rate": rate, "plots": plots, "max": mostOf, "width": width, "percent": percent, "part": partOf, "wide": wide,
 	}).Parse(source)
 	if err != nil {
 		return err
@@ -98,6 +98,16 @@ func power(n int64) string {
 		n /= 1024
 	}
 	return strconv.FormatInt(n, 10) + []string{"", "K", "M", "G", "T"}[unit]
+}
+
+// percent is a share of 1.
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
+
+// partOf is the share of a part, and wide the width of its bar.
+func partOf(s, all float64) float64 { return s / max(all, 1e-9) }
+
+func wide(s, all float64) template.CSS {
+	return template.CSS(strconv.FormatFloat(100*partOf(s, all), 'f', 1, 64) + "%")
 }
 
 func share(n, of uint64) string {
@@ -238,5 +248,21 @@ func plots(c *Crawl) (list []plot, err error) {
 	add("Depth", "documents by links from a seed", "mcrawl stats --json | jq .depths", func() (template.HTML, error) {
 		return bars(c.Depths, func(b stats.Bin) string { return strconv.FormatInt(b.From, 10) })
 	})
+	if t := c.Times; t != nil {
+		const command = "mcrawl stats --json | jq .times"
+		add("Where the time went, by round", "shares of each round's time, in the colours of the table; many rounds share a bar", command, func() (template.HTML, error) { return stacks(t.ByRound) })
+		var elapsed, thread []float64
+		for _, s := range t.ByRound {
+			elapsed, thread = append(elapsed, 100*s.NamesOfElapsed), append(thread, 100*s.NamesOfThread)
+		}
+		add("Share of names, by round", "percent of the elapsed time (solid), and of a thread's that looks up each URL's name and then fetches it (dotted)", command, func() (template.HTML, error) { return steps(elapsed, thread) })
+	}
+	if f := c.Focus; f != nil {
+		var harvest []float64
+		for _, y := range f.ByRound {
+			harvest = append(harvest, 100*y.Harvest)
+		}
+		add("Harvest, by round", "relevant documents, percent of those fetched", "mcrawl stats --json | jq .focus", func() (template.HTML, error) { return steps(harvest) })
+	}
 	return list, err
 }

@@ -25,7 +25,10 @@ func everywhere(text string) *Crawl {
 			Sizes: []stats.Bin{{From: 1, To: 1, N: 1}, {From: 1 << 20, To: 1<<21 - 1, N: 1}}, Durations: []stats.Bin{{From: 0, To: 0, N: 2}}, Depths: make([]stats.Bin, 60),
 			Largest: []stats.Host{host}, Failing: []stats.Host{host}, Slowest: []stats.Host{host},
 			Timeline: []stats.Slot{{Start: "2026-01-01T00:00:00Z"}, {Start: "2026-01-01T00:00:30Z", Replies: 2, Bytes: 5}}, SlotS: 30,
-			Growth:  []stats.Growth{{Round: text, Made: "2026-01-01T00:00:00Z", Known: 1}, {Round: text, Made: "2026-01-01T00:01:00Z", Known: 9, Taken: 4}},
+			Growth: []stats.Growth{{Round: text, Made: "2026-01-01T00:00:00Z", Known: 1}, {Round: text, Made: "2026-01-01T00:01:00Z", Known: 9, Taken: 4}},
+			Times:  &stats.Times{Rounds: 2, Spread: stats.Spread{ElapsedS: 2, NamesS: 1, FetchingS: 1, NamesOfElapsed: 0.5}, ByRound: []stats.Spread{{Round: text, ElapsedS: 1, NamesS: 1}, {Round: text, ElapsedS: 1, FetchingS: 1}}},
+			Focus: &stats.Focus{Yield: stats.Yield{Fetched: 4, Relevant: 1, Harvest: 0.25}, Topics: []stats.Topic{{Name: text, Documents: 1}},
+				ByRound: []stats.Yield{{Round: text, Fetched: 2}, {Round: text, Fetched: 2, Relevant: 1, Harvest: 0.5}}},
 			Changes: &stats.Changes{Pages: 1, Lives: []stats.Lives{{By: "type", Name: text, Ended: 1, MedianS: 3}}},
 		}}
 }
@@ -47,11 +50,11 @@ func TestHostileNames(t *testing.T) {
 	if n := strings.Count(page, "<script"); n != 3 {
 		t.Errorf("%d scripts, want the page's own and the figures of two crawls", n)
 	}
-	if n := strings.Count(page, "<svg"); n != 14 {
-		t.Errorf("%d plots, want 7 of each crawl", n)
+	if n := strings.Count(page, "<svg"); n != 20 {
+		t.Errorf("%d plots, want 10 of each crawl", n)
 	}
-	if n := strings.Count(page, `class="line `); n != 12 {
-		t.Errorf("%d lines, want 6 of each crawl: two of pages, one of bytes, two of the URL space over time, one by round", n)
+	if n := strings.Count(page, `class="line `); n != 18 {
+		t.Errorf("%d lines, want 9 of each crawl: two of pages, one of bytes, two of the URL space over time, one by round, two of names, one of the harvest", n)
 	}
 	figures := regexp.MustCompile(`(?s)<script type="application/json" class="figures">(.*?)</script>`).FindStringSubmatch(page)
 	if figures == nil {

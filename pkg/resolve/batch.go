@@ -49,6 +49,8 @@ type Stats struct {
 	Silent uint64 `json:"silent"` // of those, without an answer of a server: timeout, network-error
 
 	Special uint64 `json:"special"` // asked, with special-purpose addresses alone: not contacted unless that is allowed
+
+	LookupsS float64 `json:"lookups_s"` // sum over the names asked of the time from the first question to the answer, seconds
 }
 
 // use is what a batch does with rows of one kind.
@@ -116,6 +118,7 @@ type batch[R record.Row] struct {
 type came struct {
 	name   uint32
 	answer *answer
+	took   time.Duration // to come
 }
 
 // block is a number of rows that came together.
@@ -223,7 +226,8 @@ func (r *batch[R]) run(ctx context.Context) error {
 		case slots <- struct{}{}:
 			n := r.missing[0]
 			r.missing = r.missing[1:]
-			r.opt.Resolver.begin(r.learnt.name(n), func(a *answer) { r.came <- came{n, a} })
+			begun := r.opt.Now()
+			r.opt.Resolver.begin(r.learnt.name(n), func(a *answer) { r.came <- came{n, a, r.opt.Now().Sub(begun)} })
 		case a := <-r.came:
 			r.learn(a)
 		case <-ctx.Done():
@@ -240,6 +244,7 @@ func (r *batch[R]) run(ctx context.Context) error {
 func (r *batch[R]) learn(a came) {
 	r.learnt.learn(a.name, a.answer)
 	r.stats.count(a.answer)
+	r.stats.LookupsS += a.took.Seconds()
 }
 
 // count adds a name that was asked for.

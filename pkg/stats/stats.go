@@ -63,6 +63,8 @@ type Stats struct {
 	SlotS    float64  `json:"timeline_slot_s"`   // their length in seconds
 	Growth   []Growth `json:"growth"`            // by checkpoint
 	Changes  *Changes `json:"changes,omitempty"` // nil: no page was fetched twice
+	Times    *Times   `json:"times,omitempty"`   // nil: of no round
+	Focus    *Focus   `json:"focus,omitempty"`   // nil: the crawl is not focused
 }
 
 // Type is a media type.
@@ -118,13 +120,17 @@ type Collector struct {
 	hosts     hosts
 	first     record.Time
 	last      record.Time
+	rounds    rounds
 	again     bool // a page was fetched twice
+
+	// Topic, where it is set, says which topic a document is about, and whether it is relevant.
+	Topic func(r *record.Fetch) (topic string, relevant bool)
 }
 
 // New returns a Collector that takes about mem bytes for what it sorts.
 func New(mem int64) *Collector {
 	return &Collector{outcomes: map[string]uint64{}, statuses: map[string]uint64{}, types: newTable(), domains: newTable(),
-		depths: map[int64]uint64{}, times: newTimeline(), hosts: newHosts(mem)}
+		depths: map[int64]uint64{}, times: newTimeline(), hosts: newHosts(mem), rounds: newRounds()}
 }
 
 // Again reports whether any page was fetched twice: then Stats.Changes need the rows once more.
@@ -151,6 +157,7 @@ func failed(r *record.Fetch) bool {
 
 // Add counts a row. Its strings are not kept.
 func (c *Collector) Add(r *record.Fetch) error {
+	c.rounds.contacts += float64(r.DurationUS) / 1e6
 	if r.Role == record.RoleRobots {
 		c.s.Robots++
 		return nil
@@ -192,6 +199,14 @@ func (c *Collector) Add(r *record.Fetch) error {
 		d.bytes += r.BodyLength
 		c.sizes.add(r.BodyLength)
 		c.depths[int64(r.Depth)]++
+		if c.Topic != nil {
+			c.rounds.focused = true
+			c.rounds.yield.Fetched++
+			if topic, relevant := c.Topic(r); relevant {
+				c.rounds.yield.Relevant++
+				c.rounds.topics.at(topic).documents++
+			}
+		}
 	}
 	return c.hosts.add(r)
 }
@@ -229,6 +244,7 @@ func (c *Collector) End(added error) (*Stats, error) {
 	}
 	slices.SortFunc(s.Depths, func(a, b Bin) int { return cmp.Compare(a.From, b.From) })
 	s.Timeline, s.SlotS = c.times.list()
+	c.rounds.result(s)
 	return s, nil
 }
 

@@ -1,0 +1,298 @@
+package stats
+
+import (
+	"slices"
+	"time"
+)
+
+// Spent is what a command of a round took.
+type Spent struct {
+	Command  string    `json:"command"` // with its verb
+	Began    time.Time `json:"began"`   // of its process
+	ElapsedS float64   `json:"elapsed_s"`
+	OwnS     float64   `json:"own_s"` // at its end, in which all commands before it in the pipe had ended
+	CPUS     float64   `json:"cpu_s,omitempty"`
+
+	WaitedS  float64 `json:"waited_s,omitempty"`  // until a URL was due (mfrontier next), or a host might be contacted again (mfetch)
+	LookupsS float64 `json:"lookups_s,omitempty"` // sum over the names asked of the time from question to answer (mresolve, mfetch)
+}
+
+// Times say where the time of a crawl went. A moment counts for the first command of the pipe that still works, so the
+// parts add up to ElapsedS, and fetching while names are still looked up counts as names. A moment in which several shards work
+// is shared equally by them. Time between rounds does not count, nor do attempts that did not end a round or stage.
+type Times struct {
+	Rounds  uint64 `json:"rounds"`         // whose times are on record
+	Without uint64 `json:"rounds_without"` // of those with outcomes: not made by mcrawl, or the record is lost
+	Spread
+	ByRound []Spread `json:"by_round"` // neighbours are joined where there are more than maxSpreads
+}
+
+// Spread is where the time of a round went, or of several that follow each other. Seconds.
+type Spread struct {
+	Round string `json:"round,omitempty"` // the first
+
+	ElapsedS    float64 `json:"elapsed_s"`    // in which any command of the round worked
+	WaitingS    float64 `json:"waiting_s"`    // no URL was due, or a connection was free and politeness forbade a contact
+	NamesS      float64 `json:"names_s"`      // mresolve
+	FetchingS   float64 `json:"fetching_s"`   // mfetch, less waiting
+	ExtractingS float64 `json:"extracting_s"` // mextract, and in focused crawls mfocus score
+	SetsS       float64 `json:"sets_s"`       // mfpset and murlset
+	FrontierS   float64 `json:"frontier_s"`   // mfrontier, less waiting
+	ExchangeS   float64 `json:"exchange_s"`   // of rows between shards
+	CheckpointS float64 `json:"checkpoint_s"`
+
+	LookupsS  float64 `json:"lookups_s"`  // sum over the names asked of the time from question to answer
+	ContactsS float64 `json:"contacts_s"` // sum of the durations of contacts, also for robots.txt
+
+	// NamesOfElapsed is NamesS by ElapsedS.
+	NamesOfElapsed float64 `json:"names_of_elapsed"`
+	// NamesOfThread is LookupsS by LookupsS and ContactsS: the share of a thread that looks up the name of each URL and then
+	// fetches it, as Mercator's do (Heydon and Najork 1999, section 4.3: 87 % before, 25 % after its own resolver).
+	NamesOfThread float64 `json:"names_of_thread"`
+}
+
+// maxSpreads bounds Times.ByRound.
+const maxSpreads = 1000
+
+// parts are the kinds of work of commands.
+func (s *Spread) part(command string) *float64 {
+	switch command {
+	case "wait":
+		return &s.WaitingS
+	case "mresolve":
+		return &s.NamesS
+	case "mfetch":
+		return &s.FetchingS
+	case "mextract", "mfocus score":
+		return &s.ExtractingS
+	case "mfpset mark", "murlset new":
+		return &s.SetsS
+	case "mfrontier next", "mfrontier update":
+		return &s.FrontierS
+	case "mmerge split", "mmerge gather":
+		return &s.ExchangeS
+	}
+	return &s.CheckpointS
+}
+
+// Parts lists where the time went, with the names of the parts; those that took none are left out.
+func (s Spread) Parts() (list []Part) {
+	for _, p := range []Part{{"waiting", s.WaitingS}, {"names", s.NamesS}, {"fetching", s.FetchingS}, {"extracting", s.ExtractingS},
+		{"sets", s.SetsS}, {"frontier", s.FrontierS}, {"exchange", s.ExchangeS}, {"checkpoint", s.CheckpointS}} {
+		if p.S > 0 {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Part is one kind of work, and the seconds that it took.
+type Part struct {
+	Name string
+	S    float64
+}
+
+// spread gives the times of a round; shards are in it together.
+func spread(all []Spent) (s Spread) {
+	type span struct {
+		from, to time.Duration
+		*Spent
+	}
+	var spans []span
+	var edges []time.Duration
+	for i := range all {
+		c := &all[i]
+		to := c.Began.Add(seconds(c.ElapsedS)).Sub(all[0].Began)
+		spans = append(spans, span{to - seconds(max(c.OwnS, 0)), to, c})
+		edges = append(edges, spans[i].from, to)
+		s.LookupsS += c.LookupsS
+	}
+	slices.Sort(edges)
+	edges = slices.Compact(edges)
+	slices.SortStableFunc(spans, func(a, b span) int { return int(a.from - b.from) })
+	var working []span
+	for i, from := range edges {
+		if i+1 == len(edges) {
+			break
+		}
+		working = slices.DeleteFunc(working, func(w span) bool { return w.to <= from })
+		for ; len(spans) > 0 && spans[0].from <= from; spans = spans[1:] {
+			if spans[0].to > from {
+				working = append(working, spans[0])
+			}
+		}
+		if len(working) == 0 {
+			continue
+		}
+		took := (edges[i+1] - from).Seconds()
+		s.ElapsedS += took
+		for _, w := range working {
+			part := took / float64(len(working))
+			waited := min(w.WaitedS/w.OwnS, 1) * part // OwnS is not 0 where there is a span
+			s.WaitingS += waited
+			*s.part(w.Command) += part - waited
+		}
+	}
+	return s
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// plus adds what followed.
+func (s *Spread) plus(o *Spread) {
+	s.ElapsedS, s.WaitingS, s.NamesS, s.FetchingS = s.ElapsedS+o.ElapsedS, s.WaitingS+o.WaitingS, s.NamesS+o.NamesS, s.FetchingS+o.FetchingS
+	s.ExtractingS, s.SetsS, s.FrontierS = s.ExtractingS+o.ExtractingS, s.SetsS+o.SetsS, s.FrontierS+o.FrontierS
+	s.ExchangeS, s.CheckpointS = s.ExchangeS+o.ExchangeS, s.CheckpointS+o.CheckpointS
+	s.LookupsS, s.ContactsS = s.LookupsS+o.LookupsS, s.ContactsS+o.ContactsS
+}
+
+// Sum is where the time of several went.
+func Sum(list []Spread) (s Spread) {
+	for i := range list {
+		s.plus(&list[i])
+	}
+	s.shares()
+	return s
+}
+
+// shares computes the shares of names.
+func (s *Spread) shares() {
+	if s.ElapsedS > 0 {
+		s.NamesOfElapsed = s.NamesS / s.ElapsedS
+	}
+	if all := s.LookupsS + s.ContactsS; all > 0 {
+		s.NamesOfThread = s.LookupsS / all
+	}
+}
+
+// Focus says how relevant the documents of a focused crawl are.
+type Focus struct {
+	Yield
+	Topics  []Topic `json:"topics"` // of the relevant documents, the most frequent first
+	ByRound []Yield `json:"by_round"`
+}
+
+// Yield is the harvest of a round, or of several that follow each other.
+type Yield struct {
+	Round    string  `json:"round,omitempty"` // the first
+	Fetched  uint64  `json:"fetched"`         // documents, duplicates among them, which have no relevance of their own
+	Relevant uint64  `json:"relevant"`
+	Harvest  float64 `json:"harvest"` // Relevant by Fetched
+}
+
+// Topic is a topic of a focused crawl, such as a sense of its query.
+type Topic struct {
+	Name      string `json:"topic"`
+	Documents uint64 `json:"documents"`
+}
+
+func (y *Yield) plus(o *Yield) { y.Fetched, y.Relevant = y.Fetched+o.Fetched, y.Relevant+o.Relevant }
+
+func (y *Yield) share() {
+	if y.Fetched > 0 {
+		y.Harvest = float64(y.Relevant) / float64(y.Fetched)
+	}
+}
+
+// byRound joins neighbours of a list when there are twice as many as it may have.
+type byRound[T any] struct {
+	list []T
+	plus func(a, b *T)
+	n    int // rounds in each but the last
+	last int // in that
+}
+
+func (l *byRound[T]) add(one T) {
+	if l.n = max(l.n, 1); len(l.list) > 0 && l.last < l.n {
+		l.plus(&l.list[len(l.list)-1], &one)
+		l.last++
+		return
+	}
+	l.list, l.last = append(l.list, one), 1
+	if len(l.list) <= maxSpreads {
+		return
+	}
+	// They are odd in number: the last stays as it is.
+	joined := l.list[:0]
+	for i := range l.list {
+		if i%2 == 0 {
+			joined = append(joined, l.list[i])
+		} else {
+			l.plus(&joined[len(joined)-1], &l.list[i])
+		}
+	}
+	l.list, l.n = joined, 2*l.n
+}
+
+// rounds counts by round.
+type rounds struct {
+	name     string
+	spent    []Spent
+	contacts float64 // seconds
+	yield    Yield
+	times    Times
+	spreads  byRound[Spread]
+	yields   byRound[Yield]
+	topics   *table
+	focused  bool
+}
+
+func newRounds() rounds {
+	return rounds{topics: newTable(), spreads: byRound[Spread]{plus: (*Spread).plus}, yields: byRound[Yield]{plus: (*Yield).plus}}
+}
+
+// end ends a round.
+func (r *rounds) end() {
+	if r.name == "" {
+		return
+	}
+	if len(r.spent) == 0 {
+		r.times.Without++
+	} else {
+		s := spread(r.spent)
+		s.Round, s.ContactsS = r.name, r.contacts
+		r.times.Rounds++
+		r.times.Spread.plus(&s)
+		r.spreads.add(s)
+	}
+	if r.yield.Fetched > 0 {
+		r.yield.Round = r.name
+		r.yields.add(r.yield)
+	}
+	r.spent, r.contacts, r.yield = nil, 0, Yield{}
+}
+
+// Round says of which round the rows are that come next, and what its commands took as far as that is on record. Several shards may have it,
+// one after the other.
+func (c *Collector) Round(name string, spent []Spent) {
+	if c.rounds.name != name {
+		c.rounds.end()
+		c.rounds.name = name
+	}
+	c.rounds.spent = append(c.rounds.spent, spent...)
+}
+
+// result takes over the figures by round.
+func (r *rounds) result(s *Stats) {
+	r.end()
+	if r.times.Rounds > 0 {
+		r.times.ByRound = r.spreads.list
+		for i := range r.times.ByRound {
+			r.times.ByRound[i].shares()
+		}
+		r.times.shares()
+		s.Times = &r.times
+	}
+	if !r.focused {
+		return
+	}
+	s.Focus = &Focus{ByRound: r.yields.list}
+	for i := range s.Focus.ByRound {
+		s.Focus.Yield.plus(&s.Focus.ByRound[i])
+		s.Focus.ByRound[i].share()
+	}
+	s.Focus.share()
+	for _, t := range r.topics.list(func(g *group) uint64 { return g.documents }) {
+		s.Focus.Topics = append(s.Focus.Topics, Topic{t.name, t.documents})
+	}
+}
