@@ -131,7 +131,7 @@ func (s *Store) crawlDir() string {
 
 // shard is the folder that the store lies in, or for modules/NAME the one above; name is "007" if it is that of a shard.
 func (s *Store) shard() (up, name string) {
-	up = filepath.Dir(absolute(s.dir))
+	up = filepath.Dir(s.abs)
 	if filepath.Base(up) == ModulesDir {
 		up = filepath.Dir(up)
 	}
@@ -178,7 +178,7 @@ func (s *Store) CrawlDir() string {
 
 // NameInCrawl is what CURRENT calls the store: "urls", "modules/NAME", "shard/007/urls".
 func (s *Store) NameInCrawl() string {
-	rel, err := filepath.Rel(s.crawlDir(), absolute(s.dir))
+	rel, err := filepath.Rel(s.crawlDir(), s.abs)
 	if err != nil {
 		return s.Name()
 	}

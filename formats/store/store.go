@@ -49,6 +49,7 @@ func (o Options) fs() durable.FS {
 type Store struct {
 	fs      durable.FS
 	dir     string
+	abs     string // dir, whatever the working directory
 	kind    string
 	version int
 	wait    time.Duration
@@ -63,7 +64,8 @@ type head struct {
 // Create makes a store. That there is one already of the same kind and params
 // is not an error (idempotent); one of another kind or params, or a file, is fault.Usage.
 func Create(dir, kind string, version int, params map[string]string, opt Options) error {
-	s := &Store{fs: opt.fs(), dir: dir, kind: kind, version: version, wait: opt.LockWait}
+	s := Folder(dir, opt)
+	s.kind, s.version = kind, version
 	if err := s.notFile(); err != nil {
 		return err
 	}
@@ -142,7 +144,8 @@ func Within(dir, kind string, opt Options) string {
 // fault.Usage with the hint which command makes one, fault.WrongKind, fault.Version.
 func Open(dir, kind string, version int, opt Options) (*Store, error) {
 	dir = Within(dir, kind, opt)
-	s := &Store{fs: opt.fs(), dir: dir, kind: kind, version: version, wait: opt.LockWait}
+	s := Folder(dir, opt)
+	s.kind, s.version = kind, version
 	if err := s.notFile(); err != nil {
 		return nil, err
 	}
@@ -190,7 +193,7 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 
 // Folder is the store in dir, of any kind and version, without a look at it.
 func Folder(dir string, opt Options) *Store {
-	return &Store{fs: opt.fs(), dir: dir, wait: opt.LockWait}
+	return &Store{fs: opt.fs(), dir: dir, abs: absolute(dir), wait: opt.LockWait}
 }
 
 // Made reports whether the store is whole: false for one that is being made, an error for
@@ -219,7 +222,7 @@ func (s *Store) Name() string {
 	if s.Shard() != "" {
 		return s.NameInCrawl()
 	}
-	return filepath.Base(absolute(s.dir))
+	return filepath.Base(s.abs)
 }
 
 // Kind is the store's kind, as given to Open.

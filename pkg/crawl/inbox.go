@@ -127,6 +127,19 @@ func (c *Crawl) Closed(txn string) (bool, error) {
 	return slices.Contains(names, txn), err
 }
 
+// Open names the round that is open in the frontier; "" if there is none.
+func (c *Crawl) Open() (txn string, err error) {
+	frontier, err := c.frontier()
+	if err != nil {
+		return "", err
+	}
+	look, err := frontier.Look()
+	if err != nil {
+		return "", err
+	}
+	return look.Open(), nil
+}
+
 // Rounds lists the names of the rounds that count, in their order; an open one comes last.
 func (c *Crawl) Rounds() ([]string, error) {
 	frontier, err := c.frontier()

@@ -47,11 +47,11 @@ func (d *Driver) raiseDue(conf *config.Config, made uint64) (txn string, err err
 
 // openRaise names the raise that a killed run left open; "" if there is none.
 func (d *Driver) openRaise() (string, error) {
-	st, err := d.Crawl.State()
-	if err != nil || len(st.Rounds) != 1 || !strings.HasPrefix(st.Rounds[0], "raise") {
+	txn, err := d.Crawl.Open() // a raise changes nothing else
+	if err != nil || !strings.HasPrefix(txn, "raise") {
 		return "", err
 	}
-	return st.Rounds[0], nil
+	return txn, nil
 }
 
 // endRaise ends a raise that a killed run left open, whatever crawl.toml says now.
