@@ -5,8 +5,12 @@ package arch
 import (
 	"bytes"
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -75,14 +79,23 @@ var arrowOwner = map[string]string{
 	"github.com/apache/arrow/": "formats/record",
 }
 
-// withSQLite lists the commands that may be built with SQLite, which adds 7 MB to a binary.
-var withSQLite = map[string]bool{"cmd/mfocus": true, "cmd/msearch": true}
+// builtWith lists packages from outside that make a command large and slow to start, and the commands that may be built with them.
+var builtWith = map[string][]string{
+	"modernc.org/sqlite":                     {"cmd/mfocus", "cmd/msearch"}, // 7 MB
+	"github.com/apache/arrow/go/v15/parquet": {"cmd/mcat", "cmd/mcrawl"},
+	"github.com/wcharczuk/go-chart":          {"cmd/mcrawl"},
+}
+
+// ofRound lists the commands that start in each round, of each shard. What they do before main costs more than a small round.
+var ofRound = []string{"cmd/mfrontier", "cmd/mresolve", "cmd/mfetch", "cmd/mfpset", "cmd/mextract", "cmd/murlset"}
 
 // testsOnly is the package that no command may be built with.
 const testsOnly = "formats/spectest"
 
 type listed struct {
 	ImportPath   string
+	Dir          string
+	GoFiles      []string
 	Imports      []string
 	TestImports  []string
 	XTestImports []string
@@ -90,7 +103,7 @@ type listed struct {
 
 func packages(t *testing.T) (all []listed) {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", module+"...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports", module+"...")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
@@ -167,28 +180,81 @@ func TestImportsPointDownward(t *testing.T) {
 	}
 }
 
-// Crawling needs no SQLite: only the commands that keep a database in it have it.
-func TestSQLite(t *testing.T) {
-	has := map[string]bool{} // by package, once known
+// A command is built with what its verbs need.
+func TestBuiltWith(t *testing.T) {
 	imports := map[string][]string{}
 	for _, p := range packages(t) {
 		imports[p.ImportPath] = p.Imports
 	}
-	var with func(path string) bool
-	with = func(path string) bool {
-		if strings.HasPrefix(path, "modernc.org/sqlite") {
+	for prefix, may := range builtWith {
+		var have []string
+		for path := range imports {
+			name := strings.TrimPrefix(path, module)
+			if strings.HasPrefix(name, "cmd/") && reaches(imports, path, func(p string) bool { return strings.HasPrefix(p, prefix) }) {
+				have = append(have, name)
+			}
+		}
+		slices.Sort(have)
+		if !slices.Equal(have, may) {
+			t.Errorf("built with %s: %v, want %v", prefix, have, may)
+		}
+	}
+}
+
+// reaches reports whether a package, or one that it imports, is one that is looked for.
+func reaches(imports map[string][]string, path string, is func(string) bool) bool {
+	seen := map[string]bool{}
+	var from func(path string) bool
+	from = func(path string) bool {
+		if is(path) {
 			return true
 		}
-		if known, ok := has[path]; ok {
-			return known
+		if seen[path] {
+			return false
 		}
-		has[path] = slices.ContainsFunc(imports[path], with)
-		return has[path]
+		seen[path] = true
+		return slices.ContainsFunc(imports[path], from)
 	}
-	for path := range imports {
-		if name := strings.TrimPrefix(path, module); strings.HasPrefix(name, "cmd/") && with(path) && !withSQLite[name] {
-			t.Errorf("%s is built with SQLite", name)
+	return from(path)
+}
+
+// TestNoPatternAtStart: the commands of a round compile no regular expression before main, where most of them are for errors.
+func TestNoPatternAtStart(t *testing.T) {
+	imports, folders := map[string][]string{}, map[string]listed{}
+	for _, p := range packages(t) {
+		imports[p.ImportPath], folders[p.ImportPath] = p.Imports, p
+	}
+	files := 0
+	for path, p := range folders {
+		if !slices.ContainsFunc(ofRound, func(name string) bool {
+			return reaches(imports, module+name, func(p string) bool { return p == path })
+		}) {
+			continue
 		}
+		for _, name := range p.GoFiles {
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files++
+			for _, d := range file.Decls {
+				ast.Inspect(d, func(n ast.Node) bool {
+					switch n := n.(type) {
+					case *ast.FuncDecl, *ast.FuncLit: // runs later
+						return false
+					case *ast.SelectorExpr:
+						if pkg, is := n.X.(*ast.Ident); is && pkg.Name == "regexp" && strings.HasSuffix(n.Sel.Name, "Compile") {
+							t.Errorf("%s: compiled at each start; use sync.OnceValue", set.Position(n.Pos()))
+						}
+					}
+					return true
+				})
+			}
+		}
+	}
+	if files < 100 {
+		t.Errorf("%d files were read", files)
 	}
 }
 
