@@ -14,7 +14,8 @@
 #             beside wget2 in memory
 #   crawl     whole crawls of the small pages from the hosts' front pages, round by round, beside "wget2 -r"
 #   stages    processor time of each command of such a round; STAGES=DIR gets --stats and --profile files
-#   codecs    mfetch by codec, of pages and of compressed files; with BEFORE=DIR/ also the mfetch in DIR, in turn
+#   codecs    mfetch by codec, of pages, of the same sent compressed, and of compressed files; with BEFORE=DIR/ also the
+#             mfetch in DIR
 #   profile   a processor profile of mfetch, archive's pages in memory, to the file PROFILE=
 #
 # ROUNDS= is how often [3], HOSTS= how many [32]; EVERY= takes each n-th page of a doc [10]. In each round every command
@@ -66,6 +67,7 @@ cat >"$dir/nginx.conf" <<-END
 		client_body_temp_path $dir/t1; proxy_temp_path $dir/t2; fastcgi_temp_path $dir/t3;
 		uwsgi_temp_path $dir/t4; scgi_temp_path $dir/t5;
 		server { listen $port backlog=4096; root $docs; }
+		server { listen $((port + 1)) backlog=4096; root $docs; gzip on; }
 	}
 END
 nginx -p "$dir" -c "$dir/nginx.conf" -e "$dir/error.log" &
@@ -289,10 +291,14 @@ for mode; do
 	codecs)
 		older=()
 		[ -z "${BEFORE:-}" ] || older=("before|$mem|before gzip")
-		for pattern in '*.html' '*.gz'; do
+		for what in pages "pages with gzip as content coding" "compressed files"; do
 			# shellcheck disable=SC2046 # names of packages
-			if [ "$pattern" = '*.gz' ]; then list $(ls $docs); else list $small $large; fi
-			measure "$(about "codecs, $pattern")" "$pages" "gzip|$mem|mfetch gzip" "${older[@]}" "zstd|$mem|mfetch zstd" "none|$mem|mfetch none" \
+			case $what in
+			pages) list $small $large ;;
+			"pages with"*) port=$((port + 1)) list $small $large ;;
+			*) pattern='*.gz' && list $(ls $docs) ;;
+			esac
+			measure "$(about "codecs, $what")" "$pages" "gzip|$mem|mfetch gzip" "${older[@]}" "zstd|$mem|mfetch zstd" "none|$mem|mfetch none" \
 				"none+copy|$mem|second"
 		done
 		;;

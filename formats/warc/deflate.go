@@ -22,12 +22,12 @@ const (
 	storedMax = 1<<16 - 1 // of a stored block, section 3.2.4
 )
 
-// The bytes that are counted to tell noise, and how much more often than by chance two of them may be the same.
+// The bytes of a body that are counted to tell noise.
 const (
-	noiseMin  = 8 << 10 // shorter blocks are compressed
+	noiseMin  = 1 << 10 // shorter bodies are compressed
 	noiseLook = 256     // in the middle,
-	noisePart = 128     // and then in each of
-	noiseAt   = 32      // places
+	noisePart = 128     // and then in each of some places,
+	noiseMost = 32      // at most
 )
 
 // noise says whether b is what a compressor made, by its looks: all values of bytes are equally frequent.
@@ -36,21 +36,23 @@ func noise(b []byte) bool {
 		return false
 	}
 	var count [256]int
-	for _, c := range b[len(b)/2:][:noiseLook] {
+	for _, c := range b[len(b)/2-noiseLook/2:][:noiseLook] {
 		count[c]++
 	}
 	if pairs(&count) > 2*noiseLook { // by chance noiseLook, less one; of text sixteen times that
 		return false
 	}
 	clear(count[:])
-	step := (len(b) - noisePart) / (noiseAt - 1)
-	for i := range noiseAt {
+	parts := min(len(b)/noisePart, noiseMost)
+	step := (len(b) - noisePart) / (parts - 1) // at least noisePart
+	for i := range parts {
 		for _, c := range b[i*step:][:noisePart] {
 			count[c]++
 		}
 	}
-	const all = noiseAt * noisePart
-	return pairs(&count) < all*all/256*21/20
+	// By chance n*n/256 pairs are the same, and seldom more than n/3 above that. A twentieth more is let pass.
+	n := parts * noisePart
+	return pairs(&count) < n*n/256*21/20+n/3
 }
 
 // pairs is in how many ways two of the bytes that were counted are the same.

@@ -219,8 +219,8 @@ func (e Encoder) Append(dst []byte, rec *Record) ([]byte, error) {
 			c.whole = c.appendTo(slices.Grow(c.whole[:0], size), block)
 			return appendShort(dst, c.whole), nil
 		}
-		if noise(block) {
-			n := max(0, min(headLen(block), shortMax-len(c.header)))
+		if n := headLen(block); noise(block[n:]) {
+			n = max(0, min(n, shortMax-len(c.header)))
 			first := min(len(c.header), shortMax)
 			c.whole = append(append(c.whole[:0], c.header[:first]...), block[:n]...)
 			return appendStored(dst, c.whole, c.header[first:], block[n:], []byte(recordEnd)), nil
@@ -242,7 +242,10 @@ func (e Encoder) Append(dst []byte, rec *Record) ([]byte, error) {
 
 // headLen is how long the HTTP head is with which a block begins, if it has one that is not longer than shortMax.
 func headLen(block []byte) int {
-	return bytes.Index(block[:min(len(block), shortMax)], []byte("\r\n\r\n")) + 1
+	if i := bytes.Index(block[:min(len(block), shortMax)], []byte("\r\n\r\n")); i >= 0 {
+		return i + 4
+	}
+	return 0
 }
 
 // appendTo appends the record whose header was made.
