@@ -28,6 +28,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"mercator/pkg/durable"
 )
 
 // Bounds of a flat run: figures of its last quarter to those of its second. The first warms up.
@@ -360,6 +362,9 @@ func (p *processes) sample() (point, error) {
 		if err != nil || d.IsDir() {
 			return ignoreGone(err)
 		}
+		if durable.IsTemp(d.Name()) {
+			return nil // being written, or the documents of a round on their way to mextract
+		}
 		info, err := d.Info()
 		if err != nil {
 			return ignoreGone(err)
@@ -495,7 +500,7 @@ func between(a, b point) span {
 	s := span{seconds: b.at.Sub(a.at).Seconds(), pages: b.pages - a.pages, rounds: b.rounds - a.rounds, disk: b.disk() - a.disk(), files: b.files - a.files, ours: b.ours - a.ours, bytes: map[string]float64{}}
 	s.rate = s.pages / s.seconds
 	s.left = s.pages / max(s.seconds-(b.others-a.others)/cores, s.seconds/100)
-	if s.round = s.seconds; s.rounds > 0 && !a.ended.IsZero() {
+	if s.round = s.seconds / max(1, s.rounds); s.rounds > 0 && !a.ended.IsZero() {
 		s.round = b.ended.Sub(a.ended).Seconds() / s.rounds
 	}
 	s.state = (b.disk() - b.bytes["fetch"] - b.bytes["rounds"]) / max(1, b.known)
