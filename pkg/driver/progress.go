@@ -374,6 +374,10 @@ func (t *Teller) look() Status {
 		if o == record.OutcomeDeferred || o == record.OutcomeParked {
 			continue
 		}
+		if l.Visits > 0 && !record.OfSettings(o) { // URLs come back: hardly an outcome is final
+			l.Visits += uint64(n)
+			continue
+		}
 		ended = append(ended, record.Count{Reason: o, N: uint64(n)})
 		if !record.OfSettings(o) {
 			l.Done += uint64(n) // it may come again: the frontier decides when the round ends

@@ -52,6 +52,7 @@ type Status struct {
 	Outcomes []record.Count    `json:"outcomes"` // final ones, without those of settings
 	Trouble  *Trouble          `json:"trouble,omitempty"`
 	Settings []record.Count    `json:"refused_by_settings,omitempty"`
+	Visits   uint64            `json:"visits,omitempty"` // after which the URL waits for the next: they have no final outcome, and are in no other count
 	Retried  uint64            `json:"retried"`
 	Deferred uint64            `json:"deferred"`
 
@@ -161,7 +162,7 @@ func (s *Status) read(ctx context.Context, folder *crawl.Crawl, f frontiers) err
 		return err
 	}
 	s.Policy, s.Known, s.Done, s.Pending, s.InFlight, s.Waiting, s.NextDue, s.Held = st.Policy, st.Discovered, st.Finished, st.Pending, st.InFlight, st.Waiting, st.NextDue, st.Held
-	s.Retried, s.Deferred, s.Parked = st.Retried, st.Deferred, st.Parked
+	s.Visits, s.Retried, s.Deferred, s.Parked = st.Visits, st.Retried, st.Deferred, st.Parked
 	s.outcomes(st.Outcomes)
 	for _, p := range st.Parked {
 		if record.OfSettings(p.Outcome) {
@@ -425,6 +426,9 @@ func (s *Status) printBody(w io.Writer) {
 		if by := s.replies(); by != "" && c.Reason == record.OutcomeFetched {
 			fmt.Fprintf(w, "%12s that is any reply; counting repeats, %s\n", "", by)
 		}
+	}
+	if s.Visits > 0 {
+		fmt.Fprintf(w, "%s, after which the URL waits for the next: no outcome above counts them, mcrawl stats does\n", column(s.Visits, "visit"))
 	}
 	if t := s.Trouble; t != nil {
 		fmt.Fprintf(w, "In round %s %s %s, such as %s", t.Round, count(t.URLs, "URL"), t.Outcome, t.URL)
