@@ -82,6 +82,14 @@ func TestShards(t *testing.T) {
 			if got := duplicates(t, c.kept(t, "marked.arrows.zst")); got != want {
 				t.Errorf("%d duplicates, want %d", got, want)
 			}
+			passages := func(dir string) string {
+				file := filepath.Join(t.TempDir(), "passages.arrows.zst")
+				output(t, "mfocus", "passages", "--query", "archive letters answers", dir, "-o", file)
+				return sorted(output(t, "mcat", "--format", "tsv", "--columns", "value", file))
+			}
+			if got, want := passages(c.dir), passages(one.dir); got != want || strings.Count(want, "\n") < 10 {
+				t.Errorf("documents of the shards have other passages:\n%s", diff(want, got))
+			}
 			empty := 0 // shards without a URL in the first round
 			for _, file := range c.kept(t, "batch.arrows.zst") {
 				if strings.HasSuffix(filepath.Dir(file), "r1") && output(t, "mcat", file) == "" {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"mercator/formats/record"
+	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/bodies"
 	"mercator/pkg/durable"
@@ -24,10 +25,11 @@ const openFiles = 4
 
 // archive reads the replies that fetch rows point to. One goroutine.
 type archive struct {
-	dir      string
+	dir      string       // a fetch store, or a crawl folder of several shards
 	files    []*os.File   // the last one used is last
 	reader   *warc.Reader // nil before the first row
 	original *warc.Reader // of what a revisit refers to; nil before the first
+	sharded  *bool        // dir has shards; nil: not looked at yet
 	body     []byte       // memory of the reply read last
 
 	bodies *bodies.Reader // what mfetch has left of the round; nil: nothing
@@ -57,6 +59,15 @@ func (a *archive) open(name string) (*os.File, error) {
 		return nil, &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("WARC file name %q", name), Want: "one inside the fetch store"}
 	}
 	path := filepath.Join(a.dir, name)
+	if shard := warc.NameShard(name); shard != "" {
+		if a.sharded == nil {
+			_, err := os.Stat(filepath.Join(a.dir, store.ShardsDir))
+			a.sharded = new(err == nil)
+		}
+		if *a.sharded {
+			path = filepath.Join(a.dir, store.ShardsDir, shard, "fetch", name)
+		}
+	}
 	for i, f := range a.files {
 		if f.Name() == path || f.Name() == path+".open" {
 			a.files = append(append(a.files[:i:i], a.files[i+1:]...), f)

@@ -75,8 +75,8 @@ func (b *rowsInMemory) Refuse(reason string, n uint64) {
 	b.refused[reason] += n
 }
 
-// store writes replies into a fetch store's WARC file and returns their rows.
-func store(t *testing.T, name string, replies ...string) (dir string, rows []record.Fetch) {
+// keep writes replies into a fetch store's WARC file and returns their rows.
+func keep(t *testing.T, name string, replies ...string) (dir string, rows []record.Fetch) {
 	t.Helper()
 	dir = t.TempDir()
 	var file []byte
@@ -109,7 +109,7 @@ const page = "HTTP/1.1 200 OK\r\nLink: </next>; rel=next\r\n\r\n"
 // TestCutDocuments: a document that is not searched to its end is counted, by reason.
 func TestCutDocuments(t *testing.T) {
 	long := page + "<a href=x>" + strings.Repeat(" ", 100)
-	dir, rows := store(t, "a.warc.gz.open", long, long, page+"<a href=y><a href='"+strings.Repeat("q", 3*maxToken)+"'><a href=z>", page+"<a href=x>")
+	dir, rows := keep(t, "a.warc.gz.open", long, long, page+"<a href=y><a href='"+strings.Repeat("q", 3*maxToken)+"'><a href=z>", page+"<a href=x>")
 	rows[1].Truncated = "disconnect"
 	rows[0].Truncated = "length" // MaxBody would cut it, too
 	b := &rowsInMemory{rows: rows[:2]}
@@ -146,7 +146,7 @@ func (c *counter) Process(context.Context, *process.Document, func(key, value st
 // the archive has it once. Modules see it once.
 func TestDuplicateStyleSheets(t *testing.T) {
 	const sheet = "HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n\r\n@import 'b.css'; p { background: url(i.png) }"
-	dir, rows := store(t, "a.warc.gz.open", sheet, sheet, page+"<a href=x>")
+	dir, rows := keep(t, "a.warc.gz.open", sheet, sheet, page+"<a href=x>")
 	name := filepath.Join(dir, "a.warc.gz.open")
 	file, err := os.ReadFile(name)
 	if err != nil {
@@ -191,7 +191,7 @@ func TestDuplicateStyleSheets(t *testing.T) {
 }
 
 func TestBatchBooks(t *testing.T) {
-	dir, rows := store(t, "a.warc.gz.open",
+	dir, rows := keep(t, "a.warc.gz.open",
 		page+"<a href=x>", page+"<a href=x>", page+"Sitemap: /s.xml", page, page+"<a href=x>", page+"<a href=x>", page+"<a href='mailto:x'><a href=/no><a href=/y><a href=y>",
 		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nLink: <mailto:y>\r\n\r\n\x1f\x8b\x08")
 	rows[1].Duplicate = true
@@ -247,7 +247,7 @@ func TestBatchOfBodiesAlone(t *testing.T) {
 
 // Of many WARC files few are open at a time.
 func TestOpenFiles(t *testing.T) {
-	dir, rows := store(t, "0.warc.gz", page+"<a href=x>")
+	dir, rows := keep(t, "0.warc.gz", page+"<a href=x>")
 	file, err := os.ReadFile(filepath.Join(dir, "0.warc.gz"))
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func TestOpenFiles(t *testing.T) {
 
 // A row whose length means nothing has no body.
 func TestBatchOfNegativeLengths(t *testing.T) {
-	dir, rows := store(t, "a.warc.gz", "HTTP/1.1 200 OK\r\n\r\n<a href=x>")
+	dir, rows := keep(t, "a.warc.gz", "HTTP/1.1 200 OK\r\n\r\n<a href=x>")
 	for _, length := range []int64{-1, -600, math.MinInt64} {
 		for _, truncated := range []string{"", "length"} {
 			row := rows[0]
@@ -295,7 +295,7 @@ func TestBatchSameOnAnyThreads(t *testing.T) {
 		}
 		replies = append(replies, b.String())
 	}
-	dir, rows := store(t, "a.warc.gz", replies...)
+	dir, rows := keep(t, "a.warc.gz", replies...)
 	run := func(threads int, bodies bool) string {
 		rows := slices.Clone(rows)
 		for i := range rows {
@@ -326,7 +326,7 @@ func TestBatchSameOnAnyThreads(t *testing.T) {
 }
 
 func TestBatchErrors(t *testing.T) {
-	dir, rows := store(t, "a.warc.gz", page+"<a href=x>", page+strings.Repeat("<a href=y>", 5000))
+	dir, rows := keep(t, "a.warc.gz", page+"<a href=x>", page+strings.Repeat("<a href=y>", 5000))
 	path := filepath.Join(dir, "a.warc.gz")
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -389,7 +389,7 @@ func TestServerNonsense(t *testing.T) {
 		"unknown coding":    "HTTP/1.1 200 OK\r\nContent-Encoding: rot13\r\n\r\n<a href=x>",
 		"empty":             "",
 	} {
-		dir, rows := store(t, "a.warc.gz", reply)
+		dir, rows := keep(t, "a.warc.gz", reply)
 		rows[0].BodyLength = 10
 		b := &rowsInMemory{rows: rows}
 		if _, err := Batch(context.Background(), b, Settings{Archive: dir}); err != nil || b.consumed+len(b.drops) != 1 {
@@ -399,7 +399,7 @@ func TestServerNonsense(t *testing.T) {
 }
 
 func TestWARCInput(t *testing.T) {
-	dir, _ := store(t, "a.warc.gz",
+	dir, _ := keep(t, "a.warc.gz",
 		"HTTP/1.1 200 OK\r\nContent-Type: Text/HTML; charset=UTF-8\r\n\r\n<a href=x>",
 		"HTTP/1.1 302 Found\r\nLocation: /to#x\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Type: image/gif\r\n\r\nGIF8")

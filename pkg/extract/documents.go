@@ -14,7 +14,7 @@ type Documents struct {
 	maxBody int64
 }
 
-// NewDocuments reads from a fetch store, or with "" only what rows carry. Bodies are cut at maxBody bytes (0: DefaultMaxBody).
+// NewDocuments reads from a fetch store, or those of the shards of a crawl folder, or with "" only what rows carry. Bodies are cut at maxBody bytes (0: DefaultMaxBody).
 func NewDocuments(store string, maxBody int64) *Documents {
 	if maxBody <= 0 {
 		maxBody = DefaultMaxBody

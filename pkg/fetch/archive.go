@@ -266,12 +266,8 @@ func (a *archive) reopen(name string) (bool, error) {
 
 // begin starts a file under a name that was never used.
 func (a *archive) begin() error {
-	// Rows name the file alone, so in a crawl of several shards its name says which.
-	prefix := "crawl-"
-	if _, number := path.Split(a.st.Shard()); number != "" {
-		prefix += "s" + number + "-"
-	}
-	name, err := a.tx.Journal(prefix, a.codec.Suffix())
+	_, shard := path.Split(a.st.Shard())
+	name, err := a.tx.Journal(warc.NamePrefix(shard), a.codec.Suffix())
 	if err != nil {
 		return err
 	}
