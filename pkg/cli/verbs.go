@@ -46,6 +46,9 @@ func withoutOthers(grammar any, args []string) kong.Option {
 			kept++
 			return
 		}
+		if _, isFlag := reflect.TypeFor[Common]().FieldByName(field); isFlag { // kong knows both by the same name
+			return
+		}
 		others = append(others, regexp.QuoteMeta(field))
 	})
 	all := slices.ContainsFunc(args, func(arg string) bool {
