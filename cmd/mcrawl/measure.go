@@ -63,7 +63,7 @@ func (c *measureCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	if !c.JSON {
-		return driver.PrintEstimate(std.Out, e)
+		return driver.PrintEstimate(std.Screen(), e)
 	}
 	out := json.NewEncoder(std.Out)
 	out.SetEscapeHTML(false)

@@ -101,7 +101,7 @@ func (c *balanceCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.JSON {
 		return json.NewEncoder(std.Out).Encode(b)
 	}
-	return b.Print(std.Out, c.Crawl)
+	return b.Print(std.Screen(), c.Crawl)
 }
 
 func printMoved(std *cli.Std, moved *driver.Moved, asJSON bool) error {

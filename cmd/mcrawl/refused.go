@@ -41,7 +41,11 @@ func (c *refusedCmd) Run(std *cli.Std) error {
 			return err
 		}
 	}
-	return printRefused(d, c, bufio.NewWriter(std.Out))
+	to := std.Out
+	if !c.JSON {
+		to = std.Screen()
+	}
+	return printRefused(d, c, bufio.NewWriter(to))
 }
 
 // printRefused prints what was refused, or how much of it.

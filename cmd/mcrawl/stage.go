@@ -71,5 +71,5 @@ func (c *stagesCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.JSON {
 		return json.NewEncoder(std.Out).Encode(r)
 	}
-	return r.Print(std.Out, c.Crawl)
+	return r.Print(std.Screen(), c.Crawl)
 }

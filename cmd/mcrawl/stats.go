@@ -39,5 +39,5 @@ func (c *statsCmd) Run(std *cli.Std) error {
 		e.SetIndent("", "  ")
 		return e.Encode(s)
 	}
-	return driver.PrintStats(std.Out, s)
+	return driver.PrintStats(std.Screen(), s)
 }

@@ -72,5 +72,5 @@ func (c *statusCmd) print(std *cli.Std, s *driver.Status) error {
 	if c.Watch && std.Width() > 0 {
 		fmt.Fprint(std.Out, "\x1b[H\x1b[2J")
 	}
-	return s.Print(std.Out)
+	return s.Print(std.Screen())
 }

@@ -28,7 +28,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/term"
 
 	"mercator/pkg/config"
 	"mercator/pkg/fault"
@@ -453,13 +452,14 @@ func (s *Std) fail(err error) int {
 	if fault.ClassOf(err) == fault.No && text == string(fault.No) {
 		return code // the answer is the exit code alone
 	}
-	fmt.Fprintf(s.Err, "%s: %s\n", s.Name, shown(s.inSettings(text)))
+	colors := hasColors(s.Err)
+	fmt.Fprintf(s.Err, "%s: %s\n", paint(colors, "bad", s.Name), shown(s.inSettings(text)))
 	hint := fault.HintOf(err)
 	if hint == "" && fault.ClassOf(err) == fault.Usage {
 		hint = fault.Suggest(err)
 	}
 	if hint != "" {
-		fmt.Fprintf(s.Err, "%s: hint: %s\n", s.Name, shown(s.inSettings(hint)))
+		fmt.Fprintf(s.Err, "%s: %s %s\n", s.Name, paint(colors, "command", "hint:"), shown(s.inSettings(hint)))
 	}
 	return code
 }
@@ -538,27 +538,8 @@ func (s *Std) Threads() int {
 // Warn prints a line on standard error, unless --quiet, without control characters.
 func (s *Std) Warn(format string, args ...any) {
 	if !s.Common.Quiet {
-		fmt.Fprintf(s.Err, "%s: %s\n", s.Name, shown(s.inSettings(fmt.Sprintf(format, args...))))
+		fmt.Fprintf(s.Err, "%s: %s\n", paint(hasColors(s.Err), "note", s.Name), shown(s.inSettings(fmt.Sprintf(format, args...))))
 	}
-}
-
-// isTerminal says whether f is a terminal.
-func isTerminal(f any) bool {
-	file, ok := fileOf(f)
-	return ok && !isPipe(f) && term.IsTerminal(int(file.Fd())) // Fd makes a read of a pipe one that cannot be ended
-}
-
-// Width is how many characters a line of the terminal has that standard error is; 0: it is none.
-func (s *Std) Width() int {
-	if !isTerminal(s.Err) {
-		return 0
-	}
-	file, _ := fileOf(s.Err)
-	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
 }
 
 // buildInfo describes the binary: module version, commit and Go version.

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"strconv"
@@ -16,7 +15,7 @@ const printed = 10
 
 // PrintStats writes statistics for people, without what takes a plot to be seen.
 func PrintStats(out io.Writer, s *stats.Stats) error {
-	w := bufio.NewWriter(out)
+	w := newPage(out)
 	if s.Attempts == 0 {
 		fmt.Fprintln(w, "nothing was fetched yet")
 		return w.Flush()
@@ -96,7 +95,7 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 }
 
 func heading(w io.Writer, first, second, name string) {
-	fmt.Fprintf(w, "\n%12s %12s  %s\n", first, second, name)
+	fmt.Fprintf(w, "\n%s\n", paint(w, styleHeading, fmt.Sprintf("%12s %12s  %s", first, second, name)))
 }
 
 func more(w io.Writer, all int) {
@@ -111,7 +110,11 @@ func counted(w io.Writer, name string, list []record.Count, of uint64) {
 	}
 	heading(w, "pages", "share", name)
 	for _, c := range list[:min(len(list), 2*printed)] {
-		fmt.Fprintf(w, "%12d %10.1f %%  %s\n", c.N, 100*float64(c.N)/float64(of), c.Reason)
+		line := fmt.Sprintf("%12d %10.1f %%  %s", c.N, 100*float64(c.N)/float64(of), c.Reason)
+		if name == "outcome" && isError(c.Reason) || name == "status" && c.Reason >= "400" {
+			line = paint(w, styleBad, line)
+		}
+		fmt.Fprintln(w, line)
 	}
 }
 

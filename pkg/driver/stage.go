@@ -87,7 +87,7 @@ func (r *RoundStatus) Print(w io.Writer, crawl string) error {
 	if next == nil {
 		return nil
 	}
-	_, err := fmt.Fprintln(w, "next:", fault.Quote(next...))
+	_, err := fmt.Fprintln(w, "next:", paint(w, styleCommand, fault.Quote(next...)))
 	return err
 }
 

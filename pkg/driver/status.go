@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -342,7 +341,7 @@ func (c counts) list() []record.Count {
 
 func printCounts(w io.Writer, heading string, list []record.Count) {
 	if len(list) > 0 && heading != "" {
-		fmt.Fprintln(w, heading)
+		fmt.Fprintln(w, paint(w, styleHeading, heading))
 	}
 	for _, c := range list {
 		fmt.Fprintf(w, "%12s %s\n", grouped(c.N), c.Reason)
@@ -358,16 +357,16 @@ func sum(list []record.Count) (n uint64) {
 
 // Print writes the status for people.
 func (s *Status) Print(out io.Writer) error {
-	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "crawl %s, policy %s\n", s.Crawl, s.Policy)
+	w := newPage(out)
+	fmt.Fprintln(w, paint(w, styleHeading, fmt.Sprintf("crawl %s, policy %s", s.Crawl, s.Policy)))
 	switch {
 	case s.Driver != "":
-		fmt.Fprintf(w, "running: %s\n", s.Driver)
+		fmt.Fprintf(w, "%s %s\n", paint(w, styleGood, "running:"), s.Driver)
 		if s.Running != nil {
 			fmt.Fprintf(w, "  %s\n", s.Line())
 		}
 	case len(s.Open) > 0:
-		fmt.Fprintf(w, "not running; round %s is open\n", strings.Join(s.Open, ", "))
+		fmt.Fprintln(w, paint(w, styleNote, fmt.Sprintf("not running; round %s is open", strings.Join(s.Open, ", "))))
 	default:
 		fmt.Fprintln(w, "not running; no round is open")
 	}
@@ -383,7 +382,7 @@ func (s *Status) Print(out io.Writer) error {
 		s.Stages.table(w)
 	}
 	s.printBody(w)
-	fmt.Fprintf(w, "next: %s\n", s.Next)
+	fmt.Fprintf(w, "next: %s\n", paint(w, styleCommand, s.Next))
 	return w.Flush()
 }
 
@@ -422,7 +421,11 @@ func (s *Status) printBody(w io.Writer) {
 		fmt.Fprintf(w, "%12s of these over the budgets of their domains\n", grouped(s.Held))
 	}
 	for _, c := range s.Outcomes {
-		fmt.Fprintf(w, "%12s %s\n", grouped(c.N), c.Reason)
+		line := fmt.Sprintf("%12s %s", grouped(c.N), c.Reason)
+		if isError(c.Reason) {
+			line = paint(w, styleBad, line)
+		}
+		fmt.Fprintln(w, line)
 		if by := s.replies(); by != "" && c.Reason == record.OutcomeFetched {
 			fmt.Fprintf(w, "%12s that is any reply; counting repeats, %s\n", "", by)
 		}
@@ -431,7 +434,7 @@ func (s *Status) printBody(w io.Writer) {
 		fmt.Fprintf(w, "%s, after which the URL waits for the next: no outcome above counts them, mcrawl stats does\n", column(s.Visits, "visit"))
 	}
 	if t := s.Trouble; t != nil {
-		fmt.Fprintf(w, "In round %s %s %s, such as %s", t.Round, count(t.URLs, "URL"), t.Outcome, t.URL)
+		fmt.Fprintf(w, "%s, such as %s", paint(w, styleBad, fmt.Sprintf("In round %s %s %s", t.Round, count(t.URLs, "URL"), t.Outcome)), t.URL)
 		if t.Error != "" {
 			fmt.Fprintf(w, ": %s", t.Error)
 		}
@@ -446,14 +449,14 @@ func (s *Status) printBody(w io.Writer) {
 	}
 	printCounts(w, "Refused by the settings of this crawl:", s.Settings)
 	for _, p := range s.Parked {
-		fmt.Fprintf(w, "%12s parked: %s", grouped(p.URLs), p.Outcome)
+		fmt.Fprint(w, paint(w, styleNote, fmt.Sprintf("%12s parked: %s", grouped(p.URLs), p.Outcome)))
 		if p.Due != "" {
 			fmt.Fprintf(w, ", the first until %s", p.Due)
 		}
 		fmt.Fprintln(w)
 	}
 	if len(s.Parked) > 0 {
-		fmt.Fprintf(w, "%12s back into the queue, after a change of settings: %s\n", "", s.release())
+		fmt.Fprintf(w, "%12s back into the queue, after a change of settings: %s\n", "", paint(w, styleCommand, s.release()))
 	}
 	printCounts(w, "Drops by stage and reason, of links and of rows:", s.Drops)
 	fmt.Fprintf(w, "%12s of WARC files; %s; %s\n", size(s.Archived), count(s.Equal, "duplicate document"), count(s.Robots, "robots.txt contact"))
