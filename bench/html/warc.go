@@ -14,11 +14,13 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
+	"mercator/pkg/bodies"
 	"mercator/pkg/canon"
+	"mercator/pkg/durable"
 )
 
 // pack writes pages as response records to a WARC file, gzip or zstd by its name, and
-// the fetch rows that point to them to another file.
+// the fetch rows that point to them to another file. It leaves the pages as mfetch does, if the disk has room.
 func pack(path, rows string, pages [][]byte) error {
 	e := warc.Encoder{Codec: warc.Gzip}
 	if strings.HasSuffix(path, ".zst") {
@@ -39,6 +41,7 @@ func pack(path, rows string, pages [][]byte) error {
 	if err != nil {
 		return err
 	}
+	left := bodies.Create(durable.OS, filepath.Dir(path))
 	for i, page := range pages {
 		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n", len(page))
 		block := append([]byte(head), page...)
@@ -50,11 +53,15 @@ func pack(path, rows string, pages [][]byte) error {
 		if err != nil {
 			return err
 		}
-		if err := out.Write(&record.Fetch{
+		row := &record.Fetch{
 			URL: rec.TargetURI, Key: canon.Options{}.URLKey("example.org", rec.TargetURI), Host: "example.org", FetchTime: record.TimeOf(rec.Date),
 			Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, MIME: "text/html", Charset: "utf-8", BodyLength: int64(len(page)),
 			WARCFilename: filepath.Base(path), WARCOffset: offset, WARCLength: length,
-		}); err != nil {
+		}
+		if left != nil {
+			left.Enter(row, left.Put(block, len(head)))
+		}
+		if err := out.Write(row); err != nil {
 			return err
 		}
 	}
@@ -108,8 +115,8 @@ func command(out io.Writer, mextract string, pages [][]byte, perSecond float64, 
 		return err
 	}
 	defer os.RemoveAll(dir)
-	fmt.Fprintln(out, "| from | decoding, MB/s | in memory, MB/s | mextract, MB/s of processor time | of clock, two cores | share of processor time that is decoding and finding | clock: share of the possible |")
-	fmt.Fprintln(out, "|---|---|---|---|---|---|---|")
+	fmt.Fprintln(out, "| from | decoding, MB/s | in memory, MB/s | mextract, MB/s of processor time | of clock, two cores | share of processor time that is decoding and finding | clock: share of the possible | times finding in memory |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|")
 	rows := filepath.Join(dir, "rows.arrows.zst")
 	for _, suffix := range []string{".warc.gz", ".warc.zst"} {
 		path := filepath.Join(dir, "pages"+suffix)
@@ -119,8 +126,9 @@ func command(out io.Writer, mextract string, pages [][]byte, perSecond float64, 
 		ways := []struct {
 			name       string
 			args       []string
+			left       bool // what mfetch leaves is there
 			cpu, clock time.Duration
-		}{{name: suffix, args: []string{path}}, {name: "store of " + suffix, args: []string{"--warc", dir, rows}}}
+		}{{name: suffix, args: []string{path}}, {name: "store of " + suffix, args: []string{"--warc", dir, rows}}, {name: "store of " + suffix + ", pages left", args: []string{"--warc", dir, rows}, left: true}}
 		var size int64
 		var decode time.Duration
 		for range runs {
@@ -131,6 +139,13 @@ func command(out io.Writer, mextract string, pages [][]byte, perSecond float64, 
 			size, decode = n, least(decode, took)
 			for i := range ways {
 				way := &ways[i]
+				file, away := filepath.Join(dir, bodies.File), filepath.Join(dir, "away")
+				if way.left {
+					file, away = away, file
+				}
+				if err := os.Rename(file, away); err != nil && !errors.Is(err, os.ErrNotExist) {
+					return err
+				}
 				c := exec.Command(mextract, append([]string{"-@", "2", "--quiet", "-o", filepath.Join(dir, "links.arrows.zst")}, way.args...)...)
 				c.Stderr = os.Stderr
 				start := time.Now()
@@ -145,8 +160,8 @@ func command(out io.Writer, mextract string, pages [][]byte, perSecond float64, 
 		memory := time.Duration(float64(size) / perSecond * float64(time.Second))
 		together := decode + memory
 		for _, way := range ways {
-			fmt.Fprintf(out, "| %s | %.0f | %.0f | %.0f | %.0f | %.2f | %.2f |\n", way.name, rate(decode), rate(memory), rate(way.cpu), rate(way.clock),
-				together.Seconds()/way.cpu.Seconds(), together.Seconds()/2/way.clock.Seconds())
+			fmt.Fprintf(out, "| %s | %.0f | %.0f | %.0f | %.0f | %.2f | %.2f | %.2f |\n", way.name, rate(decode), rate(memory), rate(way.cpu), rate(way.clock),
+				together.Seconds()/way.cpu.Seconds(), together.Seconds()/2/way.clock.Seconds(), way.cpu.Seconds()/memory.Seconds())
 		}
 	}
 	fmt.Fprintln(out)

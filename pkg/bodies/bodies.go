@@ -46,7 +46,7 @@ import (
 const File = ".bodies" + durable.TempSuffix
 
 // BodyMax is the longest body that is kept, in bytes; longer ones are few.
-const BodyMax = 512 << 10
+const BodyMax = 2 << 20
 
 const (
 	entryLen  = 32

@@ -203,6 +203,9 @@ func TestFull(t *testing.T) {
 	}
 	defer w.Close()
 	add(w, 1)
+	if w.Put(make([]byte, lengthMax+1), 0) != (Place{}) {
+		t.Error("a document that is too long has a place")
+	}
 	r := Open(dir)
 	defer r.Close()
 	if !found(t, r, 1) {

@@ -197,7 +197,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	row.DurationUS = t.end - int64(row.FetchTime)
 	var left *leftBody // nil: the body stays for nobody
 	if keep == nil && r.bodies != nil {
-		if left = leave(reply); left != nil {
+		if left = leave(reply); left != nil && left.whole == nil {
 			keep = &left.limited
 		}
 	}
@@ -213,14 +213,20 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	}
 	err = describe(ctx, row, reply, r.opt.BodyMax, end, copied, r.decoders, r.opt.Canon, r.weigh)
 	var place bodies.Place
+	if left != nil && err == nil {
+		place = left.put(r.bodies, row)
+	}
 	if keep != nil { // most bodies need less than they might
-		needed := min(weight, replyWeight(reply.Length)+int64(keep.Cap()))
-		if left != nil {
-			place, needed = left.put(r.bodies, row), min(weight, replyWeight(reply.Length))
-			left.free()
+		needed := replyWeight(reply.Length)
+		if left == nil {
+			needed += int64(keep.Cap())
 		}
+		needed = min(weight, needed)
 		r.replies.Release(weight - needed)
 		weight = needed
+	}
+	if left != nil {
+		left.free()
 	}
 	if err != nil {
 		reply.release()
