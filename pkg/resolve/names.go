@@ -24,38 +24,6 @@ import (
 	"mercator/pkg/localfault"
 )
 
-// NameResult is one line of Names, with zdns's field names where it has one.
-type NameResult struct {
-	Name      string    `json:"name"`
-	Class     string    `json:"class"`
-	Type      string    `json:"type"`
-	Status    string    `json:"status"`          // NOERROR, NXDOMAIN, SERVFAIL, …, TIMEOUT, ERROR
-	Error     string    `json:"error,omitempty"` // of ERROR, why: network-error, bad-reply
-	Timestamp time.Time `json:"timestamp"`
-	Duration  float64   `json:"duration"` // of all attempts, seconds
-	RTT       int64     `json:"rtt_us"`   // of the last, microseconds
-
-	Data NameData `json:"data"`
-}
-
-// NameData is what a server said.
-type NameData struct {
-	Answers  []NameAnswer `json:"answers"`
-	Protocol string       `json:"protocol"` // udp or tcp
-	Resolver string       `json:"resolver"`
-}
-
-// NameAnswer is one record of an answer.
-type NameAnswer struct {
-	Name   string `json:"name"`
-	Class  string `json:"class"`
-	Type   string `json:"type"`
-	TTL    uint32 `json:"ttl"`
-	Answer string `json:"answer"`
-
-	Special string `json:"special,omitempty"` // range of a special-purpose address, such as "private use"
-}
-
 // Bounds of the lines of Names. Of one that is longer only the beginning is told.
 const (
 	MaxLine   = 64 << 10 // bytes without the newline
@@ -165,7 +133,8 @@ func (n *names) take(l line) {
 	n.expected++
 	if !legal {
 		n.mu.Unlock()
-		n.tell(l, illegal, n.text(&NameResult{Name: l.name, Status: illegal, Timestamp: n.now()}))
+		status, text := n.result(l.name, &question{status: StatusBadName}, n.now())
+		n.tell(l, status, text)
 		return
 	}
 	if i, _ := n.known.within(maxKnown).find(l.name); n.known.known(i) {
@@ -204,16 +173,14 @@ func (n *names) came(name string, q *question) {
 	now := n.now()
 	expires := record.TimeOf(now.Add(q.lifetime()))
 	for _, l := range lines {
-		res := n.result(l.name, q)
-		res.Timestamp = now
-		text := n.text(res)
+		status, text := n.result(l.name, q, now)
 		if len(text) <= maxDatagram {
 			n.mu.Lock()
 			i, _ := n.known.find(l.name)
-			n.known.set(i, &answer{addr: string(text), status: res.Status, expires: expires})
+			n.known.set(i, &answer{addr: string(text), status: status, expires: expires})
 			n.mu.Unlock()
 		}
-		n.tell(l, res.Status, text)
+		n.tell(l, status, text)
 	}
 }
 
@@ -265,43 +232,6 @@ func (n *names) flush() {
 	}
 }
 
-// text is a result as JSON. By encoding/json that takes a tenth of the command's time.
-func (n *names) text(res *NameResult) []byte {
-	res.Class, res.Type = "IN", n.kind
-	return res.appendTo(make([]byte, 0, 384))
-}
-
-func (res *NameResult) appendTo(b []byte) []byte {
-	b = appendJSON(append(b, `{"name":`...), res.Name)
-	b = appendJSON(append(b, `,"class":`...), res.Class)
-	b = appendJSON(append(b, `,"type":`...), res.Type)
-	b = appendJSON(append(b, `,"status":`...), res.Status)
-	if res.Error != "" {
-		b = appendJSON(append(b, `,"error":`...), res.Error)
-	}
-	b = append(res.Timestamp.UTC().AppendFormat(append(b, `,"timestamp":"`...), time.RFC3339Nano), '"')
-	b = strconv.AppendFloat(append(b, `,"duration":`...), res.Duration, 'f', -1, 64)
-	b = strconv.AppendInt(append(b, `,"rtt_us":`...), res.RTT, 10)
-	b = append(b, `,"data":{"answers":[`...)
-	for i, a := range res.Data.Answers {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendJSON(append(b, `{"name":`...), a.Name)
-		b = appendJSON(append(b, `,"class":`...), a.Class)
-		b = appendJSON(append(b, `,"type":`...), a.Type)
-		b = strconv.AppendUint(append(b, `,"ttl":`...), uint64(a.TTL), 10)
-		b = appendJSON(append(b, `,"answer":`...), a.Answer)
-		if a.Special != "" {
-			b = appendJSON(append(b, `,"special":`...), a.Special)
-		}
-		b = append(b, '}')
-	}
-	b = appendJSON(append(b, `],"protocol":`...), res.Data.Protocol)
-	b = appendJSON(append(b, `,"resolver":`...), res.Data.Resolver)
-	return append(b, "}}"...)
-}
-
 // appendJSON appends a text as JSON.
 func appendJSON(b []byte, s string) []byte {
 	for i := range len(s) {
@@ -343,54 +273,77 @@ func (q *question) lifetime() time.Duration {
 	return min(ttl, q.r.cfg.MaxTTL)
 }
 
-// result tells what became of the question for a name.
-func (n *names) result(name string, q *question) *NameResult {
-	res := &NameResult{Name: name, RTT: q.rtt.Microseconds()}
+// result tells what became of the question for a name: its status, and all as JSON, with zdns's field names where it
+// has one. By encoding/json that takes a tenth of the command's time.
+func (n *names) result(name string, q *question, now time.Time) (status string, b []byte) {
+	why := ""
 	switch {
 	case q.status == StatusBadName:
-		res.Status = illegal
+		status = illegal
 	case q.reply != nil || q.status == StatusOK:
-		res.Status = rcodeName(q.rcode)
+		status = rcodeName(q.rcode)
 	case q.status == StatusTimeout:
-		res.Status = "TIMEOUT"
+		status = "TIMEOUT"
 	default:
-		res.Status, res.Error = "ERROR", q.status
+		status, why = "ERROR", q.status
 	}
-	if q.server == nil { // nobody was asked
-		return res
+	var took time.Duration
+	protocol, server := "", ""
+	if q.server != nil { // else nobody was asked
+		took, protocol, server = time.Since(q.began), "udp", q.server.name
 	}
-	res.Duration = float64(time.Since(q.began).Microseconds()) / 1e6
-	res.Data = NameData{Protocol: "udp", Resolver: q.server.name}
 	if q.tcp {
-		res.Data.Protocol = "tcp"
+		protocol = "tcp"
 	}
-	for _, addr := range q.addrs {
-		res.add(name, dns.ClassINET, n.qtype, q.ttl, addr.String(), addrguard.Special(addr))
+	b = appendJSON(append(make([]byte, 0, 384), `{"name":`...), name)
+	b = appendJSON(append(b, `,"class":"IN","type":`...), n.kind)
+	b = appendJSON(append(b, `,"status":`...), status)
+	if why != "" {
+		b = appendJSON(append(b, `,"error":`...), why)
 	}
-	if q.reply == nil {
-		return res
+	b = append(now.UTC().AppendFormat(append(b, `,"timestamp":"`...), time.RFC3339Nano), '"')
+	b = strconv.AppendFloat(append(b, `,"duration":`...), float64(took.Microseconds())/1e6, 'f', -1, 64) // of all attempts, seconds
+	b = strconv.AppendInt(append(b, `,"rtt_us":`...), q.rtt.Microseconds(), 10)                          // of the last
+	b = append(b, `,"data":{"answers":[`...)
+	for i, addr := range q.addrs {
+		b = appendRecord(b, i, name, "IN", n.kind, q.ttl, addr.String(), addrguard.Special(addr))
 	}
-	for _, rr := range q.reply.Answer {
-		h := rr.Header()
-		owner := withoutDot(h.Name)
-		if strings.EqualFold(h.Name, q.reply.Question[0].Name) {
-			owner = name // in the letters of the input
+	if q.reply != nil {
+		for i, rr := range q.reply.Answer {
+			h := rr.Header()
+			owner := withoutDot(h.Name)
+			if strings.EqualFold(h.Name, q.reply.Question[0].Name) {
+				owner = name // in the letters of the input
+			}
+			special := ""
+			switch rr := rr.(type) {
+			case *dns.A:
+				special = specialIP(rr.A)
+			case *dns.AAAA:
+				special = specialIP(rr.AAAA)
+			}
+			b = appendRecord(b, i, owner, dns.Class(h.Class).String(), dns.Type(h.Rrtype).String(), h.Ttl, rdata(rr), special)
 		}
-		special := ""
-		switch rr := rr.(type) {
-		case *dns.A:
-			special = specialIP(rr.A)
-		case *dns.AAAA:
-			special = specialIP(rr.AAAA)
-		}
-		res.add(owner, h.Class, h.Rrtype, h.Ttl, rdata(rr), special)
 	}
-	return res
+	b = appendJSON(append(b, `],"protocol":`...), protocol)
+	b = appendJSON(append(b, `,"resolver":`...), server)
+	return status, append(b, "}}"...)
 }
 
-// add adds a record.
-func (res *NameResult) add(owner string, class, kind uint16, ttl uint32, answer, special string) {
-	res.Data.Answers = append(res.Data.Answers, NameAnswer{Name: owner, Class: dns.Class(class).String(), Type: dns.Type(kind).String(), TTL: ttl, Answer: answer, Special: special})
+// appendRecord appends the i-th record of an answer as JSON. special is the range of an address that is not of the public Internet.
+func appendRecord(b []byte, i int, owner, class, kind string, ttl uint32, answer, special string) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	b = appendJSON(append(b, `{"name":`...), owner)
+	b = appendJSON(append(b, `,"class":`...), class)
+	b = appendJSON(append(b, `,"type":`...), kind)
+	b = strconv.AppendUint(append(b, `,"ttl":`...), uint64(ttl), 10)
+	b = appendJSON(append(b, `,"answer":`...), answer)
+	if special != "" {
+		b = appendJSON(append(b, `,"special":`...), special)
+	}
+	return append(b, '}')
 }
 
 // parseType reads a record type by its name, or by its number as TYPE65280 (RFC 3597,

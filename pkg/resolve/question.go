@@ -27,7 +27,6 @@ type question struct {
 
 	turn    uint32
 	attempt int
-	again   int // 1 once a server has been asked the same without EDNS
 	refused int // attempts in a row that came to nothing at once
 	timeout time.Duration
 	tcp     bool      // the same server is asked once more
@@ -51,13 +50,16 @@ func (q *question) ask(name string, qtype uint16) {
 		q.over()
 		return
 	}
-	q.turn, q.attempt, q.again, q.refused, q.timeout, q.began = q.r.next.Add(1), 0, 0, 0, q.r.cfg.Timeout, time.Now()
+	q.turn, q.attempt, q.refused, q.timeout, q.began = q.r.next.Add(1), 0, 0, q.r.cfg.Timeout, time.Now()
 	q.send()
 }
 
 // send asks a server, as soon as its rate allows.
 func (q *question) send() {
-	q.server, q.tcp = q.r.pick(q.turn+uint32(q.attempt-q.again)), false
+	if q.reply != nil {
+		q.reply.Answer, q.reply.Ns, q.reply.Extra = nil, nil, nil // which may take much memory
+	}
+	q.server, q.tcp = q.r.pick(q.turn+uint32(q.attempt)), false
 	q.await()
 }
 
@@ -116,8 +118,7 @@ func (q *question) judge() {
 	}
 	if (err == nil && disputed(m.Rcode) || errors.Is(err, errUnread)) && q.query.withoutEDNS() {
 		q.reply, q.status = m, StatusBadReply
-		q.again = 1
-		q.next()
+		q.send() // to the same server: that is no further attempt
 		return
 	}
 	servers := len(q.r.servers)
@@ -126,7 +127,7 @@ func (q *question) judge() {
 		q.status = statusOf(m.Rcode)
 		q.server.report(q.status != StatusRefused)
 		// Another server may do better; asking the same again rarely does.
-		if q.status == "" || q.attempt+1-q.again >= servers {
+		if q.status == "" || q.attempt+1 >= servers {
 			q.over()
 			return
 		}
@@ -174,9 +175,6 @@ func (q *question) next() {
 	if q.attempt++; q.attempt >= q.r.cfg.Attempts {
 		q.over()
 		return
-	}
-	if q.reply != nil {
-		q.reply.Answer, q.reply.Ns, q.reply.Extra = nil, nil, nil // which may take much memory
 	}
 	q.send()
 }

@@ -551,23 +551,67 @@ func oneName(t *testing.T, r *Resolver, name, recordType string) (res NameResult
 	return res
 }
 
+// NameResult is one line of Names.
+type NameResult struct {
+	Name      string    `json:"name"`
+	Class     string    `json:"class"`
+	Type      string    `json:"type"`
+	Status    string    `json:"status"`
+	Error     string    `json:"error,omitempty"`
+	Timestamp time.Time `json:"timestamp"`
+	Duration  float64   `json:"duration"`
+	RTT       int64     `json:"rtt_us"`
+	Data      struct {
+		Answers  []NameAnswer `json:"answers"`
+		Protocol string       `json:"protocol"`
+		Resolver string       `json:"resolver"`
+	} `json:"data"`
+}
+
+type NameAnswer struct {
+	Name    string `json:"name"`
+	Class   string `json:"class"`
+	Type    string `json:"type"`
+	TTL     uint32 `json:"ttl"`
+	Answer  string `json:"answer"`
+	Special string `json:"special,omitempty"`
+}
+
+// named is a server of that name.
+func named(name string) *server { return &server{name: name} }
+
 // FuzzNameResult: a result is written as encoding/json writes it.
 func FuzzNameResult(f *testing.F) {
-	f.Add("host.test", "NOERROR", "", "127.0.0.1:53", "192.0.2.1", "documentation", uint32(60), byte(2))
-	f.Add("h\u00e9c\"\\<&>\u2028\xff", "ERROR", "bad-reply", "https://a.test/?a&b", "\"x\" \x7f", "", uint32(1<<31), byte(1))
-	f.Add("", "", "", "", "", "", uint32(0), byte(0))
-	f.Fuzz(func(t *testing.T, name, status, why, server, answer, special string, ttl uint32, answers byte) {
-		res := NameResult{Name: name, Class: "IN", Type: "A", Status: status, Error: why, Timestamp: testNow.Add(time.Duration(ttl)), Duration: float64(ttl) / 1e6, RTT: int64(ttl) - 9}
-		res.Data.Answers, res.Data.Resolver = []NameAnswer{}, server
-		for range answers % 4 {
-			res.Data.Answers = append(res.Data.Answers, NameAnswer{name, "IN", "A", ttl, answer, special})
+	f.Add("host.test", "network-error", "127.0.0.1:53", "192.0.2.1", uint32(60), byte(2))
+	f.Add("h\u00e9c\"\\<&>\u2028\xff", "bad-reply", "https://a.test/?a&b", "\"x\" \x7f", uint32(1<<31), byte(1))
+	f.Add("", "", "", "", uint32(0), byte(0))
+	f.Fuzz(func(t *testing.T, name, why, server, answer string, ttl uint32, answers byte) {
+		for _, text := range []string{name, server, answer} {
+			if want, err := marshal(text); err != nil || !bytes.Equal(appendJSON(nil, text), want) {
+				t.Fatalf("%s, want %s, %v", appendJSON(nil, text), want, err)
+			}
 		}
-		want, err := marshal(res)
-		if err != nil {
-			t.Fatal(err)
+		name, why, server, answer = strings.ToValidUTF8(name, ""), strings.ToValidUTF8(why, ""), strings.ToValidUTF8(server, ""), strings.ToValidUTF8(answer, "")
+		n, asked := &names{kind: "A"}, named(server)
+		q := &question{status: why, server: asked, began: time.Now(), rtt: time.Duration(ttl), reply: &dns.Msg{Question: []dns.Question{{Name: name}}}}
+		for i := range answers % 4 {
+			h := dns.RR_Header{Name: name, Class: dns.ClassINET, Ttl: ttl}
+			if i%2 == 0 {
+				q.reply.Answer = append(q.reply.Answer, &dns.CNAME{Hdr: h, Target: answer})
+			} else {
+				q.reply.Answer = append(q.reply.Answer, &dns.A{Hdr: h, A: net.IPv4(127, 0, 0, i)})
+			}
 		}
-		if got := res.appendTo(nil); !bytes.Equal(got, want) {
-			t.Errorf("%s\nwant %s", got, want)
+		if answers > 128 {
+			q.reply = nil
+		}
+		status, got := n.result(name, q, testNow.Add(time.Duration(ttl)))
+		var res NameResult
+		if err := json.Unmarshal(got, &res); err != nil || res.Status != status {
+			t.Fatalf("%s, %v", got, err)
+		}
+		if want, err := marshal(res); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s\nwant %s, %v", got, want, err)
 		}
 	})
 }
