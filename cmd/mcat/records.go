@@ -180,13 +180,8 @@ func drain[T record.Row](ctx context.Context, l *likeFile, from *cli.Records) er
 	if err != nil {
 		return err
 	}
-	var row T
-	for {
-		if err := in.Read(&row); err == io.EOF {
-			break
-		} else if err != nil {
-			return err
-		}
+	if err := record.Each(in, func(*T) error { return nil }); err != nil {
+		return err
 	}
 	t := in.Trailer()
 	l.schema, l.trailer = in.Schema(), &t

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -53,21 +54,8 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 		Memory: std.MemoryLimit() / 2, Worst: c.Worst,
 	})
 	defer a.Close()
-	for {
-		var row record.Fetch
-		err := in.Read(&row)
-		if err == io.EOF {
-			break
-		}
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err == nil {
-			err = a.Add(&row)
-		}
-		if err != nil {
-			return err
-		}
+	if err := record.Each(in, func(row *record.Fetch) error { return cmp.Or(context.Cause(ctx), a.Add(row)) }); err != nil {
+		return err
 	}
 	audit, err := a.Report(ctx)
 	if err != nil {

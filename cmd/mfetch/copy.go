@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -70,21 +69,13 @@ func (c *copyCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err := copier.Begin(cmp.Or(in.Schema().Now, record.TimeOf(std.Now()))); err != nil {
 			return err
 		}
-		for {
-			var row record.Fetch
-			if err := in.Read(&row); err == io.EOF {
-				return nil
-			} else if err != nil {
-				return err
-			}
+		return record.Each(in, func(row *record.Fetch) error {
 			if row.Role == record.RoleRobots && !c.Robots {
-				continue
-			}
-			if err := copier.Copy(ctx, dir, &row); err != nil {
-				return err
+				return nil
 			}
 			progress.Add(1)
-		}
+			return copier.Copy(ctx, dir, row)
+		})
 	}
 	for i, dir := range c.From {
 		files := c.Files

@@ -60,27 +60,16 @@ func (a archiveFlags) documents(std *cli.Std, source string, do func(row *record
 	}
 	from := a.reader(source)
 	defer from.Close()
-	for {
-		var row record.Fetch
-		if err := in.Read(&row); err == io.EOF {
+	return record.Each(in, func(row *record.Fetch) error {
+		if noDocument(row) != "" {
 			return nil
-		} else if err != nil {
+		}
+		doc, err := from.Read(row)
+		if err != nil || doc == nil {
 			return err
 		}
-		if noDocument(&row) != "" {
-			continue
-		}
-		doc, err := from.Read(&row)
-		if err != nil {
-			return err
-		}
-		if doc == nil {
-			continue
-		}
-		if err := do(&row, doc); err != nil {
-			return err
-		}
-	}
+		return do(row, doc)
+	})
 }
 
 // reader reads the documents of rows of a source, which may be a crawl folder.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 	"text/tabwriter"
@@ -139,17 +138,12 @@ func (c *explainCmd) duplicate(std *cli.Std, u string) (error, error) {
 		if err != nil {
 			return err
 		}
-		for {
-			var row record.Fetch
-			if err := in.Read(&row); err == io.EOF {
-				return nil
-			} else if err != nil {
-				return err
-			}
+		return record.Each(in, func(row *record.Fetch) error {
 			if row.Role == record.RolePage && row.Outcome == record.OutcomeFetched && row.Status/100 == 2 {
-				do(&row)
+				do(row)
 			}
-		}
+			return nil
+		})
 	}
 	var is bool
 	var content uint64

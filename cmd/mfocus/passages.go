@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"runtime/debug"
 	"strings"
 
@@ -68,21 +67,13 @@ func (c *passagesCmd) Run(ctx context.Context, std *cli.Std) error {
 	defer progress.Done()
 	spec := stage.Spec{Name: "mfocus passages", Like: classify.PassageSchema()}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Module]) error {
-		for {
-			var row record.Fetch
-			if err := b.Read(&row); err == io.EOF {
-				return nil
-			} else if err != nil {
+		return record.Each(b, func(row *record.Fetch) error {
+			if err := c.document(b, from, scorer, row); err != nil {
 				return err
-			}
-			if err := c.document(b, from, scorer, &row); err != nil {
-				return err
-			}
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
 			}
 			progress.Add(1)
-		}
+			return context.Cause(ctx)
+		})
 	})
 }
 

@@ -3,10 +3,10 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -407,20 +407,11 @@ func (c *keyCmd) Run(std *cli.Std) error {
 		"cdx":  func(u *record.URL) string { return canon.CDXKey(u.URL) },
 	}[c.Form]
 	out := bufio.NewWriter(std.Out)
-	var row record.URL
-	for {
-		err := in.Read(&row)
-		if err == io.EOF {
-			return out.Flush()
-		}
-		if err == nil {
-			_, err = fmt.Fprintf(out, "%s\t%s\t%s\n", fingerprint.Format(urlset.KeyOf(poly, form, &row)), show(&row), record.AppendEscaped(nil, line))
-		}
-		if err != nil {
-			out.Flush()
-			return err
-		}
-	}
+	err = record.Each(in, func(row *record.URL) error {
+		_, err := fmt.Fprintf(out, "%s\t%s\t%s\n", fingerprint.Format(urlset.KeyOf(poly, form, row)), show(row), record.AppendEscaped(nil, line))
+		return err
+	})
+	return cmp.Or(err, out.Flush())
 }
 
 type createCmd struct {

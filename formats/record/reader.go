@@ -288,6 +288,23 @@ func NewReader[T Row](in io.Reader, opt ReaderOptions) (*Reader[T], error) {
 // Schema of the input's first stream.
 func (r *Reader[T]) Schema() *Schema { return r.src.first }
 
+// Each calls take for the rows that in gives, to its end. A row is take's until it returns.
+func Each[T any](in interface{ Read(row *T) error }, take func(row *T) error) error {
+	var row T
+	for {
+		err := in.Read(&row)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = take(&row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // Read fills row. io.EOF itself (never wrapped) comes only after every stream
 // of the input ended with a valid trailer (or, for bare Arrow, its end of stream).
 // Errors stick.

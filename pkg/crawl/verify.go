@@ -865,14 +865,10 @@ func drainRows[T record.Row](src *record.Source) (record.Trailer, error) {
 	if err != nil {
 		return record.Trailer{}, err
 	}
-	var row T
-	for {
-		if err := r.Read(&row); err == io.EOF {
-			return r.Trailer(), nil
-		} else if err != nil {
-			return record.Trailer{}, err
-		}
+	if err := record.Each(r, func(*T) error { return nil }); err != nil {
+		return record.Trailer{}, err
 	}
+	return r.Trailer(), nil
 }
 
 func epochText(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -187,19 +187,10 @@ func (x *Index) Lines(each func(line []byte) error) error {
 	if err != nil {
 		return err
 	}
-	for {
-		_, line, err := rows.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return rows.Each(func(_ uint64, line []byte) error {
 		x.line = append(append(x.line[:0], line...), '\n')
-		if err := each(x.line); err != nil {
-			return err
-		}
-	}
+		return each(x.line)
+	})
 }
 
 // Close gives memory and disk back.

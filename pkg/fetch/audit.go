@@ -1,10 +1,10 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"math/bits"
 	"time"
 
@@ -137,26 +137,13 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		_, payload, err := it.Next()
-		if err == io.EOF {
-			break
-		}
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err := it.Each(func(_ uint64, payload []byte) error {
 		var c contactSpan
 		c.parse(payload)
 		// Names of one FP64, which people can make, would come mixed and hide each other.
-		if err := hosts.Add(fingerprint.SHA256(c.host), payload); err != nil {
-			return nil, err
-		}
-		if err := addrs.Add(fingerprint.SHA256(c.addr), payload); err != nil {
-			return nil, err
-		}
+		return cmp.Or(context.Cause(ctx), hosts.Add(fingerprint.SHA256(c.host), payload), addrs.Add(fingerprint.SHA256(c.addr), payload))
+	}); err != nil {
+		return nil, err
 	}
 	least := us(a.opt.MinDelay)
 	err = a.audit.Hosts.check(ctx, hosts, a.opt.Worst, func(c *contactSpan) string { return c.host }, func(before, c *contactSpan) (micros, bool) {
@@ -185,29 +172,19 @@ func (r *AuditReport) check(ctx context.Context, s *merge.Sorter, worst int, nam
 	var margins [64]uint64
 	var before contactSpan
 	latest := micros(0) // end of the contacts so far, which may overlap
-	for {
-		_, payload, err := it.Next()
-		if err == io.EOF {
-			break
-		}
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			return err
-		}
+	if err := it.Each(func(_ uint64, payload []byte) error {
 		var c contactSpan
 		c.parse(payload)
 		if name(&c) != name(&before) {
 			r.Names++
 			before, latest = c, c.end
-			continue
+			return nil
 		}
 		need, demanded := required(&before, &c)
 		gap := c.start - latest
 		before, latest = c, max(latest, c.end)
 		if !demanded {
-			continue
+			return nil
 		}
 		r.Gaps++
 		margin := gap - need
@@ -217,6 +194,9 @@ func (r *AuditReport) check(ctx context.Context, s *merge.Sorter, worst int, nam
 			margins[bits.Len64(uint64(margin)/1000)]++
 		}
 		r.keep(Gap{Name: name(&c), At: time.UnixMicro(c.start).UTC(), Gap: time.Duration(gap) * time.Microsecond, Required: time.Duration(need) * time.Microsecond}, worst)
+		return context.Cause(ctx)
+	}); err != nil {
+		return err
 	}
 	for i, n := range margins {
 		if n == 0 {

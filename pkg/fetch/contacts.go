@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"maps"
 	"net/netip"
 	"path/filepath"
@@ -188,14 +187,7 @@ func saveHosts(sorted *merge.Iter, write func(*record.Module) error) error {
 		clear(crowd)
 		return nil
 	}
-	for {
-		key, b, err := sorted.Next()
-		if err == io.EOF {
-			return flush()
-		}
-		if err != nil {
-			return err
-		}
+	err := sorted.Each(func(key uint64, b []byte) error {
 		if key != last {
 			if err := flush(); err != nil {
 				return err
@@ -206,5 +198,10 @@ func saveHosts(sorted *merge.Iter, write func(*record.Module) error) error {
 		if known, ok := crowd[string(b[17:])]; c.next >= known.next && (ok || len(crowd) < crowdMax) {
 			crowd[string(b[17:])] = c
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	return flush()
 }

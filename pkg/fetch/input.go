@@ -114,17 +114,8 @@ func (r *runner) resume(ctx context.Context) error {
 		return err
 	}
 	redirected := recalled{names: map[string][]string{}}
-	for {
-		_, b, err := sorted.Next()
-		if err == io.EOF {
-			break
-		}
-		if err == nil {
-			err = r.emitSaved(ctx, b, &redirected)
-		}
-		if err != nil {
-			return err
-		}
+	if err := sorted.Each(func(_ uint64, b []byte) error { return r.emitSaved(ctx, b, &redirected) }); err != nil {
+		return err
 	}
 	for missing.n > 0 {
 		var row record.URL

@@ -12,7 +12,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"io"
 	"os"
 	"slices"
 
@@ -100,14 +99,7 @@ func fold[S any](s *sorting, step func(*S, *event), end func(url string, of *S) 
 		urls = urls[:0]
 		return nil
 	}
-	for {
-		k, payload, err := it.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
-		}
+	if err := it.Each(func(k uint64, payload []byte) error {
 		if k != key {
 			if err := finish(); err != nil {
 				return err
@@ -122,6 +114,9 @@ func fold[S any](s *sorting, step func(*S, *event), end func(url string, of *S) 
 			i, urls = len(urls), append(urls, one{e.url, new(S)})
 		}
 		step(urls[i].state, &e)
+		return nil
+	}); err != nil {
+		return err
 	}
 	if err := finish(); err != nil {
 		return err
@@ -130,18 +125,7 @@ func fold[S any](s *sorting, step func(*S, *event), end func(url string, of *S) 
 	if err != nil {
 		return err
 	}
-	for {
-		_, row, err := sorted.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
-			err = out(row)
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return sorted.Each(func(_ uint64, row []byte) error { return out(row) })
 }
 
 // Read calls each for the rows of a file.
@@ -155,15 +139,5 @@ func Read[T record.Row](path string, each func(*T) error) error {
 	if err != nil {
 		return err
 	}
-	for {
-		var row T
-		if err := rows.Read(&row); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		if err := each(&row); err != nil {
-			return err
-		}
-	}
+	return record.Each(rows, each)
 }

@@ -198,23 +198,18 @@ func sorted[T record.Row](s *Sorter, from Rows[T], text bool) (Rows[T], error) {
 
 // fill adds all rows of in to s. Each payload is what key appends to b, and the row's byte form behind it.
 func fill[T record.Row](s *Sorter, in Rows[T], key func(row *T, n uint64, b []byte) (uint64, []byte)) error {
-	var row T
 	var b []byte
-	for n := uint64(0); ; n++ {
-		err := in.Read(&row)
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
-			var k uint64
-			k, b = key(&row, n, b[:0])
-			b = record.AppendRow(b, &row)
-			err = s.Add(k, b)
-		}
-		if err != nil {
-			return errors.Join(err, s.Close())
-		}
+	n := uint64(0)
+	if err := record.Each(in, func(row *T) error {
+		var k uint64
+		k, b = key(row, n, b[:0])
+		n++
+		b = record.AppendRow(b, row)
+		return s.Add(k, b)
+	}); err != nil {
+		return errors.Join(err, s.Close())
 	}
+	return nil
 }
 
 // SortRows reads all of in, and returns its rows in ascending order of a column of

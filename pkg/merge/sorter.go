@@ -311,6 +311,22 @@ func (it *Iter) Next() (key uint64, payload []byte, err error) {
 	return top.key, it.payloads[top.run], nil
 }
 
+// Each calls take for the records, to the last. A payload is valid until take returns.
+func (it *Iter) Each(take func(key uint64, payload []byte) error) error {
+	for {
+		key, payload, err := it.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = take(key, payload)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // From says which of the runs the last record came from.
 func (it *Iter) From() int { return it.heads.First().run }
 

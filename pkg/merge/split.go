@@ -198,24 +198,16 @@ func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int6
 func EachPart[T record.Row](in Rows[T], n int, part func(*T) int, mem int64, progress func(n int64), write func(part int, rows func(*T) error) error) error {
 	s := NewSorter(mem, "")
 	defer s.Close()
-	var row T
 	var b []byte
-	for {
-		err := in.Read(&row)
-		if err == io.EOF {
-			break
-		}
-		if err == nil {
-			at := part(&row)
-			b = record.AppendRow(b[:0], &row)
-			err = s.Add(uint64(at), b)
-		}
-		if err != nil {
-			return err
-		}
+	if err := record.Each(in, func(row *T) error {
 		if progress != nil {
 			progress(1)
 		}
+		at := part(row)
+		b = record.AppendRow(b[:0], row)
+		return s.Add(uint64(at), b)
+	}); err != nil {
+		return err
 	}
 	it, err := s.Sort()
 	if err != nil {

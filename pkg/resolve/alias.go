@@ -2,8 +2,6 @@ package resolve
 
 import (
 	"context"
-	"errors"
-	"io"
 	"os"
 	"strings"
 
@@ -102,19 +100,11 @@ func (r *Replay) readAliases(file string, mem int64) error {
 	if err != nil {
 		return err
 	}
-	for {
-		var row record.Link
-		if err := rows.Read(&row); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
+	return record.Each(rows, func(row *record.Link) error {
 		alias := row.Extra.Text(AliasColumn)
 		if alias == "" {
-			continue
+			return nil
 		}
-		if err := r.saved.first(Name(alias), &answer{cname: Name(row.Host)}, mem); err != nil {
-			return err
-		}
-	}
+		return r.saved.first(Name(alias), &answer{cname: Name(row.Host)}, mem)
+	})
 }

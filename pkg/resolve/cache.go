@@ -61,37 +61,27 @@ func checkAnswer(key uint64, row *record.URL) error {
 	if (row.Addr == "") == (row.AddrError == "") || row.AddrExpires == 0 {
 		return fmt.Errorf("addresses %q, error %q and expiry %d, want a time, and one of the others", row.Addr, row.AddrError, row.AddrExpires)
 	}
-	return eachAddr(row.Addr, func(a netip.Addr) error {
+	addrs, err := parseAddrs(row.Addr)
+	for _, a := range addrs {
 		if row.Priority == 4 && !a.Is4() || row.Priority == 6 && a.Is4() {
 			return fmt.Errorf("address %s in an answer of family %d", a, row.Priority)
 		}
-		return nil
-	})
+	}
+	return err
 }
 
 // parseAddrs reads column addr.
 func parseAddrs(list string) (addrs []netip.Addr, err error) {
-	err = eachAddr(list, func(a netip.Addr) error {
-		addrs = append(addrs, a)
-		return nil
-	})
-	return addrs, err
-}
-
-// eachAddr calls take for each address of column addr, up to its first error.
-func eachAddr(list string, take func(netip.Addr) error) error {
 	for rest, more := list, list != ""; more; {
 		var s string
 		s, rest, more = strings.Cut(rest, ",")
 		a, err := netip.ParseAddr(s)
 		if err != nil || a.Zone() != "" {
-			return fmt.Errorf("addresses %q, want IP addresses with commas between them", list)
+			return nil, fmt.Errorf("addresses %q, want IP addresses with commas between them", list)
 		}
-		if err := take(a); err != nil {
-			return err
-		}
+		addrs = append(addrs, a)
 	}
-	return nil
+	return addrs, nil
 }
 
 // usable makes of a row one for those who want addresses of r's family. It says false if those
@@ -257,14 +247,7 @@ func (files cacheFiles) merge(w *run.Writer, now record.Time) error {
 		name []byte
 		from int
 	}{from: -1}
-	for {
-		key, payload, err := rows.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return rows.Each(func(key uint64, payload []byte) error {
 		f := &files[len(files)-1-rows.From()]
 		if err := f.parse(key, payload, &row); err != nil {
 			return err
@@ -273,13 +256,12 @@ func (files cacheFiles) merge(w *run.Writer, now record.Time) error {
 		if again && rows.From() == last.from || key == last.key && row.Host < string(last.name) {
 			return f.corrupt(key, errors.New("out of order"))
 		}
-		if !again && row.AddrExpires > now {
-			if err := w.Add(key, payload); err != nil {
-				return err
-			}
-		}
 		last.key, last.name, last.from = key, append(last.name[:0], row.Host...), rows.From()
-	}
+		if again || row.AddrExpires <= now {
+			return nil
+		}
+		return w.Add(key, payload)
+	})
 }
 
 // large is how many of the files, the oldest, are more than ratio times as large as all behind them, and so many

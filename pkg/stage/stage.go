@@ -31,6 +31,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,16 +194,8 @@ func (b *Batch[In, Out]) keepSpooled() error {
 	if err != nil {
 		return err
 	}
-	for {
-		var row Out
-		if err := rows.Read(&row); err == io.EOF {
-			break
-		} else if err != nil {
-			return err
-		}
-		if err := b.keptW.Write(&row); err != nil {
-			return err
-		}
+	if err := record.Each(rows, b.keptW.Write); err != nil {
+		return err
 	}
 	err = b.spool.Close()
 	b.spool, b.spoolW = nil, nil
@@ -408,23 +401,10 @@ func (b *Batch[In, Out]) Consume() { b.consumed++ }
 // PassAll is the body of a stage that passes on all rows as they are. progress is told the number of rows.
 func PassAll[T record.Row](progress func(n int64)) func(ctx context.Context, b *Batch[T, T]) error {
 	return func(ctx context.Context, b *Batch[T, T]) error {
-		var row T
-		for {
-			err := b.Read(&row)
-			if err == io.EOF {
-				return nil
-			}
-			if err == nil {
-				progress(1)
-				err = b.Pass(&row)
-			}
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				return err
-			}
-		}
+		return record.Each(b, func(row *T) error {
+			progress(1)
+			return cmp.Or(b.Pass(row), ctx.Err())
+		})
 	}
 }
 
@@ -723,18 +703,10 @@ func copyRows[T record.Row](w *record.Writer[T], src *record.Source) (record.Led
 	if err != nil {
 		return record.Ledger{}, err
 	}
-	var row T
-	for {
-		switch err := r.Read(&row); {
-		case err == io.EOF:
-			return r.Trailer().Ledger, nil
-		case err != nil:
-			return record.Ledger{}, err
-		}
-		if err := w.Write(&row); err != nil {
-			return record.Ledger{}, err
-		}
+	if err := record.Each(r, w.Write); err != nil {
+		return record.Ledger{}, err
 	}
+	return r.Trailer().Ledger, nil
 }
 
 // interruptible is a reader that fails once ctx has ended.
@@ -785,18 +757,8 @@ func (b *Batch[In, Out]) unchanged() (Result, error) {
 func (b *Batch[In, Out]) repeat(ctx context.Context, done *store.Done) (Result, error) {
 	b.done = done
 	if b.in != nil && !b.eof {
-		var row In
-		for {
-			err := b.Read(&row)
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				return Result{}, err
-			}
-			if err := context.Cause(ctx); err != nil {
-				return Result{}, err
-			}
+		if err := record.Each(b, func(*In) error { return context.Cause(ctx) }); err != nil {
+			return Result{}, err
 		}
 	}
 	if _, inHash := b.ledgerBefore(); inHash != done.InHash {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -178,14 +177,7 @@ func (h *Histories) End(added error) (_ *Changes, err error) {
 		p = page{}
 	}
 	var of uint64
-	for {
-		key, row, err := it.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err := it.Each(func(key uint64, row []byte) error {
 		if key != of {
 			finish()
 			of = key
@@ -220,6 +212,9 @@ func (h *Histories) End(added error) (_ *Changes, err error) {
 		case p.had:
 			out.Failed++
 		}
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	finish()
 	if out.Pages == 0 {

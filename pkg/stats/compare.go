@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,14 +88,7 @@ func Compare(mem int64, here, there func(row func(*record.Fetch) error) error) (
 		}
 		last = [2]visit{}
 	}
-	for {
-		key, row, err := it.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err := it.Each(func(key uint64, row []byte) error {
 		if key != of {
 			finish()
 			of = key
@@ -105,6 +97,9 @@ func Compare(mem int64, here, there func(row func(*record.Fetch) error) error) (
 		if !l.there || !strings.HasPrefix(v.became, record.OutcomeNotModified) {
 			*l = v
 		}
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	finish()
 	slices.SortFunc(out.Examples, func(a, b Difference) int {

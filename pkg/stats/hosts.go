@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 
@@ -130,15 +129,7 @@ func (hs *hosts) end(added error, each func(*Host)) (err error) {
 		}
 		same = same[:0]
 	}
-	for {
-		key, row, err := it.Next()
-		if err == io.EOF {
-			finish()
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	if err := it.Each(func(key uint64, row []byte) error {
 		k := kept{Host: new(Host)}
 		if err := json.Unmarshal(row, &k); err != nil {
 			return err
@@ -153,7 +144,12 @@ func (hs *hosts) end(added error, each func(*Host)) (err error) {
 		} else {
 			same = append(same, k.Host)
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
+	finish()
+	return nil
 }
 
 func (hs *hosts) rank(h *Host) {

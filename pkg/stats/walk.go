@@ -238,7 +238,7 @@ func (w *Walks) distribute() error {
 		return nil
 	}
 	target := uint64(0)
-	return each(it, func(order uint64, row []byte) error {
+	if err := it.Each(func(order uint64, row []byte) error {
 		if order != last {
 			if err := end(); err != nil {
 				return err
@@ -258,7 +258,10 @@ func (w *Walks) distribute() error {
 			}
 		}
 		return nil
-	}, end)
+	}); err != nil {
+		return err
+	}
+	return end()
 }
 
 // weigh gives each visit of a document its weight.
@@ -269,7 +272,7 @@ func (w *Walks) weigh() error {
 	}
 	var last uint64
 	expected := 0.0
-	return each(it, func(order uint64, row []byte) error {
+	return it.Each(func(order uint64, row []byte) error {
 		if order != last {
 			last, expected = order, 0
 		}
@@ -281,7 +284,7 @@ func (w *Walks) weigh() error {
 		weight := 1 / (expected + w.jumps/float64(w.known))
 		w.buf = binary.BigEndian.AppendUint64(w.buf[:0], math.Float64bits(weight))
 		return w.byKey.Add(key, append(w.buf, walk...))
-	}, func() error { return nil })
+	})
 }
 
 // sums are of visits: all, and for each set those that it has.
@@ -304,7 +307,7 @@ func (w *Walks) sum(e *Estimate, sets []merge.Source) ([]sums, error) {
 	has := make([]bool, 1+len(sets))
 	has[0] = true
 	var last uint64
-	err = each(it, func(key uint64, row []byte) error {
+	err = it.Each(func(key uint64, row []byte) error {
 		if e.Documents == 0 || key != last {
 			e.Documents++
 			last = key
@@ -323,7 +326,7 @@ func (w *Walks) sum(e *Estimate, sets []merge.Source) ([]sums, error) {
 			}
 		}
 		return nil
-	}, func() error { return nil })
+	})
 	return groups, err
 }
 
@@ -348,22 +351,6 @@ func (c *cursor) has(key uint64) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// each calls row for all records, and then end.
-func each(it *merge.Iter, row func(key uint64, payload []byte) error, end func() error) error {
-	for {
-		key, payload, err := it.Next()
-		if err == io.EOF {
-			return end()
-		}
-		if err == nil {
-			err = row(key, payload)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
 
 // resampled gives the shares of the sets with their errors.
