@@ -527,6 +527,7 @@ func temporary(kind string, rows func(add func(key uint64, payload []byte) error
 		return nil, err
 	}
 	w := run.NewWriter(file, kind)
+	w.Plain()
 	if err = rows(w.Add); err == nil {
 		err = w.Close()
 	}
