@@ -1,6 +1,6 @@
 #!/bin/sh
 # Links from HTML: extract.Find in memory beside x/net/html's tokenizer and
-# tdewolff/parse's lexer, then mextract from WARC files, and from a fetch store, to link records.
+# tdewolff/parse's lexer, then mextract from WARC files, and from a fetch store, without and with what mfetch leaves, to link records.
 #
 #   bench/html.sh [DIR ...]
 #

@@ -11,7 +11,7 @@
 // The others do less than Find: they look at each tag's attributes and count those
 // named href and src, but keep no link and no text, and compare none.
 //
-// With -mextract it also measures that command from WARC files, and from a fetch store, to
+// With -mextract it also measures that command from WARC files, and from a fetch store, without and with what mfetch leaves, to
 // link records.
 package main
 
