@@ -319,3 +319,35 @@ func TestLinesOfManyFiles(t *testing.T) {
 		t.Error("a first file that is not there")
 	}
 }
+
+// The bar of a terminal is one line that is written anew, and nothing of it stays.
+func TestBar(t *testing.T) {
+	var out strings.Builder
+	std := &Std{Name: "mtest", Err: &out}
+	for _, c := range []struct {
+		n, total int64
+		want     string
+	}{
+		{0, 100, "mtest: [                    ] 0 of 100 URLs, 0/s"},
+		{50, 100, "mtest: [==========          ] 50 of 100 URLs, "},
+		{100, 100, "mtest: [====================] 100 of 100 URLs, "},
+		{300, 100, "mtest: [====================] 300 of 100 URLs, "},
+		{7, 0, "mtest: 7 URLs, "},
+	} {
+		out.Reset()
+		p := &Progress{std: std, mode: "bar", unit: "URLs", total: c.total, started: time.Now(), stop: make(chan struct{})}
+		p.Add(c.n)
+		p.report()
+		if got := out.String(); !strings.HasPrefix(got, "\r\033[K"+c.want) || strings.Contains(got, "\n") {
+			t.Errorf("%d of %d: %q, want %q", c.n, c.total, got, c.want)
+		}
+		out.Reset()
+		p.Done()
+		if got := out.String(); got != "\r\033[K" {
+			t.Errorf("at its end the bar wrote %q", got)
+		}
+	}
+	if got := clip("mtest: 7 URLs", 5); got != "mtest" {
+		t.Errorf("clipped to 5: %q", got)
+	}
+}

@@ -3,11 +3,10 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
 )
 
 // Progress tells of long work on standard error. Safe for many goroutines.
@@ -21,7 +20,6 @@ type Progress struct {
 	mode    string // "bar", "plain" or "json"
 	detail  func() (line string, value any)
 	found   atomic.Value // that Tell was called with
-	bar     *progressbar.ProgressBar
 	stop    chan struct{}
 	once    sync.Once
 	wg      sync.WaitGroup
@@ -68,16 +66,6 @@ func (s *Std) startProgress(unit string, total int64, detail func() (string, any
 		every = jsonEvery
 	case "bar":
 		every = barEvery
-		size := total
-		if size == 0 {
-			size = -1 // a spinner
-		}
-		p.bar = progressbar.NewOptions64(size,
-			progressbar.OptionSetDescription(s.Name),
-			progressbar.OptionSetWriter(s.Err),
-			progressbar.OptionSetItsString(unit),
-			progressbar.OptionShowIts(), progressbar.OptionShowCount(),
-			progressbar.OptionThrottle(barEvery), progressbar.OptionClearOnFinish())
 	}
 	s.bar.Store(p)
 	p.wg.Go(func() {
@@ -97,8 +85,8 @@ func (s *Std) startProgress(unit string, total int64, detail func() (string, any
 
 func (p *Progress) report() {
 	if p.mode == "bar" {
-		// The bar only fails when its writer does, and then there is nobody to tell.
-		_ = p.bar.Set64(p.n.Load())
+		line, _ := p.count()
+		fmt.Fprint(p.std.Err, clearLine, clip(p.std.Name+": "+p.drawn()+line, p.std.Width()-1))
 		return
 	}
 	detail := p.detail
@@ -111,6 +99,27 @@ func (p *Progress) report() {
 	} else if b, err := json.Marshal(value); err == nil {
 		fmt.Fprintf(p.std.Err, "%s\n", b)
 	}
+}
+
+// clearLine brings a terminal back to the start of its line, which is empty then.
+const clearLine = "\r\033[K"
+
+// drawn is the bar, where the total is known.
+func (p *Progress) drawn() string {
+	const width = 20
+	if p.total <= 0 {
+		return ""
+	}
+	done := int(min(p.n.Load(), p.total) * width / p.total)
+	return "[" + strings.Repeat("=", done) + strings.Repeat(" ", width-done) + "] "
+}
+
+// clip is the start of a text of ASCII that has room in a line; of a terminal that tells no width, all.
+func clip(s string, width int) string {
+	if width > 0 && len(s) > width {
+		return s[:width]
+	}
+	return s
 }
 
 // count is the detail of a command that counts units only.
@@ -154,8 +163,8 @@ func (p *Progress) Done() {
 	p.once.Do(func() {
 		close(p.stop)
 		p.wg.Wait()
-		if p.bar != nil {
-			_ = p.bar.Finish() // see report
+		if p.mode == "bar" {
+			fmt.Fprint(p.std.Err, clearLine)
 		} else {
 			p.report()
 		}
