@@ -30,8 +30,9 @@ import (
 // the page's visits as its expectation, and varies less than they do ("On near-uniform URL sampling", the same
 // authors and Najork, 2000, samples by the inverse of PageRank).
 //
-// The error is that of the walk alone: walks from one restart to the next are resampled (bootstrap). It does not tell
-// that the URLs which no page of the walk linked to are missed.
+// The papers asked search engines for a page by its rarest words, and give no error; here a set of URLs answers exactly, and no visit
+// is thrown away. The error is that of the walk alone: walks from one restart to the next are resampled (bootstrap). It says
+// nothing of URLs that no page of the walk linked to.
 //
 // Visits and links are sorted in temporary files, so memory is bounded.
 type Walks struct {
