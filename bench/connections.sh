@@ -23,24 +23,11 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 export LC_ALL=C BIN=${BIN:-$here/bin/}
 n=${N:-10000} span=${SECONDS_EACH:-300} delay=${DELAY:-1} assign=${ASSIGN:-dynamic} memory=${MEMORY:-512M}
 
-dir=$(mktemp -d)
-server=
-stop() {
-	[ -z "$server" ] || { kill "$server" && wait "$server"; } 2> /dev/null || true
-	rm -rf "$dir"
-}
-trap stop EXIT
-trap 'exit 130' INT TERM HUP
+# shellcheck source=bench/web.sh
+. "$here/bench/web.sh"
 ulimit -n "$(ulimit -Hn)"
 
-"${BIN}mweb" serve --quiet --hosts "$n" --pages "$n" --dns 127.0.0.1:0 --log "$dir/server.log" --ready "$dir/web.json" > /dev/null &
-server=$!
-until [ -s "$dir/web.json" ]; do
-	kill -0 $server 2> /dev/null || { echo 'connections.sh: mweb did not start' >&2; exit 1; }
-	sleep 0.1
-done
-names=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
-port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$dir/web.json")
+serve_web --quiet --hosts "$n" --pages "$n" --log "$dir/server.log"
 
 # The hosts in turn, each with more URLs than there is time for.
 awk -v n="$n" -v each=$((span / delay + 2)) -v port="$port" 'BEGIN {

@@ -16,23 +16,10 @@ export LC_ALL=C BIN=${BIN:-$here/bin/}
 hosts=${HOSTS:-100}
 web=(--seed "${SEED:-1}" --hosts "$hosts" --pages "${PAGES:-3000}" --topics "${TOPICS:-8}")
 
-dir=$(mktemp -d)
-server=
-stop() {
-	[ -z "$server" ] || { kill "$server" && wait "$server"; } 2> /dev/null || true
-	rm -rf "$dir"
-}
-trap stop EXIT
-trap 'exit 130' INT TERM HUP
+# shellcheck source=bench/web.sh
+. "$here/bench/web.sh"
 
-"${BIN}mweb" serve "${web[@]}" --log "$dir/log" --dns 127.0.0.1:0 --ready "$dir/web.json" > /dev/null &
-server=$!
-until [ -s "$dir/web.json" ]; do
-	kill -0 $server 2> /dev/null || { echo 'papers.sh: mweb did not start' >&2; exit 1; }
-	sleep 0.1
-done
-names=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
-port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$dir/web.json")
+serve_web "${web[@]}" --log "$dir/log"
 "${BIN}mweb" seeds "${web[@]}" --port "$port" > "$dir/seeds.txt"
 "${BIN}mweb" topics "${web[@]}" > "$dir/dictionary.txt"
 

@@ -15,22 +15,15 @@ BIN=${BIN:-$here/bin/}
 web=(--seed 1 --hosts "${HOSTS:-2000}" --pages "${PAGES:-100000}")
 bytes=${BYTES:-1500}
 
-dir=$(mktemp -d)
-server= fetch=
+# shellcheck source=bench/web.sh
+. "$here/bench/web.sh"
+fetch=
 stop() {
 	for p in $server $fetch; do { kill -9 "$p" && wait "$p"; } 2> /dev/null || true; done
 	rm -rf "$dir"
 }
-trap stop EXIT
-trap 'exit 130' INT TERM HUP
 
-"${BIN}mweb" serve "${web[@]}" --dns 127.0.0.1:0 --ready "$dir/web.json" > /dev/null &
-server=$!
-until [ -s "$dir/web.json" ]; do
-	kill -0 $server 2> /dev/null || { echo 'resume.sh: mweb did not start' >&2; exit 1; }
-	sleep 0.1
-done
-names=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
+serve_web "${web[@]}"
 "${BIN}mweb" oracle "${web[@]}" --port 80 | cut -f 1 > "$dir/urls.txt"
 urls=$(wc -l < "$dir/urls.txt")
 

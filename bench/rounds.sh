@@ -11,22 +11,10 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 export LC_ALL=C
 BIN=${BIN:-$here/bin/}
 n=${N:-20}
-dir=$(mktemp -d)
-server=
-stop() {
-	[ -z "$server" ] || { kill "$server" && wait "$server"; } 2> /dev/null || true
-	rm -rf "$dir"
-}
-trap stop EXIT
-trap 'exit 130' INT TERM HUP
+# shellcheck source=bench/web.sh
+. "$here/bench/web.sh"
 
-"${BIN}mweb" serve --hosts 5 --pages 500 --dns 127.0.0.1:0 --ready "$dir/web.json" > /dev/null &
-server=$!
-until [ -s "$dir/web.json" ]; do
-	kill -0 $server 2> /dev/null || { echo 'rounds.sh: mweb did not start' >&2; exit 1; }
-	sleep 0.1
-done
-dns=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
+serve_web --hosts 5 --pages 500
 sed 's/.*\["\([^"]*\)".*/\1/' "$dir/web.json" > "$dir/seeds.txt"
 cat > "$dir/crawl.toml" << EOF
 seeds = ["$dir/seeds.txt"]
@@ -38,7 +26,7 @@ addr_delay = "0s"
 [network]
 allow_net = ["127.0.0.0/8"]
 [resolve]
-servers = ["$dns"]
+servers = ["$names"]
 EOF
 "${BIN}mckpt" init "$dir/crawl" --config "$dir/crawl.toml" --quiet
 "${BIN}mcrawl" run "$dir/crawl" --rounds 3 -q

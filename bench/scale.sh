@@ -20,24 +20,12 @@ seed=${SEED:-1} hosts=${HOSTS:-5000} pages=${PAGES:-620000} connections=${CONNEC
 export BATCH=${BATCH:-50000}
 web=(--seed "$seed" --hosts "$hosts" --pages "$pages")
 
-dir=$(mktemp -d)
+# shellcheck source=bench/web.sh
+. "$here/bench/web.sh"
 out=${OUT:-$dir/out}
 mkdir -p "$out"
-server=
-stop() {
-	[ -z "$server" ] || { kill "$server" && wait "$server"; } 2> /dev/null || true
-	rm -rf "$dir"
-}
-trap stop EXIT
-trap 'exit 130' INT TERM HUP
 
-"${BIN}mweb" serve "${web[@]}" --dns 127.0.0.1:0 --ready "$dir/web.json" > /dev/null &
-server=$!
-until [ -s "$dir/web.json" ]; do
-	kill -0 $server 2> /dev/null || { echo 'scale.sh: mweb did not start' >&2; exit 1; }
-	sleep 0.1
-done
-names=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
+serve_web "${web[@]}"
 "${BIN}mweb" seeds "${web[@]}" --port 80 > "$dir/seeds.txt"
 
 export CRAWL=$dir/crawl SEEDS=$dir/seeds.txt

@@ -20,22 +20,10 @@ seed=${SEED:-1} hosts=${HOSTS:-1000} pages=${PAGES:-60000} batches=${BATCHES:-8}
 export BATCH=${BATCH:-10000}
 web=(--seed "$seed" --hosts "$hosts" --pages "$pages")
 
-dir=$(mktemp -d)
-server=
-stop() {
-	[ -z "$server" ] || { kill "$server" && wait "$server"; } 2> /dev/null || true
-	rm -rf "$dir"
-}
-trap stop EXIT
-trap 'exit 130' INT TERM HUP
+# shellcheck source=bench/web.sh
+. "$here/bench/web.sh"
 
-"${BIN}mweb" serve "${web[@]}" --dns 127.0.0.1:0 --ready "$dir/web.json" > /dev/null &
-server=$!
-until [ -s "$dir/web.json" ]; do
-	kill -0 $server 2> /dev/null || { echo 'sets-crawl.sh: mweb did not start' >&2; exit 1; }
-	sleep 0.1
-done
-names=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
+serve_web "${web[@]}"
 "${BIN}mweb" seeds "${web[@]}" --port 80 > "$dir/seeds.txt"
 
 export CRAWL=$dir/crawl SEEDS=$dir/seeds.txt

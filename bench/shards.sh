@@ -12,29 +12,17 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 export LC_ALL=C
 BIN=${BIN:-$here/bin/}
 rounds=${ROUNDS:-6} times=${TIMES:-3} shards=${SHARDS:-0 4} small=${SMALL:-10}
-dir=$(mktemp -d)
-server=
-stop() {
-	[ -z "$server" ] || { kill "$server" && wait "$server"; } 2> /dev/null || true
-	rm -rf "$dir"
-}
-trap stop EXIT
-trap 'exit 130' INT TERM HUP
+# shellcheck source=bench/web.sh
+. "$here/bench/web.sh"
 
-"${BIN}mweb" serve --hosts 100 --pages "${PAGES:-10000}" --dns 127.0.0.1:0 --ready "$dir/web.json" > /dev/null &
-server=$!
-until [ -s "$dir/web.json" ]; do
-	kill -0 $server 2> /dev/null || { echo 'shards.sh: mweb did not start' >&2; exit 1; }
-	sleep 0.1
-done
+serve_web --hosts 100 --pages "${PAGES:-10000}"
 sed 's/.*\["\([^]]*\)"\].*/\1/; s/","/\n/g' "$dir/web.json" > "$dir/seeds.txt"
-dns=$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")
 
 # new makes crawl $1 of $2 shards.
 new() {
 	local flags=()
 	[ "$2" = 0 ] || flags=(--shards "$2")
-	"${BIN}mcrawl" new "$1" "${flags[@]}" --seeds "$dir/seeds.txt" --set network.allow_net=127.0.0.0/8 --set resolve.servers="$dns" \
+	"${BIN}mcrawl" new "$1" "${flags[@]}" --seeds "$dir/seeds.txt" --set network.allow_net=127.0.0.0/8 --set resolve.servers="$names" \
 		--set politeness.min_delay=0s --set politeness.delay_factor=0 --set politeness.addr_delay=0s "${@:3}" --quiet
 }
 
