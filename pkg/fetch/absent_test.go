@@ -41,28 +41,10 @@ func TestAbsentHosts(t *testing.T) {
 		t.Fatal(a.err)
 	}
 	// They outlive the round, and are read again in another.
-	dir := t.TempDir() + "/fetch"
-	if err := CreateStore(dir, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	st, err := store.Open(dir, Kind, Version, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tx, _, err := st.Begin(t.Context(), "fetch", "r1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.save(tx, now); err != nil {
-		t.Fatal(err)
-	}
-	m, err := tx.Commit(0, "", record.Ledger{Stages: []record.Stage{{Name: "mfetch"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	st, m := saved(t, s, now)
 	again := newScheduler(0)
 	defer again.contacts.close()
-	again.contacts.far.dir, again.contacts.max, again.contacts.sweep = dir, most, most
+	again.contacts.far.dir, again.contacts.max, again.contacts.sweep = st.Dir(), most, most
 	if err := again.load(st, m, now); err != nil {
 		t.Fatal(err)
 	}
@@ -88,27 +70,9 @@ func TestTheHoldOutlivesABatch(t *testing.T) {
 	s := newScheduler(0)
 	s.holdFrom, s.holdGap = now, 30_000_000
 	s.retire(s.host("a", now), now)
-	dir := t.TempDir() + "/fetch"
-	if err := CreateStore(dir, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	st, err := store.Open(dir, Kind, Version, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tx, _, err := st.Begin(t.Context(), "fetch", "r1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.save(tx, now); err != nil {
-		t.Fatal(err)
-	}
-	m, err := tx.Commit(0, "", record.Ledger{Stages: []record.Stage{{Name: "mfetch"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	st, m := saved(t, s, now)
 	again := newScheduler(0)
-	err = again.load(st, m, now)
+	err := again.load(st, m, now)
 	if h := again.host("a", now); h.next != s.holdEnd() || again.ahead > 0 || err != nil {
 		t.Errorf("next contact at %d, want %d; the clock jumped by %d; %v", h.next, s.holdEnd(), again.ahead, err)
 	}
@@ -145,4 +109,29 @@ func newSchedulerWith(a *absent) *scheduler {
 	s := newScheduler(0)
 	s.contacts = a
 	return s
+}
+
+// saved is a new store in which a round has saved what s knows of hosts.
+func saved(t *testing.T, s *scheduler, now micros) (*store.Store, *store.Manifest) {
+	t.Helper()
+	dir := t.TempDir() + "/fetch"
+	if err := CreateStore(dir, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.Open(dir, Kind, Version, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, _, err := st.Begin(t.Context(), "fetch", "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.save(tx, now); err != nil {
+		t.Fatal(err)
+	}
+	m, err := tx.Commit(0, "", record.Ledger{Stages: []record.Stage{{Name: "mfetch"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st, m
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
@@ -179,22 +180,8 @@ func runBody(t testing.TB, st *store.Store, txn string, in stage.Input[record.UR
 
 func readAll(t testing.TB, out *buffer) []record.Fetch {
 	t.Helper()
-	r, err := record.NewReader[record.Fetch](&out.Buffer, record.ReaderOptions{Name: "out"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []record.Fetch
-	for {
-		var row record.Fetch
-		err := r.Read(&row)
-		if err == io.EOF {
-			return rows
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, row)
-	}
+	rows, _ := recordtest.Rows[record.Fetch](t, &out.Buffer)
+	return rows
 }
 
 // outcomes maps the pages to their outcomes and fails where a URL has not exactly one row.

@@ -2,39 +2,18 @@ package history
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 )
 
 // write makes a file of rows.
 func write[T record.Row](t *testing.T, like *record.Schema, rows ...T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "rows")
-	out, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	w, err := record.NewWriter[T](out, record.WriterOptions{Name: path, Like: like})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range rows {
-		if err := w.Write(&rows[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, _, err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return recordtest.File(t, filepath.Join(t.TempDir(), "rows"), like, rows...)
 }
 
 var (

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/canon"
 	"mercator/pkg/fingerprint"
@@ -119,24 +120,10 @@ func unseen(t *testing.T, st *store.Store, txn string, links []record.Link, w wa
 }
 
 // urlsOf decodes a whole stream whose ledger balances.
-func urlsOf(t *testing.T, out *bytes.Buffer) (rows []record.URL) {
+func urlsOf(t *testing.T, out *bytes.Buffer) []record.URL {
 	t.Helper()
-	r, err := record.NewReader[record.URL](out, record.ReaderOptions{Name: "out"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		var row record.URL
-		err := r.Read(&row)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, row)
-	}
-	if err := r.Trailer().Ledger.Balance(); err != nil {
+	rows, end := recordtest.Rows[record.URL](t, out)
+	if err := end.Ledger.Balance(); err != nil {
 		t.Error(err)
 	}
 	return rows

@@ -26,6 +26,7 @@ import (
 	"unicode/utf8"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/fetch"
@@ -221,22 +222,8 @@ func batch(t *testing.T, st *store.Store, list []*server, net *network, roots *x
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := record.NewReader[record.Fetch](&out.Buffer, record.ReaderOptions{Name: "out"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []record.Fetch
-	for {
-		var row record.Fetch
-		err := r.Read(&row)
-		if err == io.EOF {
-			return rows
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, row)
-	}
+	rows, _ := recordtest.Rows[record.Fetch](t, &out.Buffer)
+	return rows
 }
 
 // metered notes how many bytes each contact read.

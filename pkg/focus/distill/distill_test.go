@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
@@ -67,28 +68,7 @@ func (w *web) round(name string, docs ...doc) {
 
 func write[T record.Row](w *web, name string, like *record.Schema, rows []T) string {
 	w.t.Helper()
-	path := filepath.Join(w.dir, name)
-	out, err := os.Create(path)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer out.Close()
-	to, err := record.NewWriter[T](out, record.WriterOptions{Name: path, Like: like})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for i := range rows {
-		if err := to.Write(&rows[i]); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	if _, _, err := to.Finish(); err != nil {
-		w.t.Fatal(err)
-	}
-	if _, err := to.Commit(record.Ledger{}); err != nil {
-		w.t.Fatal(err)
-	}
-	return path
+	return recordtest.File(w.t, filepath.Join(w.dir, name), like, rows...)
 }
 
 var options = Options{Memory: 4 << 20, Threshold: DefaultThreshold, Steps: DefaultSteps}
@@ -287,16 +267,9 @@ func TestAgainstDefinition(t *testing.T) {
 
 func each[T record.Row](t *testing.T, in *os.File, of func(*T)) {
 	t.Helper()
-	rows, err := record.NewReader[T](in, record.ReaderOptions{Name: in.Name()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		var row T
-		if err := rows.Read(&row); err != nil {
-			return
-		}
-		of(&row)
+	rows, _ := recordtest.Rows[T](t, in)
+	for i := range rows {
+		of(&rows[i])
 	}
 }
 

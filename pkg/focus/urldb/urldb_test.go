@@ -10,36 +10,12 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/focus/classify"
 	"mercator/pkg/focus/distill"
 )
-
-func write[T record.Row](t *testing.T, path string, like *record.Schema, rows ...T) string {
-	t.Helper()
-	out, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	w, err := record.NewWriter[T](out, record.WriterOptions{Name: path, Like: like})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range rows {
-		if err := w.Write(&rows[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, _, err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // The database has each URL once, is made again when the crawl went on, and only then; what is none is refused.
 func TestDatabase(t *testing.T) {
@@ -56,8 +32,8 @@ func TestDatabase(t *testing.T) {
 		return record.Link{SrcURL: src, SrcKey: key(from, src), URL: url, Key: key(to, url), Host: to, LinkKind: "a", Depth: 1}
 	}
 	files := []distill.File{
-		{Path: write(t, filepath.Join(dir, "marked1"), topic, fetch("a.test", 0.9, "mouse.rodent", 200), fetch("b.test", 0.6, "mouse.device", 200), fetch("c.test", 0, "", 404), fetch("e.test", 0, "", 301))},
-		{Path: write(t, filepath.Join(dir, "links1"), nil, link("a.test", "b.test"), link("a.test", "d.test"), link("b.test", "a.test")), Links: true},
+		{Path: recordtest.File(t, filepath.Join(dir, "marked1"), topic, fetch("a.test", 0.9, "mouse.rodent", 200), fetch("b.test", 0.6, "mouse.device", 200), fetch("c.test", 0, "", 404), fetch("e.test", 0, "", 301))},
+		{Path: recordtest.File(t, filepath.Join(dir, "links1"), nil, link("a.test", "b.test"), link("a.test", "d.test"), link("b.test", "a.test")), Links: true},
 	}
 	folder := distill.Open(filepath.Join(dir, "focus"), distill.Options{Memory: 4 << 20})
 	// Names that mean something in a URL are only names.
@@ -100,7 +76,7 @@ func TestDatabase(t *testing.T) {
 	if got, err := Senses(ctx, path); err != nil || !slices.Equal(got, []string{"mouse.device", "mouse.rodent"}) {
 		t.Errorf("senses %q, %v", got, err)
 	}
-	files = append(files, distill.File{Path: write(t, filepath.Join(dir, "marked2"), topic, fetch("d.test", 0.7, "mouse.device", 200))})
+	files = append(files, distill.File{Path: recordtest.File(t, filepath.Join(dir, "marked2"), topic, fetch("d.test", 0.7, "mouse.device", 200))})
 	update(false)
 	if got := list(Query{By: "url", Status: "waiting"}); len(got) != 0 {
 		t.Errorf("%q", got)
