@@ -340,7 +340,11 @@ func (r *batch[R]) recall() (err error) {
 		left, err = files[i].search(r.learnt.table, left, func(n uint32, row *record.URL) bool {
 			ok := row.AddrExpires > after && (r.opt.Replay != nil || r.opt.Resolver.usable(row))
 			if ok {
-				r.know(n, &answer{row.Addr, row.AddrError, row.Via, row.AddrExpires})
+				a := answer{row.Addr, row.AddrError, row.Via, row.AddrExpires}
+				if a.status != StatusOK {
+					a.cname = ""
+				}
+				r.know(n, &a)
 			}
 			return ok
 		})

@@ -19,7 +19,8 @@ import (
 
 // The dns store's files of role "cache" are sorted runs (formats/run) of kind "addrs". A row's key is
 // the FP64 of a name, and its payload the byte form of a url row: host is the name; addr,
-// addr_expires and addr_error are as in the stream; via is the canonical name where that is another;
+// addr_expires and addr_error are as in the stream; via is the canonical name where that is another, and of a failure
+// the servers that were asked (Resolver.asked), since other servers may know better;
 // priority is 4 or 6 where only addresses of that family were asked for. Rows of one key ascend by name.
 //
 // Of a name in several files the newest row counts, as long as it is valid. When a batch commits, its
@@ -45,8 +46,12 @@ func CreateStore(dir string, opt store.Options) error {
 }
 
 // appendAnswer appends a row's payload.
-func appendAnswer(b []byte, key uint64, name string, a *answer, family uint8) []byte {
-	return record.AppendRow(b, &record.URL{Key: key, Host: name, Via: a.cname, Priority: family,
+func appendAnswer(b []byte, key uint64, name string, a *answer, family uint8, asked string) []byte {
+	via := a.cname
+	if a.status != StatusOK {
+		via = asked
+	}
+	return record.AppendRow(b, &record.URL{Key: key, Host: name, Via: via, Priority: family,
 		Addr: a.addr, AddrExpires: a.expires, AddrError: a.status})
 }
 
@@ -85,8 +90,11 @@ func parseAddrs(list string) (addrs []netip.Addr, err error) {
 }
 
 // usable makes of a row one for those who want addresses of r's family. It says false if those
-// were not asked for, or there were none: whether that still holds is not known.
+// were not asked for, or there were none: whether that still holds is not known. Nor is a failure of other servers.
 func (r *Resolver) usable(row *record.URL) bool {
+	if row.AddrError != StatusOK && row.Via != r.asked {
+		return false
+	}
 	if row.Priority != 0 || r.family() == 0 || row.AddrError != StatusOK {
 		return row.Priority == r.family() || row.Priority == 0
 	}

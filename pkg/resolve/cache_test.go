@@ -323,6 +323,45 @@ func TestCachedFamilies(t *testing.T) {
 	}
 }
 
+// TestOtherServersAreAsked: a failure counts as long as the same servers would be asked, and an address for all.
+func TestOtherServersAreAsked(t *testing.T) {
+	of := func(here string) string {
+		return serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+			if q.Name != here {
+				m.Rcode = dns.RcodeNameError
+			} else if q.Qtype == dns.TypeA {
+				m.Answer = append(m.Answer, a(q.Name, "192.0.2.1", 600))
+			}
+			return true
+		})
+	}
+	one, two := of("one.test."), of("two.test.")
+	dir := newDNSStore(t)
+	for i, step := range []struct {
+		servers []string
+		want    string // what is said of one.test and two.test
+		asked   uint64
+	}{
+		{[]string{one}, "192.0.2.1 nxdomain", 2},
+		{[]string{one}, "192.0.2.1 nxdomain", 0},
+		{[]string{two}, "192.0.2.1 192.0.2.1", 1},
+		{[]string{one}, "192.0.2.1 192.0.2.1", 0},
+	} {
+		r, err := New(Config{Servers: step.servers, Timeout: patience, Now: func() time.Time { return testNow }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, stats, err := runBatch(t, dir, fmt.Sprintf("r%d", i), Options{Resolver: r, Now: func() time.Time { return testNow }}, "one.test", "two.test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := rows[0].Addr + rows[0].AddrError + " " + rows[1].Addr + rows[1].AddrError
+		if got != step.want || stats.Asked != step.asked {
+			t.Errorf("%d: %q, %d asked, want %q, %d", i, got, stats.Asked, step.want, step.asked)
+		}
+	}
+}
+
 // instant is a server without sockets, whose answers each take their host's number from a
 // count of all questions.
 type instant struct{ asked atomic.Int32 }
@@ -556,7 +595,7 @@ func FuzzCacheFile(f *testing.F) {
 		}
 		if searched == nil {
 			a := answer{found.Addr, found.AddrError, found.Via, found.AddrExpires}
-			if got := appendAnswer(nil, found.Key, found.Host, &a, found.Priority); !bytes.Equal(got, record.AppendRow(nil, &row)) {
+			if got := appendAnswer(nil, found.Key, found.Host, &a, found.Priority, found.Via); !bytes.Equal(got, record.AppendRow(nil, &row)) {
 				t.Errorf("%+v becomes %x", row, got)
 			}
 		}

@@ -33,6 +33,7 @@ import (
 	"github.com/miekg/dns"
 
 	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
 	"mercator/pkg/localfault"
 )
 
@@ -131,6 +132,7 @@ type Answer struct {
 type Resolver struct {
 	cfg     Config
 	servers []*server
+	asked   string        // names the servers: 16 digits that are others where these are
 	slots   chan struct{} // has one for each question in flight
 	late    chan struct{} // but for those whose first time is up, while there is room here
 	tcp     *tcp
@@ -200,10 +202,21 @@ func New(cfg Config) (*Resolver, error) {
 		}
 		r.servers = append(r.servers, srv)
 	}
+	r.asked = askedOf(r.servers)
 	for range runtime.GOMAXPROCS(0) {
 		r.workers.Go(r.work)
 	}
 	return r, nil
+}
+
+// askedOf is the FP64 of the servers' addresses, in any order.
+func askedOf(servers []*server) string {
+	var names []string
+	for _, s := range servers {
+		names = append(names, s.name)
+	}
+	slices.Sort(names)
+	return fingerprint.Format(fingerprint.OfString(strings.Join(slices.Compact(names), " ")))
 }
 
 // positive is v, or else its default.

@@ -137,6 +137,7 @@ func (t *table) keep(b []byte) (place uint32) {
 type learnt struct {
 	*table
 	family uint8    // 4 or 6: only these addresses are asked for
+	asked  string   // the servers, as in Resolver
 	fresh  []uint32 // of the table, those to be written
 	runs   cacheFiles
 }
@@ -148,7 +149,7 @@ const never = -1
 func newLearnt(r *Resolver) *learnt {
 	l := &learnt{table: newTable()}
 	if r != nil {
-		l.family = r.family()
+		l.family, l.asked = r.family(), r.asked
 	}
 	return l
 }
@@ -179,7 +180,7 @@ func (l *learnt) flush() error {
 			var payload []byte
 			for _, s := range l.sorted(l.fresh) {
 				a := l.answer(s.number)
-				payload = appendAnswer(payload[:0], s.key, l.name(s.number), &a, l.family)
+				payload = appendAnswer(payload[:0], s.key, l.name(s.number), &a, l.family, l.asked)
 				if err = w.Add(s.key, payload); err != nil {
 					return err
 				}
