@@ -30,6 +30,9 @@ type Source struct {
 	bare   bool
 }
 
+// ErrNoStream is in the error for what begins as no record stream does.
+var ErrNoStream = errors.New("no record stream")
+
 // Open reads the head and the schema of a record stream.
 func Open(in io.Reader, opt ReaderOptions) (*Source, error) {
 	s := &Source{opt: opt}
@@ -41,8 +44,8 @@ func Open(in io.Reader, opt ReaderOptions) (*Source, error) {
 	case err == errCut && partOfMagic(s.frames.buf):
 		return nil, s.cut("only a part of a record stream's first four bytes")
 	case err == errCut, err == nil && magic != zstdMagic && magic != arrowMagic:
-		return nil, &fault.Error{Class: fault.WrongKind, File: opt.Name, Found: fmt.Sprintf("it begins with %q", s.frames.buf), Want: "a record stream",
-			Hint: "mcat shows what a file is; text becomes records with mcat --from json, or with --text where a command has it"}
+		return nil, &fault.Error{Class: fault.WrongKind, File: opt.Name, Found: fmt.Sprintf("it begins with %q", s.frames.buf), Want: "a record stream", Err: ErrNoStream,
+			Hint: "mcat shows what a file is; text becomes records with mcat --from json"}
 	case err != nil:
 		return nil, s.fail(err)
 	}

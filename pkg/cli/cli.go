@@ -29,6 +29,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"mercator/formats/record"
 	"mercator/pkg/config"
 	"mercator/pkg/fault"
 )
@@ -87,6 +88,7 @@ type Std struct {
 	verb          string
 	manual        string   // manual.md of the command
 	given         []string // flags of the command line
+	takesText     bool     // it has the flag --text
 	stats         stats
 	profile       bytes.Buffer
 	bar           atomic.Pointer[Progress] // set while the command runs, which a signal may outlast
@@ -151,6 +153,7 @@ func Main(name, about, manual string, grammar any, defaultMemory Size) int {
 			std.given = append(std.given, p.Flag.Name)
 		}
 	}
+	std.takesText = slices.ContainsFunc(kctx.Flags(), func(f *kong.Flag) bool { return f.Name == "text" })
 	if verb := kctx.Selected(); verb != nil {
 		std.verb = verb.Name
 	}
@@ -455,6 +458,9 @@ func (s *Std) fail(err error) int {
 	colors := hasColors(s.Err)
 	fmt.Fprintf(s.Err, "%s: %s\n", paint(colors, "bad", s.Name), shown(s.inSettings(text)))
 	hint := fault.HintOf(err)
+	if s.takesText && errors.Is(err, record.ErrNoStream) {
+		hint = "add --text if that is text, one URL a line; mcat shows what a file is"
+	}
 	if hint == "" && fault.ClassOf(err) == fault.Usage {
 		hint = fault.Suggest(err)
 	}

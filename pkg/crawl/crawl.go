@@ -290,13 +290,15 @@ func (c *Crawl) path(rel string) string { return filepath.Join(c.dir, rel) }
 // Dir is the folder, as given.
 func (c *Crawl) Dir() string { return c.dir }
 
+const notCrawl = "not a crawl folder"
+
 func (c *Crawl) current() (store.Current, error) {
 	cur, err := store.ReadCurrent(c.fs, c.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if e := c.unfinished(); e != nil {
 			return cur, e
 		}
-		e := &fault.Error{Class: fault.Usage, File: c.dir, Found: "not a crawl folder", Want: "a folder with a file CURRENT", Err: err,
+		e := &fault.Error{Class: fault.Usage, File: c.dir, Found: notCrawl, Want: "a folder with a file CURRENT", Err: err,
 			Hint: fmt.Sprintf("make one with %q", "mckpt init "+c.dir)}
 		if is, hint := c.elsewhere(); is != "" {
 			e.Found, e.Hint, e.Err = is, hint, nil // nobody is to make a crawl here
@@ -322,7 +324,15 @@ func (c *Crawl) elsewhere() (is, hint string) {
 	if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "SNAPSHOT-") }) {
 		return "a copy that mckpt push has made", fmt.Sprintf("%q makes a crawl of it", fault.Quote("mckpt", "pull", c.dir, "NEW"))
 	}
-	return "", ""
+	if len(list) == 0 || slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == "crawl.toml" }) { // of a crawl to be made
+		return "", ""
+	}
+	for _, e := range list {
+		if dir := filepath.Join(c.dir, e.Name()); e.IsDir() && store.IsCrawl(dir, c.opt.stores()) {
+			return notCrawl, "name the crawl folder, such as " + dir
+		}
+	}
+	return notCrawl, fmt.Sprintf("it has other files: name a crawl folder, or make one beside them with %q", fault.Quote("mcrawl", "new", filepath.Join(c.dir, "crawl"), "--seeds", "seeds.txt"))
 }
 
 // Stores lists all stores of the folder, in order of name.

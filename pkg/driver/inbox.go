@@ -212,7 +212,11 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := txn + ": " + accounted(record.Ledger{Joined: k.Ledgers()})
+	seen := "known already"
+	if r.Rule != "" { // links were asked for, not URLs
+		seen += ": links to these or to URLs of the crawl"
+	}
+	text := txn + ": " + accounted(record.Ledger{Joined: k.Ledgers()}, seen)
 	if text == txn+": 0 into the queue" && r.Verb == "again" {
 		text += r.none()
 	}
@@ -267,8 +271,8 @@ func (d *Driver) stillURLs(txn string, rows bool, in numbered, asked, left strin
 	return err
 }
 
-// accounted says what became of the URLs of a request.
-func accounted(l record.Ledger) string {
+// accounted says what became of the URLs of a request; those that were seen are called known.
+func accounted(l record.Ledger, known string) string {
 	var queued, seen, waiting, released, other uint64
 	var walk func(l record.Ledger)
 	walk = func(l record.Ledger) {
@@ -298,7 +302,7 @@ func accounted(l record.Ledger) string {
 	for _, c := range []struct {
 		n    uint64
 		what string
-	}{{seen, "known already"}, {waiting, "wait already"}, {other, "dropped"}} {
+	}{{seen, known}, {waiting, "wait already"}, {other, "dropped"}} {
 		if c.n > 0 {
 			text += fmt.Sprintf(", %d %s", c.n, c.what)
 		}

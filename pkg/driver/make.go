@@ -239,6 +239,14 @@ func (s Spec) write(dir string, warn func(format string, args ...any)) error {
 	if _, err := checkFiles(conf, pathKeys("seeds")); err != nil {
 		return err
 	}
+	if err := checkPrograms(conf, func(string) bool { return true }); err != nil {
+		return err
+	}
+	if filter, err := conf.Setting("extract.filter"); err != nil {
+		return err
+	} else if s.Config != "" && len(filter) == 0 && !slices.ContainsFunc(pairs, func(p config.Pair) bool { return p.Key == "extract.filter" }) {
+		warn(`note: %s has no extract.filter: traps are followed, too; "--set extract.filter=default" leaves them out`, s.Config)
+	}
 	for _, note := range Notes(conf, "") {
 		warn("note: %s", note)
 	}

@@ -64,6 +64,11 @@ func Set(ctx context.Context, folder *crawl.Crawl, pairs []config.Pair) (changes
 				return nil, err
 			}
 		}
+		if err := checkPrograms(after, func(key string) bool {
+			return slices.ContainsFunc(pairs, func(p config.Pair) bool { return p.Key == key })
+		}); err != nil {
+			return nil, err
+		}
 		if m, err := shard.Read(durable.OS, folder.Dir()); err != nil {
 			return nil, err
 		} else if m != nil {
