@@ -21,6 +21,7 @@ import (
 	"mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/cli/clitest"
 	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
 	"mercator/pkg/resolve"
@@ -43,7 +44,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"cut":      cut,
-			"status":   status,
+			"status":   clitest.Exits,
 			"fps":      writeFPS,
 			"runs":     writeRuns,
 			"manifest": writeManifest,
@@ -118,15 +119,6 @@ func cut(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[2])
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b[:len(b)-n]), 0o666))
-}
-
-// status CODE COMMAND…: the command ends with that code.
-func status(ts *testscript.TestScript, _ bool, args []string) {
-	err := ts.Exec(args[1], args[2:]...)
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || strconv.Itoa(exit.ExitCode()) != args[0] {
-		ts.Fatalf("%v, want exit code %s", err, args[0])
-	}
 }
 
 // fps FILE KEY…: a fingerprint file.

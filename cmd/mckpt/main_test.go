@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"mercator/pkg/cli/clitest"
 )
 
 // TestMain lets the scripts run this command; the commands of a round, whose
@@ -73,18 +74,7 @@ func TestScripts(t *testing.T) {
 				}
 			},
 			// code N COMMAND…: the command ends with this exit code
-			"code": func(ts *testscript.TestScript, neg bool, args []string) {
-				err := ts.Exec(args[1], args[2:]...)
-				got := 0
-				if e, ok := err.(*exec.ExitError); ok {
-					got = e.ExitCode()
-				} else if err != nil {
-					ts.Fatalf("%v", err)
-				}
-				if fmt.Sprint(got) != args[0] {
-					ts.Fatalf("exit code %d, want %s", got, args[0])
-				}
-			},
+			"code": clitest.Exits,
 		},
 	})
 }

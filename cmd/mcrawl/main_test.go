@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"mercator/pkg/cli/clitest"
 )
 
 func TestMain(m *testing.M) {
@@ -62,18 +64,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			// code N COMMAND…: the command ends with this exit code
-			"code": func(ts *testscript.TestScript, neg bool, args []string) {
-				err := ts.Exec(args[1], args[2:]...)
-				got := 0
-				if e, ok := err.(*exec.ExitError); ok {
-					got = e.ExitCode()
-				} else if err != nil {
-					ts.Fatalf("%v", err)
-				}
-				if fmt.Sprint(got) != args[0] {
-					ts.Fatalf("exit code %d, want %s", got, args[0])
-				}
-			},
+			"code": clitest.Exits,
 		},
 	})
 }

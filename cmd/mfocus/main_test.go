@@ -1,13 +1,12 @@
 package main
 
 import (
-	"errors"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"mercator/pkg/cli/clitest"
 )
 
 func TestMain(m *testing.M) {
@@ -26,15 +25,6 @@ func TestScripts(t *testing.T) {
 			e.Setenv("WORDNET", wordnet)
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "fetched": fetched, "show": show},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": clitest.Exits, "fetched": fetched, "show": show},
 	})
-}
-
-// exits CODE PROGRAM [ARG…] runs a program that must end with this code.
-func exits(ts *testscript.TestScript, _ bool, args []string) {
-	err := ts.Exec(args[1], args[2:]...)
-	e := (*exec.ExitError)(nil)
-	if !errors.As(err, &e) || strconv.Itoa(e.ExitCode()) != args[0] {
-		ts.Fatalf("%v, want exit status %s", err, args[0])
-	}
 }

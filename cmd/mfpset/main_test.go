@@ -1,17 +1,15 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mercator/formats/record"
+	"mercator/pkg/cli/clitest"
 	"mercator/pkg/fingerprint"
 )
 
@@ -22,23 +20,8 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/script",
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"fetched": fetched, "marks": marks, "exits": exits, "flip": flip, "cut": cut},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"fetched": fetched, "marks": marks, "exits": clitest.Exits, "flip": flip, "cut": clitest.CutShort},
 	})
-}
-
-// exits CODE COMMAND ARGS… runs a command and compares its exit code.
-func exits(ts *testscript.TestScript, _ bool, args []string) {
-	err := ts.Exec(args[1], args[2:]...)
-	got := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if strconv.Itoa(got) != args[0] {
-		ts.Fatalf("exit code %d, want %s", got, args[0])
-	}
 }
 
 // flip FILE flips a bit of the first fingerprint in a fingerprint file.
@@ -46,12 +29,6 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	b := []byte(ts.ReadFile(args[0]))
 	b[32+8] ^= 4
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
-}
-
-// cut FILE removes the last byte of a file.
-func cut(ts *testscript.TestScript, _ bool, args []string) {
-	b := ts.ReadFile(args[0])
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b[:len(b)-1]), 0o666))
 }
 
 // fetched FILE TABLE makes fetch records of lines "role outcome status truncated

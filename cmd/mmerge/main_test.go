@@ -16,6 +16,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/cli/clitest"
 	"mercator/pkg/durable"
 	"mercator/pkg/shard"
 )
@@ -31,14 +32,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LC_ALL", "C")
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"cut-short": cutShort, "flip": flip, "filter": filter, "urls": urls, "show": show, "random-set": randomSet, "shards": shards},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"cut-short": clitest.CutShort, "flip": flip, "filter": filter, "urls": urls, "show": show, "random-set": randomSet, "shards": shards},
 	})
-}
-
-// cutShort FILE removes the last byte of a file.
-func cutShort(ts *testscript.TestScript, _ bool, args []string) {
-	b := ts.ReadFile(args[0])
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b[:len(b)-1]), 0o666))
 }
 
 // flip FILE flips a bit in the middle of a file.

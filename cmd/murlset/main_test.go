@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/canon"
+	"mercator/pkg/cli/clitest"
 	"mercator/pkg/urlset"
 )
 
@@ -25,25 +24,8 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/script",
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "rows": rows, "cut-short": cutShort, "flip": flip, "hold": hold, "newer": newer, "modules": modules},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": clitest.Exits, "rows": rows, "cut-short": clitest.CutShort, "flip": flip, "hold": hold, "newer": newer, "modules": modules},
 	})
-}
-
-// exits CODE COMMAND ARGS… runs a command and compares its exit code.
-func exits(ts *testscript.TestScript, _ bool, args []string) {
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	err = ts.Exec(args[1], args[2:]...)
-	var exit *exec.ExitError
-	got := 0
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
-	}
 }
 
 // rows OUT FILE prints the URLs of url records, and how they were found.
@@ -59,12 +41,6 @@ func rows(ts *testscript.TestScript, _ bool, args []string) {
 		out += row.URL + "\n"
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(out), 0o666))
-}
-
-// cut-short FILE removes the last byte of a file.
-func cutShort(ts *testscript.TestScript, _ bool, args []string) {
-	b := ts.ReadFile(args[0])
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b[:len(b)-1]), 0o666))
 }
 
 // flip FOLDER BYTE flips a bit of the newest file in a folder: names begin with generations.

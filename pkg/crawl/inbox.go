@@ -115,11 +115,7 @@ func (c *Crawl) DropInbox(number uint64) error { return c.fs.Remove(c.inboxFile(
 
 // Closed reports whether a round of that name was closed, in the crawl as it is now.
 func (c *Crawl) Closed(txn string) (bool, error) {
-	frontier, err := c.frontier()
-	if err != nil {
-		return false, err
-	}
-	look, err := frontier.Look()
+	frontier, look, err := c.look()
 	if err != nil || look.Open() == txn {
 		return false, err
 	}
@@ -129,24 +125,24 @@ func (c *Crawl) Closed(txn string) (bool, error) {
 
 // Open names the round that is open in the frontier; "" if there is none.
 func (c *Crawl) Open() (txn string, err error) {
-	frontier, err := c.frontier()
-	if err != nil {
-		return "", err
-	}
-	look, err := frontier.Look()
+	_, look, err := c.look()
 	if err != nil {
 		return "", err
 	}
 	return look.Open(), nil
 }
 
+// look looks at the frontier.
+func (c *Crawl) look() (frontier *store.Store, v *store.View, err error) {
+	if frontier, err = c.frontier(); err == nil {
+		v, err = frontier.Look()
+	}
+	return frontier, v, err
+}
+
 // Rounds lists the names of the rounds that count, in their order; an open one comes last.
 func (c *Crawl) Rounds() ([]string, error) {
-	frontier, err := c.frontier()
-	if err != nil {
-		return nil, err
-	}
-	look, err := frontier.Look()
+	frontier, look, err := c.look()
 	if err != nil {
 		return nil, err
 	}

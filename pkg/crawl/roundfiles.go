@@ -62,11 +62,7 @@ func (c *Crawl) Kept() (*Kept, error) {
 
 // kept lists the rounds of a shard, or of a crawl without any.
 func (c *Crawl) kept(cur store.Current) (rounds []keptRound, err error) {
-	frontier, err := c.frontier()
-	if err != nil {
-		return nil, err
-	}
-	look, err := frontier.Look()
+	frontier, look, err := c.look()
 	if err != nil {
 		return nil, err
 	}

@@ -146,18 +146,22 @@ func eachURL(in io.Reader, file string, form canon.Options, each func(*record.UR
 	})
 }
 
+// filter loads the filter of the crawl's settings as they are now; form is theirs.
+func (d *Driver) filter() (rules *filter.Filter, form canon.Options, err error) {
+	conf, err := d.settings()
+	if err == nil {
+		form, err = conf.Canon()
+	}
+	if err == nil {
+		rules, _, err = loadFilter(conf, form)
+	}
+	return rules, form, err
+}
+
 // CheckRule refuses a name that is neither that of a rule of today nor the reason of anything that was ever dropped.
 func (d *Driver) CheckRule(rule string) error {
 	rule = strings.TrimPrefix(rule, "filter:")
-	conf, err := d.settings()
-	if err != nil {
-		return err
-	}
-	form, err := conf.Canon()
-	if err != nil {
-		return err
-	}
-	rules, _, err := loadFilter(conf, form)
+	rules, _, err := d.filter()
 	if err != nil {
 		return err
 	}
@@ -215,15 +219,7 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 		return err
 	}
 	files = slices.DeleteFunc(files, func(f history.File) bool { return filepath.Base(filepath.Dir(f.Path)) == txn })
-	conf, err := d.settings()
-	if err != nil {
-		return err
-	}
-	form, err := conf.Canon()
-	if err != nil {
-		return err
-	}
-	rules, _, err := loadFilter(conf, form)
+	rules, form, err := d.filter()
 	if err != nil {
 		return err
 	}

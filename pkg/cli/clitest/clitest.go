@@ -1,0 +1,31 @@
+// Package clitest has what the scripts of several commands' tests call. Tests alone import it.
+package clitest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// Exits is the script command exits CODE COMMAND…: the command ends with this exit code.
+func Exits(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+// CutShort is the script command cut-short FILE: the file loses its last byte.
+func CutShort(ts *testscript.TestScript, _ bool, args []string) {
+	b := ts.ReadFile(args[0])
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b[:len(b)-1]), 0o666))
+}
