@@ -206,19 +206,7 @@ func readVector(t testing.TB, name string, file []byte) (inStore string, err err
 		return inStore, err
 	}
 	tx := begin()
-	f, err := tx.Create(kind+"-", ".arrows.zst", kind)
-	if err == nil {
-		_, err = f.Write(file)
-	}
-	if err == nil {
-		err = f.Close()
-	}
-	if err == nil {
-		_, err = tx.Commit(0, "", record.Ledger{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	commitFile(t, tx, kind, file)
 	m, err := st.Current()
 	if err != nil {
 		t.Fatal(err)
@@ -260,19 +248,7 @@ func example(t *testing.T) string {
 	s := newScheduler(500_000)
 	rows := exampleContacts()
 	good := moduleStream(t, rows...)
-	f, err := tx.Create(roleContacts+"-", ".arrows.zst", roleContacts)
-	if err == nil {
-		_, err = f.Write(good)
-	}
-	if err == nil {
-		err = f.Close()
-	}
-	if err == nil {
-		_, err = tx.Commit(0, "", record.Ledger{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	commitFile(t, tx, roleContacts, good)
 	m, err := st.Current()
 	if err == nil {
 		err = s.load(st, m, micros(specNow.UnixMicro()))
@@ -331,4 +307,22 @@ func FuzzStoreFiles(f *testing.F) {
 			t.Fatalf("%v is no fault of %s", err, inStore)
 		}
 	})
+}
+
+// commitFile ends a transaction with one file of a role.
+func commitFile(t testing.TB, tx *store.Tx, role string, data []byte) {
+	t.Helper()
+	f, err := tx.Create(role+"-", ".arrows.zst", role)
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		_, err = tx.Commit(0, "", record.Ledger{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

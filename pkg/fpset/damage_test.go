@@ -18,17 +18,7 @@ import (
 func TestDamageIsMet(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(21, 22))
 	st := newStore(t, nil)
-	var keys []uint64
-	for range 2 {
-		some := make([]uint64, 30000)
-		for i := range some {
-			some[i] = rnd.Uint64()
-		}
-		if _, err := markAll(st, "", some, 8192, 1<<20, Options{}); err != nil {
-			t.Fatal(err)
-		}
-		keys = some
-	}
+	keys := twoRuns(t, st, rnd)
 	slices.Sort(keys)
 	sum, err := Describe(st)
 	if err != nil {
@@ -107,15 +97,7 @@ func drain(s Set) error {
 func TestCheckReadsOnce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(23, 24))
 	st := newStore(t, nil)
-	for range 2 {
-		some := make([]uint64, 30000)
-		for i := range some {
-			some[i] = rnd.Uint64()
-		}
-		if _, err := markAll(st, "", some, 8192, 1<<20, Options{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	twoRuns(t, st, rnd)
 	sum, err := Describe(st)
 	if err != nil {
 		t.Fatal(err)
@@ -133,4 +115,19 @@ func TestCheckReadsOnce(t *testing.T) {
 	if len(sum.Runs) != 2 || int64(read) > sum.Bytes*5/4 || told < sum.Bytes*3/4 || told > int64(read) {
 		t.Errorf("%d runs of %d bytes: %d were read, and %d told", len(sum.Runs), sum.Bytes, read, told)
 	}
+}
+
+// twoRuns puts two runs of random keys into a set, and gives the keys of the second.
+func twoRuns(t *testing.T, st *store.Store, rnd *rand.Rand) (keys []uint64) {
+	t.Helper()
+	for range 2 {
+		keys = make([]uint64, 30000)
+		for i := range keys {
+			keys[i] = rnd.Uint64()
+		}
+		if _, err := markAll(st, "", keys, 8192, 1<<20, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return keys
 }

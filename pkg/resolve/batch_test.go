@@ -287,19 +287,7 @@ func TestWarmMemory(t *testing.T) {
 			}
 		}
 	}
-	if err := l.flush(); err != nil {
-		t.Fatal(err)
-	}
-	tx, _, err := st.Begin(t.Context(), "resolve", "r1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := commit(tx, st, l, record.TimeOf(testNow)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
+	keep(t, st, l, testNow)
 	var in bytes.Buffer // whole, so that its writer is not measured
 	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{})
 	if err != nil {

@@ -702,6 +702,24 @@ func TestCrashAtEveryCall(t *testing.T) {
 	}
 }
 
+// keep commits what was learnt to a store.
+func keep(t *testing.T, st *store.Store, l *learnt, now time.Time) {
+	t.Helper()
+	if err := l.flush(); err != nil {
+		t.Fatal(err)
+	}
+	tx, _, err := st.Begin(t.Context(), "resolve", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := commit(tx, st, l, record.TimeOf(now)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestCommitsMergeFiles: however many batches commit, the store has few files, a batch writes
 // little beside its own answers, and of each name the newest answer is found.
 func TestCommitsMergeFiles(t *testing.T) {
@@ -727,19 +745,7 @@ func TestCommitsMergeFiles(t *testing.T) {
 			}
 		}
 		learnt += uint64(len(l.fresh))
-		if err := l.flush(); err != nil {
-			t.Fatal(err)
-		}
-		tx, _, err := st.Begin(t.Context(), "resolve", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := commit(tx, st, l, record.TimeOf(now)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
-			t.Fatal(err)
-		}
+		keep(t, st, l, now)
 		l.Close()
 		files, err := openBase(st, nil)
 		if err != nil {
