@@ -121,7 +121,7 @@ func run(o options) (flat bool, err error) {
 	return judge(os.Stdout, o, points, after, p.wrong()), nil
 }
 
-// wrong tells of outcomes that no URL of this web has, which are of the crawler's or this machine's making.
+// wrong counts outcomes that no URL of this web has, which are of the crawler's or this machine's making.
 func (p *processes) wrong() (wrong []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -485,7 +485,7 @@ func (p *processes) processor(at *point) error {
 	return nil
 }
 
-// --- what is told -----------------------------------------------------------------
+// --- what is printed -----------------------------------------------------------------
 
 // span are the figures between two points.
 type span struct {

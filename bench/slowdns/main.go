@@ -17,7 +17,7 @@ import (
 
 func main() {
 	delay := flag.Duration("delay", 200*time.Millisecond, "time from a question to its answer")
-	dead := flag.Uint("dead", 0, "one name of so many is never answered; 0: all are")
+	dead := flag.Uint("dead", 0, "one name in this many is never answered; 0: all are")
 	forward := flag.String("forward", "", "name server whose answers are given (ADDR:PORT)")
 	flag.Parse()
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")

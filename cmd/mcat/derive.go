@@ -123,7 +123,7 @@ func derivePart(ctx context.Context, w *derive.Writer, part warc.Part) error {
 	}
 	defer f.Close() // was read only
 	if part.Length == 0 {
-		return nil // a store's, of which nothing was committed
+		return nil // a store's, without committed bytes
 	}
 	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, length), 64<<10)
 	if err := refuseOurs(in, part.Path); err != nil {

@@ -99,7 +99,7 @@ func writeBare[T record.Row](ctx context.Context, g *grammar, std *cli.Std, in s
 	return copyBare(ctx, g, std.Out, time.Second, in, progress)
 }
 
-// copyBare writes plain Arrow, of which a row may wait for its batch for a time; 0: any.
+// copyBare writes plain Arrow. A row waits for its batch that long at most; 0: any time.
 func copyBare[T record.Row](ctx context.Context, g *grammar, out io.Writer, wait time.Duration, in stage.Input[T], progress *cli.Progress) error {
 	s := in.Schema()
 	w, err := record.NewWriter[T](out, record.WriterOptions{Level: record.Bare, FlushAfter: wait, Like: s, Txn: s.Txn, Now: s.Now})

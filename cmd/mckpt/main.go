@@ -54,7 +54,7 @@ func (l lockFlag) options() crawl.Options { return crawl.Options{LockWait: l.Loc
 type initCmd struct {
 	Crawl       string            `arg:"" help:"Folder to make."`
 	Polynomial  cli.NewPolynomial `placeholder:"HEX" help:"That of another crawl, or random (default: Mercator's)."`
-	Shards      int               `default:"1" help:"Cut the crawl into so many shards, each with stores of its own, at most 512."`
+	Shards      int               `default:"1" help:"Shards to cut the crawl into, each with stores of its own; at most 512."`
 	ContentHash string            `placeholder:"NAME" help:"Function for checksums of documents: fp64 (Rabin's, the default), md5 or sha256."`
 	Policy      string            `predictor:"policy" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
 	lockFlag
@@ -187,7 +187,7 @@ func drivenBy(folder *crawl.Crawl) string {
 // warnDriver says before a crawl goes back what that does to who works on it.
 func warnDriver(std *cli.Std, folder *crawl.Crawl) {
 	if owner := drivenBy(folder); owner != "" {
-		std.Warn("%s: held by %s, whose round fails now: run it again afterwards", folder.Dir(), owner)
+		std.Warn("%s: held by %s: its round fails now, run it again afterwards", folder.Dir(), owner)
 	}
 }
 

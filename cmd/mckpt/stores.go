@@ -214,7 +214,7 @@ func checkFetch(crawl string) error {
 	return fetch.CheckStore(st)
 }
 
-// checkSeen tells of URLs that the frontier has and the set of URLs has not: what passed the set by is
+// checkSeen reports URLs that the frontier has and the set of URLs has not: what passed the set by is
 // fetched again when a page links to it. A walk has no such test. Damage is not told where other problems are:
 // crawl.Verify has told it.
 func checkSeen(ctx context.Context, crawl string, others bool) error {

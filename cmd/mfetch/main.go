@@ -184,7 +184,7 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	// What a flag asks for in vain is told before a pipe's other commands have worked.
+	// A flag that cannot work is refused before the pipe's other commands have worked.
 	opt, parts := fetch.Options{}, []warc.Part(nil)
 	if len(c.Replay) > 0 {
 		parts, err = fetch.Saved(c.Replay, store.Options{})
@@ -306,7 +306,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 	if len(c.Server) == 0 {
 		return opt, nil
 	}
-	r, err := resolve.New(resolve.Config{Servers: c.Server}) // a bad one is told before a pipe's other commands have worked
+	r, err := resolve.New(resolve.Config{Servers: c.Server}) // a bad one is refused before the pipe's other commands have worked
 	if err == nil {
 		r.Close()
 	}

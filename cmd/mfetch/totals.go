@@ -14,7 +14,7 @@ import (
 	"mercator/pkg/resolve"
 )
 
-// totals are what --stats and --progress tell of a batch.
+// totals are what --stats and --progress print of a batch.
 type totals struct {
 	mu       sync.Mutex
 	now      func() time.Time

@@ -110,7 +110,7 @@ func (a archiveFlags) rows(std *cli.Std, files []string) (in stage.Input[record.
 	return in, false, err
 }
 
-// typeOf are media types of files by extension. Others are told by their bytes.
+// typeOf are media types of files by extension. Others are recognised by their bytes.
 var typeOf = map[string]string{".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml", ".txt": "text/plain", ".md": "text/markdown", ".xml": "application/xml",
 	".doc": "application/msword"}
 
@@ -167,7 +167,7 @@ func (a archiveFlags) listed(std *cli.Std, crawl, list string, do func(row *reco
 	for u := range wanted {
 		left = append(left, u)
 	}
-	return &fault.Error{Class: fault.Usage, File: list, Found: fmt.Sprintf("%s, of which %s has no document", slices.Min(left), crawl), Want: "URLs that it has fetched",
+	return &fault.Error{Class: fault.Usage, File: list, Found: fmt.Sprintf("%s, without a document in %s", slices.Min(left), crawl), Want: "URLs that it has fetched",
 		Hint: fmt.Sprintf("%q shows what became of each URL", "mcat --columns url,outcome,status "+fault.Quote(crawl))}
 }
 

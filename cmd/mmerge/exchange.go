@@ -28,7 +28,7 @@ type exchangeFlags struct {
 // noShard is the default of --shard.
 const noShard = -1
 
-// open reads the map, and says of which exchange the flags are.
+// open reads the map, and returns the exchange that the flags name.
 func (f *exchangeFlags) open() (*shard.Map, exchange.ID, error) {
 	var id exchange.ID
 	for _, given := range []struct {

@@ -89,7 +89,7 @@ func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver
 		return nil, &fault.Error{Class: fault.Usage,
 			Found: fmt.Sprintf("--in-flight %d", f.InFlight),
 			Want:  fmt.Sprintf("%d at most, with --memory %dM", room, std.MemoryLimit()>>20),
-			Hint:  fmt.Sprintf("--memory %dM has room for so many", ((int64(f.InFlight)*resolve.QuestionSize+besideQuestions)*4/3+1<<20-1)>>20)}
+			Hint:  fmt.Sprintf("--memory %dM has room for them", ((int64(f.InFlight)*resolve.QuestionSize+besideQuestions)*4/3+1<<20-1)>>20)}
 	}
 	cfg.Servers, cfg.Rate, cfg.InFlight, cfg.Timeout, cfg.Attempts, cfg.Now = f.Server, f.Rate, f.InFlight, f.Timeout, f.Attempts, std.Now
 	cfg.Mute = func() { std.Warn("no DNS server has answered anything yet") }
@@ -184,7 +184,7 @@ func ofShard(dir string, rate float64) (float64, error) {
 	return max(rate/float64(m.Count()), rateMin), nil
 }
 
-// warnSilent tells of servers of which none answered. Each row says it too, but in a pipe
+// warnSilent warns if no server answered. Each row says it too, but in a pipe
 // nobody sees them, and its URLs would use up their attempts.
 func warnSilent(std *cli.Std, stats resolve.Stats) {
 	if stats.Silent > 0 && stats.Silent == stats.Asked {
@@ -206,7 +206,7 @@ type batch[R record.Row] struct {
 	with     func(stage.Input[R]) stage.Input[R] // what becomes of the input; nil: nothing
 }
 
-// do runs the stage, whose body returns what --stats tells of names.
+// do runs the stage. Its body returns what --stats prints of names.
 func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Context, *store.Store, *stage.Batch[R, R], resolve.Options) (any, error)) error {
 	st, err := std.OpenStore(r.store, resolve.StoreKind, resolve.StoreVersion, r.txn)
 	if err != nil {
@@ -283,7 +283,7 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress.Done()
 	std.Stat("names", stats)
 	if err == nil && stats.TooLong > 0 {
-		std.Warn("%s of more than %d bytes: only the beginning was told, as ILLEGAL_INPUT", cli.Count(stats.TooLong, "line"), resolve.MaxLine)
+		std.Warn("%s of more than %d bytes: only the beginning was printed, as ILLEGAL_INPUT", cli.Count(stats.TooLong, "line"), resolve.MaxLine)
 	}
 	if err == nil && stats.Silent > 0 && stats.Silent == stats.Names {
 		return &fault.Error{Class: fault.No, Found: fmt.Sprintf("no answer from any DNS server, for %s", cli.Count(stats.Names, "name")), Hint: "name a server that can be reached with --server" + why(r)}

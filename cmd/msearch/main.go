@@ -127,7 +127,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 type queryCmd struct {
 	crawlArg
 	Words  []string `arg:"" help:"What to look for."`
-	Number int      `short:"n" default:"10" help:"Print so many results, at most 1000."`
+	Number int      `short:"n" default:"10" help:"Results to print, at most 1000."`
 	Site   string   `placeholder:"HOST" help:"Only pages of this host and of those below it."`
 	JSON   bool     `name:"json" help:"Print JSON lines."`
 }

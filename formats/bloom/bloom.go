@@ -112,7 +112,7 @@ func has(block []byte, which uint64) bool {
 	return true
 }
 
-// PagesFor is the number of pages of a filter of about so many bytes, at least one.
+// PagesFor is the number of pages of a filter of about that size in bytes, at least one.
 func PagesFor(bytes int64) int64 { return min(max(1, bytes/PageSize), MaxPages) }
 
 // Expected is the rate of false drops that a filter of pages is expected to have
@@ -122,7 +122,7 @@ func Expected(n uint64, pages int64) float64 {
 	mean := float64(n) / float64(pages*pageBlocks)
 	rate, p := 0.0, math.Exp(-mean) // p: of a block with i fingerprints
 	if p == 0 {
-		return dropRate(mean) // so many that the spread does not matter
+		return dropRate(mean) // too many for the spread to matter
 	}
 	for i := 0.0; i < mean+20*math.Sqrt(mean)+20; i++ {
 		rate += p * dropRate(i)

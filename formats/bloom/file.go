@@ -102,7 +102,7 @@ func (r *Reader) ContainsAll(keys []uint64, seen []bool) error {
 }
 
 // Check reads all pages, and verifies every rule of the format. progress, which may
-// be nil, is told the bytes read.
+// be nil, gets the bytes read.
 func (r *Reader) Check(progress func(bytes int64)) error {
 	var c count
 	for k := range r.Pages {
@@ -165,7 +165,7 @@ type Output interface {
 	io.WriterAt
 }
 
-// Write writes to out the filter of old, or an empty one of so many pages where old
+// Write writes to out the filter of old, or an empty one with that number of pages where old
 // is nil, with more fingerprints: next returns their places (see Place), ascending, until
 // io.EOF. polynomial is that of the fingerprints.
 func Write(out Output, polynomial uint64, pages int64, old *Reader, next func() (place uint64, err error)) (Header, error) {

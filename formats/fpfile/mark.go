@@ -13,7 +13,7 @@ const (
 	joinGap = 4
 	// parallelReads bounds the reads of Mark and ContainsAll under way at once.
 	parallelReads = 16
-	// denseBy: a block is decoded for keys that are at least one to so many of its
+	// denseBy: a block is decoded for keys that are at least one to this many of its
 	// own, and otherwise searched for each.
 	denseBy = 2
 )

@@ -98,7 +98,7 @@ func (c *outColumn) reset() {
 	}
 }
 
-// grow gives the column room for so many rows.
+// grow gives the column room for that number of rows.
 func (c *outColumn) grow(rows int) {
 	grown := func(b []byte, n int) []byte { return append(b, make([]byte, n-len(b))...) }
 	switch {
@@ -114,7 +114,7 @@ func (c *outColumn) grow(rows int) {
 	}
 }
 
-// clear makes the room of so many rows, which were written, zeros.
+// clear sets the room of the rows that were written to zeros.
 func (c *outColumn) clear(rows int) {
 	valid, _, data := c.parts(rows)
 	clear(valid)
@@ -125,7 +125,7 @@ func (c *outColumn) clear(rows int) {
 	}
 }
 
-// parts are the memory of so many rows.
+// parts are the memory of that number of rows.
 func (c *outColumn) parts(rows int) (valid, offsets, data []byte) {
 	if c.nullable {
 		valid = c.valid[:(rows+7)/8]

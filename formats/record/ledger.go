@@ -50,7 +50,7 @@ func sum(counts []Count) (n uint64) {
 // Balance checks every stage's sums and that each stage's out is the next one's
 // in, in number and, where both are known, in hash; the error (fault.No) names the first gap.
 // Before the first stage stand the ledgers in Joined, whose outs make its in. A
-// first stage that read rows of which no ledger knows is a gap too.
+// first stage that read rows that no ledger counts is a gap too.
 func (l Ledger) Balance() error {
 	var before uint64 // rows that the first stage must have read
 	for _, j := range l.Joined {

@@ -174,7 +174,7 @@ func (r *TextReader[T]) record() (cells []string, bad, err error) {
 	return cells, nil, err
 }
 
-// window lets so many bytes through: a quote that is never closed would take all memory.
+// window lets a limited number of bytes through: a quote that is never closed would take all memory.
 type window struct {
 	in   io.Reader
 	left int

@@ -112,7 +112,7 @@ func encodeTrailer(t Trailer, wire Hash) ([]byte, error) {
 }
 
 // checkLedgerSize bounds what a trailer's JSON can cost to decode: its length,
-// and its objects, of which a few bytes make hundreds in memory.
+// and its objects: a few bytes of JSON make hundreds in memory.
 func checkLedgerSize(doc []byte) error {
 	if len(doc) > MaxLedger {
 		return fmt.Errorf("a ledger of %d bytes, want at most %d", len(doc), MaxLedger)

@@ -39,7 +39,7 @@ type WriterOptions struct {
 	Now        Time          // the round's clock, metadata "mercator.now"; 0: none
 	Epoch      string        // of the crawl folder, metadata "mercator.epoch"; "": none
 	Resolver   string        // how names were looked up, metadata "mercator.resolver", at most 1,024 bytes; "": it is not told
-	Threads    int           // compression threads, of which maxThreads at most are used; 0: 1
+	Threads    int           // compression threads, at most maxThreads; 0: 1
 }
 
 // Writer writes rows of one kind. One goroutine. Errors stick. There is no
@@ -401,7 +401,7 @@ type frameWriter struct {
 	idle    []*frameJob
 }
 
-// maxThreads bounds a Writer's compression threads, each of which costs some 3 MiB. One
+// maxThreads bounds a Writer's compression threads: each costs some 3 MiB. One
 // goroutine makes the rows, and three compressors keep pace with it (2.5 against 0.83
 // million rows a second), so that more would take memory for nothing.
 const maxThreads = 3

@@ -45,7 +45,7 @@ func NewWriter(out io.Writer, kind string) *Writer {
 	return w
 }
 
-// Blocks makes blocks end at so many bytes of rows, 1 to MaxBlockTarget, or at so many rows.
+// Blocks makes blocks end at that number of bytes of rows, 1 to MaxBlockTarget, or at that number of rows.
 // A block is what is gathered before it is written, and what is read at once.
 func (w *Writer) Blocks(bytes, rows int) {
 	w.target, w.most = min(max(bytes, 1), MaxBlockTarget), uint32(min(max(rows, 1), 1<<31))

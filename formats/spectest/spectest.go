@@ -286,7 +286,7 @@ func (f *Format) damage(t testing.TB) {
 		b := f.load(t, v)
 		wrong := 0
 		report := func(format string, args ...any) {
-			if wrong++; wrong <= 5 { // of a file of which nothing is noticed, not each byte
+			if wrong++; wrong <= 5 { // where nothing of a file is noticed, a few bytes are enough
 				t.Errorf("%s, %s, want a fault of %s with its place", name, fmt.Sprintf(format, args...), f.file(name))
 			}
 		}

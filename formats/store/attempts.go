@@ -186,7 +186,7 @@ func (t *Tx) lookBack() error {
 // Fenced reports whether the change claims an attempt, so that another machine can take its work over.
 func (t *Tx) Fenced() bool { return t.attempt != nil }
 
-// Succeeds reports whether the change goes on after an earlier attempt, files of which are not to be changed.
+// Succeeds reports whether the change goes on after an earlier attempt, and must not change its files.
 func (t *Tx) Succeeds() bool { return t.attempt != nil && t.attempt.Number > 0 }
 
 // Before are earlier attempts whose processes may be at work still, and when this one was claimed: each of them

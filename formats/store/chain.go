@@ -23,7 +23,7 @@ type Chain struct {
 	length int64
 }
 
-// NewChain starts the checksum of a file of which nothing was committed.
+// NewChain starts the checksum of a file without committed bytes.
 func NewChain() *Chain {
 	c := &Chain{hash: xxh3.New()}
 	c.begin()

@@ -73,7 +73,7 @@ func MadeBefore(a, b string) bool {
 	return cmp.Or(cmp.Compare(generationOf(a), generationOf(b)), cmp.Compare(number(a), number(b))) < 0
 }
 
-// remove deletes a file, be it there or not.
+// remove deletes a file; that it is not there is no error.
 func (s *Store) remove(rel string) error {
 	err := s.fs.Remove(s.Path(rel))
 	if errors.Is(err, fs.ErrNotExist) {

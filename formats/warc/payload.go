@@ -52,7 +52,7 @@ func (r *Reader) CheckPayload() error {
 	return r.err
 }
 
-// bodyHash hashes what is written to it from a place on that is told later.
+// bodyHash hashes what is written to it from a place on; the place may be set later.
 type bodyHash struct {
 	h     hash.Hash
 	first bytes.Buffer // until begin

@@ -55,7 +55,7 @@ const (
 	tableLen  = buckets * ways * entryLen
 	ringMax   = 256 << 20
 	ringMin   = 8 << 20 // with less there is no file
-	roomShare = 8       // the ring takes at most one part in so many of what is free
+	roomShare = 8       // the ring takes at most one part in this many of what is free
 	lengthMax = 64<<10 + BodyMax
 )
 
@@ -81,7 +81,7 @@ func parse(b []byte) entry {
 	}
 }
 
-// keyOf hashes what says of which contact, and of which record, a row is.
+// keyOf hashes what names the contact and the record of a row.
 func keyOf(row *record.Fetch) uint64 {
 	var room [512]byte
 	b := room[:0]
@@ -94,7 +94,7 @@ func keyOf(row *record.Fetch) uint64 {
 	return xxh3.Hash(b)
 }
 
-// sumOf hashes head and body, the first so many bytes being the head.
+// sumOf hashes a document; its first head bytes are the head.
 func sumOf(b []byte, head uint32) uint64 { return xxh3.HashSeed(b, uint64(head)) }
 
 // Place is where a document was put. The zero Place is none.
@@ -129,7 +129,7 @@ func Create(fsys durable.FS, dir string) *Writer {
 	return w
 }
 
-// Put writes a document: its head, of so many bytes, and then its body. Enter has to follow.
+// Put writes a document, whose first head bytes are the head. Enter has to follow.
 func (w *Writer) Put(b []byte, head int) Place {
 	n := int64(len(b))
 	if n == 0 || n > lengthMax || n > w.ring || w.bad.Load() {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Progress tells of long work on standard error. Safe for many goroutines.
+// Progress shows on standard error how far long work is. Safe for many goroutines.
 // The nil Progress is silent.
 type Progress struct {
 	std     *Std

@@ -86,7 +86,7 @@ func (s settings) Resolve(ctx *kong.Context, parent *kong.Path, flag *kong.Flag)
 // passes to commands it passes on purpose, each round: it is not told of.
 const DriverVariable = "MERCATOR_DRIVER"
 
-// warnOfFlags tells of flags of the command line that differ from the settings of the crawl folder, before a
+// warnOfFlags names flags of the command line that differ from the settings of the crawl folder, before a
 // command of a round does anything: the next run would be without them.
 func (s *Std) warnOfFlags(kctx *kong.Context) error {
 	path := config.Find(os.Args[1:])

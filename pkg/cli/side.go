@@ -18,7 +18,7 @@ type Side[T record.Row] struct {
 	made map[string]uint64
 }
 
-// CreateSide makes the file. o says of which round and epoch its rows are.
+// CreateSide makes the file. o has the round and epoch of its rows.
 func CreateSide[T record.Row](std *Std, path string, o record.WriterOptions) (*Side[T], error) {
 	sinks, err := std.Sinks(Output{Output: path})
 	if err != nil {
@@ -43,7 +43,7 @@ func (f *Side[T]) Write(reason string, row *T) error {
 	return f.w.Write(row)
 }
 
-// Publish makes the file appear. Its ledger is that of the rows before, and own, of which In, InHash and Consumed are given.
+// Publish makes the file appear. Its ledger is that of the rows before, and own, with its In, InHash and Consumed.
 func (f *Side[T]) Publish(own record.Stage, before record.Ledger) error {
 	if f == nil {
 		return nil

@@ -35,7 +35,7 @@ func isPipe(f any) bool {
 	return err == nil && st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0
 }
 
-// peeked is standard input of which the first bytes were looked at.
+// peeked is standard input after a look at its first bytes.
 type peeked struct {
 	*bufio.Reader
 	from io.Reader
@@ -109,7 +109,7 @@ const (
 	Findings Rows = "modules"  // of processing modules
 )
 
-// roundFiles are the names under which rounds keep rows: the first of which there is a file.
+// roundFiles are the names under which rounds keep rows: the first one with a file counts.
 var roundFiles = map[Rows][]string{
 	Outcomes: {"marked", "fetched"}, // a walk marks nothing
 	Links:    {"links"}, Refused: {"refused"}, New: {"new"}, Findings: {"modules"},

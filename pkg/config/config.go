@@ -177,7 +177,7 @@ type Key struct {
 	typ   reflect.Type
 	flags string // Targets, as the tag has them
 	is    string // what a value is, see check
-	whole bool   // a list, of which "=" or ":" begins what may hold commas
+	whole bool   // a list: what follows "=" or ":" may hold commas
 }
 
 // Keys lists all settings, in the order of File.

@@ -41,7 +41,7 @@
 // A crawl of several shards (package shard) has these stores in each of them, and is closed in the same way: step 2 looks at
 // all shards, and the one rename of step 5 closes the round in all. LOCK may hold for one machine only. So step 4 makes
 // the file by link, under the next number that is free, or takes one that says the same; and step 5 replaces CURRENT only as it was at
-// step 1 (store.WriteCurrent). Who is too late is told to run the command again.
+// step 1 (store.WriteCurrent). Whoever is too late gets an error: run the command again.
 //
 // A move of buckets between shards (Crawl.Move) is a round of its own, whose transactions have the verb move: first the file of the new bucket
 // map, then the transactions in all shards' stores, then steps 1 to 7 with the version of that map in the checkpoint and in CURRENT. A kill before step 5

@@ -75,7 +75,7 @@ func mapVersion(name string) (version uint64, ok bool) {
 	return version, is && err == nil && filepath.Base(shard.File("", version)) == name
 }
 
-// mapVersions are those of which there is a file, in order.
+// mapVersions are those with a file, in order.
 func (c *Crawl) mapVersions() (versions []uint64, err error) {
 	list, err := c.fs.ReadDir(c.dir)
 	for _, e := range list {

@@ -174,7 +174,7 @@ func (k *Kept) Files(names ...string) ([]string, error) {
 	return files, err
 }
 
-// look lists the files, and the closed rounds of which some are lost.
+// look lists the files, and the closed rounds that lost some.
 func (k *Kept) look(names []string) (files, lost []string, err error) {
 	for _, r := range k.rounds {
 		for _, name := range names {

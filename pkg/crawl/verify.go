@@ -148,7 +148,7 @@ func (v *verifier) gone(k *Checkpoint) (lost, aside bool, err error) {
 		}
 		if made := ""; there {
 			if made, _, err = part.madeIn(k.Txn); err != nil || made == "" || made == epoch {
-				continue // what is wrong with files that are there is told of each
+				continue // problems of files that are there are reported for each
 			}
 		}
 		kept, err := durable.Exists(v.c.fs, part.undonePath(k.Txn, epoch))
@@ -170,7 +170,7 @@ type verifier struct {
 	bound   map[uint64]bond        // whole checkpoints, by number
 	before  uint64                 // the checkpoint that was read before this one
 	now     *Checkpoint            // that the crawl goes on from; nil: none, or it is damaged
-	damaged map[string]bool        // manifests of which a problem is noted; by path
+	damaged map[string]bool        // manifests with a problem that is noted; by path
 	current uint64                 // number of now
 	broken  map[uint64]bool        // checkpoints that need a damaged file
 	rounds  map[roundKey][]uint64  // checkpoints of closed rounds; one without an epoch may be any of its name
@@ -215,7 +215,7 @@ func (c claim) who() string {
 	return fmt.Sprintf("checkpoint %d", c.first)
 }
 
-// read is in, whose bytes are told to store.Options.Progress, and which ends when ctx does.
+// read is in. It reports bytes to store.Options.Progress, and ends when ctx does.
 func (v *verifier) read(in io.Reader) io.Reader { return verifyReader{v, in} }
 
 type verifyReader struct {
@@ -284,7 +284,7 @@ func (v *verifier) shards(cur store.Current, stores []*store.Store) ([]*Crawl, e
 	return parts, nil
 }
 
-// missing tells of checkpoints that have no file and were not forgotten.
+// missing reports checkpoints that have no file and were not forgotten.
 func (v *verifier) missing(cur store.Current, numbers []uint64) {
 	next := uint64(1)
 	to := func(n uint64) { // all before n are to be there
@@ -435,7 +435,7 @@ func (v *verifier) store(s *store.Store) {
 	}
 }
 
-// toldOf reports whether an error is of a file of which a problem is noted.
+// toldOf reports whether a problem is noted already for the file of an error.
 func (v *verifier) toldOf(err error) bool {
 	var f *fault.Error
 	var p *fs.PathError
@@ -445,7 +445,7 @@ func (v *verifier) toldOf(err error) bool {
 	return errors.As(err, &f) && v.damaged[f.File]
 }
 
-// regular tells of what stands where files and folders belong and is neither.
+// regular reports what is neither a file nor a folder where one belongs.
 func (v *verifier) regular() error {
 	var down func(dir string, depth int) error
 	look := func(path string, depth int) error {

@@ -74,7 +74,7 @@ func indexed(rec *warc.Record) bool {
 // titleBody is how much of a page is read for its title.
 const titleBody = 64 << 10
 
-// appendRecord is AppendCDXJ. onPage, which may be nil, is told of HTML pages.
+// appendRecord is AppendCDXJ. onPage, which may be nil, gets HTML pages.
 func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPage func(rec *warc.Record, title string) error) ([]byte, error) {
 	if !indexed(rec) {
 		return b, nil

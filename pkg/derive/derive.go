@@ -72,7 +72,7 @@ type Options struct {
 	Format   Format
 	MaxBody  int64         // bytes of a decoded body that are looked at; 0: extract.DefaultMaxBody
 	Software string        // for the warcinfo record
-	Progress func(n int64) // is told of records read; may be nil
+	Progress func(n int64) // gets the number of records read; may be nil
 }
 
 // Writer writes one derived file. One goroutine.

@@ -29,7 +29,7 @@ type WACZOptions struct {
 	Software string        // that made it
 	Created  time.Time     // what it says of itself
 	Memory   int64         // bytes for sorting the index
-	Progress func(n int64) // is told of records indexed; may be nil
+	Progress func(n int64) // gets the number of records indexed; may be nil
 }
 
 // waczVersion is that of the specification: https://specs.webrecorder.net/wacz/1.1.1/

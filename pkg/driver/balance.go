@@ -190,7 +190,7 @@ func fitting(owners []int, buckets []bucketLoad, load []uint64) (bucket, to int)
 	return -1, 0
 }
 
-// lastRounds are those of which the pace is told.
+// lastRounds are those that the pace is measured over.
 const lastRounds = 10
 
 // perSecond tells how many URLs each shard finished in the last rounds under this map, as far as the checkpoints are kept.

@@ -157,7 +157,7 @@ type outage struct {
 	text  string // of the last error; "": it does not fail
 }
 
-// note takes what squeue ended with. news: nobody was told of this error. end: it has failed for too long.
+// note takes what squeue ended with. news: this error was not reported yet. end: it has failed for too long.
 func (o *outage) note(err error, now time.Time) (news, end bool) {
 	if err == nil {
 		*o = outage{}

@@ -29,9 +29,9 @@ const software = "mercator"
 type Export struct {
 	Dir      string // the crawl folder
 	Now      func() time.Time
-	Warn     func(error)   // is told of rounds whose files are lost
+	Warn     func(error)   // gets rounds that lost files
 	Memory   int64         // bytes for sorting
-	Progress func(n int64) // is told of records; may be nil
+	Progress func(n int64) // gets the number of records; may be nil
 }
 
 // archive has write write what is derived from the archive. One without a reply is refused.

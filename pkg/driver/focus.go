@@ -85,7 +85,7 @@ func (f Focus) Words(ctx context.Context) (words, urls []string, err error) {
 	return words, urls, err
 }
 
-// Files are the files of the crawl folder that hold the topics and the model of words. warn is told what mfocus warns of.
+// Files are the files of the crawl folder that hold the topics and the model of words. warn gets what mfocus warns of.
 func (f Focus) Files(ctx context.Context, words []string, warn func(format string, args ...any)) (map[string]string, error) {
 	tmp, err := os.MkdirTemp("", "mcrawl-*")
 	if err != nil {
@@ -157,7 +157,7 @@ func (f Focus) Print(words []string) string {
 	return strings.Join(lines, " &&\n")
 }
 
-// mfocus runs a verb. Its error is that of the verb; of one that succeeds warn, if any, is told the warnings.
+// mfocus runs a verb. Its error is that of the verb; of one that succeeds, warn gets the warnings.
 func mfocus(ctx context.Context, pipe Pipe, warn func(format string, args ...any)) ([]byte, error) {
 	var said []string
 	p := processes{said: func(_, line string) { said = append(said, strings.TrimPrefix(line, "mfocus: ")) }}

@@ -53,7 +53,7 @@ const (
 
 // Make makes a crawl folder, whole or not at all. If the folder holds the same crawl already, made
 // is false; one that has fetched nothing yet takes the settings that differ. If it holds another one, the error is
-// fault.Usage and says what to do. warn is told of seeds that were taken as https, and of what differs.
+// fault.Usage and says what to do. warn gets seeds that were taken as https, and what differs.
 func Make(ctx context.Context, dir string, spec Spec, warn func(format string, args ...any)) (made bool, err error) {
 	tmp, err := spec.check(dir, warn)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"mercator/pkg/stats"
 )
 
-// Pipe is commands, each with its arguments, of which each reads what the one before it writes.
+// Pipe is commands with their arguments: each reads what the one before it writes.
 type Pipe [][]string
 
 // String is the pipe as a line for a shell.
@@ -75,13 +75,13 @@ func shown(command string) string {
 const (
 	afterFailure = 3 * time.Second
 	afterTerm    = 2 * time.Second
-	afterSignal  = 300 * time.Millisecond // a person is told what a second signal does
+	afterSignal  = 300 * time.Millisecond // then a message says what a second signal does
 )
 
 // afterKill is how long what a driver has started may hold the crawl after that driver was killed.
 const afterKill = time.Second
 
-// longestLine bounds a line of standard error, in bytes; a longer one is told in pieces.
+// longestLine bounds a line of standard error, in bytes; a longer one comes in pieces.
 const longestLine = 16 << 10
 
 // processes run pipes.
@@ -89,7 +89,7 @@ type processes struct {
 	lock *os.File                   // inherited by all; may be nil
 	in   *os.File                   // standard input of the first command of a pipe; nil: nothing
 	out  io.Writer                  // takes what the last one writes; nil: run returns it
-	said func(command, line string) // is told each line of standard error, one at a time
+	said func(command, line string) // gets each line of standard error, one at a time
 	mu   sync.Mutex                 // of said
 
 	spent []stats.Spent // what the commands took of the pipes that went well, until taken

@@ -120,7 +120,7 @@ type step struct {
 	pipe       Pipe
 	file, verb string     // one of these
 	sent       *exchanged // takes the rows of the file; nil: none
-	lists      []string   // files of URLs, of which the shard's own are for the pipe
+	lists      []string   // files of URLs: the pipe takes the shard's own
 }
 
 // shown is the step as a person types it.
@@ -173,7 +173,7 @@ func (p plan) stages(round string, lists []string) []stage {
 }
 
 // flagged is a pipe as a driver runs it: mresolve and mfetch tell how they go on, as progress says, and each command has
-// so many threads, if it is not 0.
+// threads, if it is not 0.
 func flagged(pipe Pipe, threads int, progress string) Pipe {
 	pipe = slices.Clone(pipe)
 	for i, words := range pipe {

@@ -28,11 +28,11 @@ import (
 	"mercator/pkg/shard"
 )
 
-// Options say how far a crawl goes on, and who is told.
+// Options say how far a crawl goes on, and who hears of it.
 type Options struct {
 	Rounds    uint64        // stop after the round of this number; 0: as the setting rounds has it
 	For       time.Duration // begin no round after this time; 0: any
-	UntilSize int64         // begin no round when the WARC files have so many bytes; 0: any
+	UntilSize int64         // bytes of WARC files, from which on no round begins; 0: any
 	Threads   int           // of each command; 0: as many as there are processors
 	Engine    EngineOptions
 	Now       func() time.Time

@@ -94,7 +94,7 @@ func pathKeys(but ...string) (names []string) {
 	return names
 }
 
-// checkFiles reads the files of these settings as the commands will, so that what is wrong with them is told now. It names
+// checkFiles reads the files of these settings as the commands will, so that what is wrong with them is reported now. It names
 // those that it has read, with those that they include.
 func checkFiles(conf *config.Config, names []string) (all []string, err error) {
 	form, err := conf.Canon()

@@ -59,7 +59,7 @@ func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Option
 	spec := Spec{URLs: seeds, Files: map[string]string{webFile: string(about) + "\n"}, Set: set, Preset: []config.Pair{
 		{Key: "network.allow_net", Value: "127.0.0.0/8"}, {Key: "resolve.servers", Value: web.DNS},
 		{Key: "politeness.min_delay", Value: "20ms"}, {Key: "politeness.delay_factor", Value: "0"}, {Key: "politeness.addr_delay", Value: "0s"},
-		{Key: "frontier.max_attempts", Value: "1"}, // its errors are for good
+		{Key: "frontier.max_attempts", Value: "1"}, // its errors do not pass
 	}}
 	if print {
 		return web.print(out, dir, spec, opt)

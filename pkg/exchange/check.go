@@ -85,7 +85,7 @@ func Bind(r Round) ([]Bound, error) {
 }
 
 // Verify looks at the exchanges that a checkpoint bound: every bill is the one that was bound, and all that was sent was
-// received. It tells of each problem and goes on. Parts may be gone (RemoveParts).
+// received. It reports each problem and goes on. Parts may be gone (RemoveParts).
 func Verify(r Round, all []Bound, problem func(error)) {
 	r.look(all, problem, func(string, *Bill) error { return nil })
 }

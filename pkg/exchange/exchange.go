@@ -1,6 +1,6 @@
 // Package exchange carries rows between the shards of a crawl.
 //
-// In an exchange each of N shards sends every shard, itself too, one part: rows, of which there may be none. All files
+// In an exchange each of N shards sends every shard, itself too, one part: rows, or none. All files
 // of an exchange are in one folder, such as rounds/r12/links of the crawl folder:
 //
 //	007.run    the parts of shard 7, one behind the other: a run whose keys are the receivers

@@ -35,7 +35,7 @@ type Split struct {
 	Map      *shard.Map
 	Refused  func(netip.Addr) bool // says which addresses nobody may contact; nil: none
 	Memory   int64                 // in bytes, about
-	Progress func(n int64)         // is told the number of rows; may be nil
+	Progress func(n int64)         // gets the number of rows; may be nil
 }
 
 // Run reads all of in, and publishes its parts and then the bill. If a whole bill of this exchange is there, nothing is

@@ -79,7 +79,7 @@ func lookup(label string) (encoding.Encoding, string) {
 	return enc, name
 }
 
-// moduleCharset is what modules are told: of HTML and text the encoding in which
+// moduleCharset is what modules get: of HTML and text the encoding in which
 // links were read, so that they need not find it out, of others the header's.
 func moduleCharset(doc *Document) string {
 	as := classify(doc)

@@ -327,7 +327,7 @@ func (f *finder) texted(link int, repeats bool, text []byte) {
 // refusedRef is a reference that was refused as it stood in the page.
 type refusedRef struct{ kind, ref, reason string }
 
-// Of one page so many references are kept that are no links, each once, and so many bytes of each. The ledger counts all.
+// References that are no links: at most this many are kept of a page, each once, and this many bytes of each. The ledger counts all.
 const (
 	maxRefused    = 1000
 	maxRefusedRef = 1000

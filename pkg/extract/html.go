@@ -380,7 +380,7 @@ func (l *label) add(text []byte, limit int) {
 	}
 }
 
-// put adds one character, or some of ASCII, of which as many go in as fit.
+// put adds one character, or as many of ASCII as fit.
 func (l *label) put(part []byte, limit int) {
 	free := limit - len(l.b)
 	if l.space && len(l.b) > 0 {

@@ -10,7 +10,7 @@ import (
 type Sources uint16
 
 // The sources. Those of DefaultSources are meant as links by whoever wrote them;
-// the others are guesses, in documents of which most strings are no links.
+// the others are guesses, in documents with few links among their strings.
 const (
 	FromHeaders Sources = 1 << iota // Link, Refresh, Content-Location and Location of a reply
 	FromHTML

@@ -138,7 +138,7 @@ func (a *archive) find(name string) (path string, size int64, err error) {
 	return "", 0, fs.ErrNotExist
 }
 
-// findFrom is find for a file of which so many bytes are committed.
+// findFrom is find for a file with that number of committed bytes.
 func (a *archive) findFrom(name string, committed int64) (path string, size int64, err error) {
 	path, size, err = a.find(name)
 	if errors.Is(err, fs.ErrNotExist) {

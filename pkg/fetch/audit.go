@@ -17,7 +17,7 @@ import (
 // AuditOptions say what is demanded beyond what the rows themselves claim.
 type AuditOptions struct {
 	MinDelay    time.Duration // every gap to a host must be this long,
-	DelayFactor float64       // or so many times the contact before,
+	DelayFactor float64       // or this many times the contact before,
 	MaxDelay    time.Duration // at most this
 	AddrDelay   time.Duration // gap between contacts with one address; 0: not checked
 	LongestWait time.Duration // what servers asked for counts up to this; 0: any

@@ -30,7 +30,7 @@ const (
 	retryMax = 366 * 24 * time.Hour
 )
 
-// scales weigh a body: what its row tells of its bytes. Pooled.
+// scales weigh a body: what its row says of its bytes. Pooled.
 type scales struct {
 	sha hash.Hash
 	fp  hash.Hash // whose first 64 bits are content_fp

@@ -90,13 +90,13 @@ type Options struct {
 	Connections int           // at a time, at least 1
 	Static      bool          // each host belongs to one of them, by its name (Mercator's assignment); else to whichever is free
 	MinDelay    time.Duration // from the end of a contact to the start of the next with the same host
-	DelayFactor float64       // or so many times the contact's duration,
+	DelayFactor float64       // or this many times the contact's duration,
 	MaxDelay    time.Duration // at most this
 	LongestWait time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
 	AddrDelay   time.Duration // between contacts with one address; 0: none, and as many at a time as there are hosts
 	Deadline    time.Duration // after this long the rest is deferred; 0: never. It counts from when hosts may be contacted, see unclean.go
 	Patience    bool          // the rest is deferred when only slow hosts hold up the batch
-	BytesMax    int64         // after so many bytes received the rest is deferred; 0: never
+	BytesMax    int64         // received, after which the rest is deferred; 0: never
 	BodyMax     int64         // decoded bytes that count of a body
 	ContentHash string        // that makes content_fp: what the store was made with, or ""
 	BackQueues  int           // open at a time, each of one host; further input waits. 0: 65,536, see scheduler
@@ -119,7 +119,7 @@ type Options struct {
 	Now   func() time.Time
 	OnRow func(row *record.Fetch) // called for each row that is emitted, by one goroutine
 	// OnQueues is called each second, before what is left is deferred, and at the end, by one goroutine
-	// at a time; nil: nobody is told.
+	// at a time; may be nil.
 	OnQueues func(BackQueues)
 	Warn     func(format string, args ...any)
 }

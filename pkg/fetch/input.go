@@ -73,7 +73,7 @@ func (r *runner) read(ctx context.Context) error {
 	}
 }
 
-// resume is read for a transaction of which an earlier run had archived a part.
+// resume is read for a transaction that an earlier run had archived in part.
 // The rows of that part come first, in the order of the archive, so that a replay
 // of the archive gives the same rows in the same order.
 func (r *runner) resume(ctx context.Context) error {

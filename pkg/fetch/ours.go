@@ -30,7 +30,7 @@ type ours struct {
 	w    *bufio.Writer
 	row  []byte
 	told bool            // the warning was given that there are too many
-	said map[string]bool // what this machine lacks, of which a warning was given
+	said map[string]bool // what this machine lacks and a warning was given for
 
 	pages  int64                  // rows that were not ours,
 	done   int64                  // those of all that were not deferred, and no mistake

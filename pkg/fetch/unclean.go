@@ -42,7 +42,7 @@ func (r *runner) stopped(tx *store.Tx) {
 	_ = durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d %d\n", tx.Generation(), min(now, end-gap)))
 }
 
-// unknownGap is the gap after a contact of which nothing is known.
+// unknownGap is the gap after a contact that nothing is known of.
 func (r *runner) unknownGap() micros {
 	if r.opt.DelayFactor > 0 {
 		return us(max(r.opt.MinDelay, r.opt.MaxDelay))

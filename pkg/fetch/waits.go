@@ -18,7 +18,7 @@ type announcer struct {
 	said  micros // when it told that last; 0: not yet
 }
 
-// text is what is to be told now; "" for nothing. runner.mu is held.
+// text is what to print now; "" for nothing. runner.mu is held.
 func (a *announcer) text(r *runner, now micros) string {
 	if r.begun != a.begun {
 		a.begun, a.since, a.said = r.begun, now, 0

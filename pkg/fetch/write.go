@@ -24,8 +24,8 @@ type output struct {
 // writer brings what came of contacts into the archive, and their rows from there to the next stage.
 type writer struct {
 	b        *stage.Batch[record.URL, record.Fetch]
-	onRow    func(row *record.Fetch) // nil: nobody is told
-	count    func(row *record.Fetch) // is told of rows that are on their way
+	onRow    func(row *record.Fetch) // may be nil
+	count    func(row *record.Fetch) // gets rows that are on their way
 	archive  *archive
 	payloads *payloads           // nil: each payload is archived
 	bodies   *bodies.Writer      // nil: the commands behind read the archive

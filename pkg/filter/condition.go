@@ -107,7 +107,7 @@ func (v *view) begin(n, programs int) {
 	v.whys = slices.Grow(v.whys[:0], programs)[:programs]
 }
 
-// reset looks at candidate i of those that view.begin was told of.
+// reset looks at candidate i of those that view.begin got.
 func (v *view) reset(i int, c *Candidate, document bool) {
 	v.Candidate, v.document, v.asks, v.err, v.repeats = c, document, -1, nil, -1
 	v.mine = v.answers[i*v.programs : (i+1)*v.programs]

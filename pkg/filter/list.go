@@ -31,9 +31,9 @@ type list struct {
 // usual length, and the sieve's.
 const (
 	listBlock   = 2 << 10  // bytes of a block, at the least
-	listBlocks  = 1 << 15  // blocks, at the most
+	listBlocks  = 1 << 15  // blocks, at most
 	listLineMax = 8 << 10  // bytes of a line
-	sievesMax   = 16 << 20 // bytes of all sieves; each takes half of what is left at the most
+	sievesMax   = 16 << 20 // bytes of all sieves; each takes half of what is left at most
 )
 
 // entryKind says what the lines of a list are.

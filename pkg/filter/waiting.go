@@ -11,7 +11,7 @@ import (
 // (Verdict.Reason); "" if there is none. Both slices have one length.
 //
 //   - What kind of link led to a URL is no longer known. It is refused if it would be by links of any kind, so that
-//     "allow pages: kind a" and "default deny" refuse no page that waits. Programs are told no kind.
+//     "allow pages: kind a" and "default deny" refuse no page that waits. Programs get no kind.
 //   - A URL that no page linked to (a seed, or one that was added) was asked for by name: a rule may deny it, but
 //     neither "default deny" nor an allow that it does not meet ("match all") does.
 func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []string) error {

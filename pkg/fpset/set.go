@@ -56,7 +56,7 @@ type Set interface {
 	// least one and none of which is in it. The Set itself stays as it was.
 	Extend(tx *store.Tx, fresh *fpfile.Reader) error
 	// Check reads every byte, and verifies every rule. progress, which may be
-	// nil, is told the bytes read.
+	// nil, gets the bytes read.
 	Check(progress func(bytes int64)) error
 	// Reads is what the set was asked since it was opened, and what that cost:
 	// tests of a key, reads of its files, and their bytes.

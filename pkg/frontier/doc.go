@@ -83,6 +83,6 @@
 // settings' table in pkg/config/SPEC.md is made anew by "go test ./pkg/config -update". The
 // tests that ask the same of all policies take a new one up by themselves, but pipelines/policies_test.go needs an
 // entry, and the lists of policies in this package's tests (crash, restore, park, export) want one. What a policy
-// keeps is told in SPEC.md, what it does in POLICIES.md and cmd/mfrontier/manual.md. A policy that is fed by links
+// keeps is described in SPEC.md, what it does in POLICIES.md and cmd/mfrontier/manual.md. A policy that is fed by links
 // (about.links: onlyLinks) has its own pipe: mcrawl knows it by FromLinks, mercator.mk by the name walk.
 package frontier

@@ -24,11 +24,11 @@ import (
 //
 // Budgets hold where URLs come in, not where they go out: a batch that passed over what exceeds a budget would
 // read the same URLs of a farm at the head of the queue round after round. A domain's row lists the domains that link to
-// it, MaxSources at the most, since more only say that it is popular: that is exact, while whoever chooses
+// it, MaxSources at most, since more only say that it is popular: that is exact, while whoever chooses
 // names by their hashes makes a few count as millions in a sketch.
 type Budgets struct {
 	Base   uint64  // URLs a round; 0: no budgets
-	Growth float64 // for each linking domain, of which MaxSources count at the most
+	Growth float64 // for each linking domain, MaxSources at most
 }
 
 // maxBudget bounds both numbers, so that sums stay exact.

@@ -219,8 +219,8 @@ func (c *change) place(h *Host, a *arrival) error {
 
 // lately is how many contacts the means of a host are about: each counts one n-th of n
 // contacts, and one sixty-fourth from then on. Were it an eighth, as TCP smooths round-trip times
-// (RFC 6298), the first would be most of what is known for long, and a mean would stray by a
-// quarter of the spread for good.
+// (RFC 6298), the first would be most of what is known for long, and a mean would always stray by a
+// quarter of the spread.
 const lately = 64
 
 // longest bounds what is taken for a duration or a gap, in µs: an hour.

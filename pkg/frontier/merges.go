@@ -12,7 +12,7 @@ import (
 
 // Runs are merged step by step: all at once, one update in 24 would copy what 24 brought, and one in 576 what 576 did.
 // Files do not change, so each step writes a file of its own, a piece; a batch opens pieces when it reaches them, and
-// still reads one block of each sequence. Sources of which one alone is left stay as they are, so the far end of
+// still reads one block of each sequence. A source that is left alone stays as it is, so the far end of
 // a very big host is not copied where nothing else lies so far back.
 // layout says how runs are merged, and what there is memory for. Tests make it small.
 type layout struct {
@@ -216,7 +216,7 @@ type step struct {
 	w       *runWriter
 	piece   run // once it is written
 	left    []run
-	used    []string // paths of sources of which nothing is left
+	used    []string // paths of sources without rows left
 }
 
 // start begins the next step of a merge; nil if there is nothing to do but to note that it has ended.

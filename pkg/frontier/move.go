@@ -13,7 +13,7 @@ import (
 	"mercator/pkg/shard"
 )
 
-// CheckMove refuses a frontier of which no part can go to another shard.
+// CheckMove refuses a frontier that cannot give a part to another shard.
 func (f *Frontier) CheckMove() error {
 	s, _, err := f.current()
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *state) checkMove(dir string) error {
 	}
 	switch {
 	case s.policy.links != noLinks || s.policy.endless:
-		return refuse("policy "+s.policy.name, "one whose state is that of its hosts")
+		return refuse("policy "+s.policy.name, "one that keeps its state by host")
 	case len(s.Domains)+len(s.Held) > 0:
 		return refuse("budgets of domains", "none")
 	case s.InFlight != nil:
@@ -97,7 +97,7 @@ type section struct {
 	folder string
 	what   string // in ledgers
 	level  int    // of a front queue; -1: rows have no places
-	table  bool   // of hosts, of each of which the newest row counts
+	table  bool   // of hosts: of each the newest row counts
 	into   *sorter
 }
 
@@ -197,7 +197,7 @@ func (n *sum) whole(from, to int) error {
 		return nil
 	}
 	return &fault.Error{Class: fault.Conflict, Place: fmt.Sprintf("from shard %d to %d", from, to),
-		Found: fmt.Sprintf("%d URLs that wait, of hosts of which %d do", n.waiting, n.Discovered-n.Finished), Want: "all URLs of a host in its bucket"}
+		Found: fmt.Sprintf("%d waiting URLs of hosts that count %d", n.waiting, n.Discovered-n.Finished), Want: "all URLs of a host in its bucket"}
 }
 
 // lazyRun makes a run with its first row.
@@ -350,7 +350,7 @@ func (v *mover) addHosts(before []run) error {
 		}
 		table := openTable(v.f.st, before)
 		if l.what == movedDead {
-			table = openTable(v.f.st, nil) // every row tells of one host
+			table = openTable(v.f.st, nil) // every row is of one host
 		}
 		defer table.close()
 		out := lazyRun{tx: v.tx, l: &l, fresh: l.what == MovedHosts}

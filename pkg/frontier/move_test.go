@@ -285,7 +285,7 @@ func TestMoveRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
-	if err := b.f.CheckMove(); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "policy opic, want one whose state is that of its hosts") {
+	if err := b.f.CheckMove(); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "policy opic, want one that keeps its state by host") {
 		t.Error(err)
 	}
 	b = open(t, durable.NewCrashFS(), Params{})
@@ -308,7 +308,7 @@ func TestMoveRefused(t *testing.T) {
 	self := old.Of(hostBucket("h1.test"))
 	next.Owners[shard.Bucket(hostBucket("h1.test"))] = 1 - self
 	err = b.f.Move(context.Background(), &shard.Move{Old: old, New: next, Shard: self, Txn: "move1"}, hostBucket)
-	if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "0 URLs that wait, of hosts of which 1 do, want all URLs of a host in its bucket") {
+	if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "0 waiting URLs of hosts that count 1, want all URLs of a host in its bucket") {
 		t.Error(err)
 	}
 }

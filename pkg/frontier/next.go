@@ -469,7 +469,7 @@ func (p *picker) next(e *Entry) error {
 	return p.lanes[k].next(e)
 }
 
-// wanted takes the next URL in order of service that o.Judge does not refuse, and looks for it among most at the most
+// wanted takes the next URL in order of service that o.Judge does not refuse, and looks for it among most at most
 // before it asks; io.EOF if there is none. What is refused goes to refuse.
 func (p *picker) wanted(ctx context.Context, o *NextOptions, most int, e *Entry, refuse func(*Entry, string) error) error {
 	if o.Judge == nil {

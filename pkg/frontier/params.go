@@ -148,7 +148,7 @@ func (p *policy) useless(what string, others func(about) bool) error {
 	return useless(what, p.name, policiesWith(others)...)
 }
 
-// policiesWith names the policies of which something is true.
+// policiesWith names the policies for which is returns true.
 func policiesWith(is func(about) bool) (names []string) {
 	for _, own := range new(Params).all() {
 		if is(own.about()) {

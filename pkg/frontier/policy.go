@@ -29,7 +29,7 @@ type hooks interface {
 	order(e *Entry) uint64
 	// taken tells how many URLs of each front queue a batch of at most limit (0: any number) has.
 	taken(s *state, now record.Time, n []uint64, limit uint64)
-	// barren is called for a batch of which the judge refused every URL.
+	// barren is called for a batch if the judge refused every URL in it.
 	barren(ctx context.Context, fs files, judge Judge) error
 
 	// Of every Add and Update, in this order:
@@ -60,7 +60,7 @@ type hooks interface {
 	kept() any
 	// files are the lists of runs that it keeps.
 	files() [][]run
-	// stat is what Stat tells of it; nil: nothing.
+	// stat is what Stat says of it; nil: nothing.
 	stat() PolicyStat
 	// check begins a comparison of what it keeps with all URLs: each is given to each, then end is called.
 	check(ctx context.Context, f *Frontier, s *state) (each func(queue, *Entry), end func() error)
@@ -92,7 +92,7 @@ type about struct {
 	inOrder bool // a batch by time keeps its order, too
 	endless bool // its crawls have no end
 	late    bool // URLs that wait are moved by landed and settle: merges come after these
-	share   int  // one in so many URLs of a batch may be of one host while others wait; 0: all
+	share   int  // one URL of a batch in this many may be of one host while others wait; 0: all
 }
 
 // policy is that of a frontier.

@@ -84,7 +84,7 @@ const (
 	mostCredit = 1 << 62 // in all; URLs that Add puts in beyond bring none
 	maxTargets = 1 << 16 // URLs that one page gives to: those of lowest order
 
-	hostShare = 4 // one in so many URLs of a batch may be of one host
+	hostShare = 4 // one URL of a batch in this many may be of one host
 
 	creditSort = 4 << 20 // of each sorter of payments
 
@@ -362,7 +362,7 @@ func (t *settlement) distribute(ctx context.Context) error {
 	return t.links.Close() // gives its memory back
 }
 
-// taxOf is so many millionths of a credit, rounded down.
+// taxOf is that many millionths of a credit, rounded down.
 func taxOf(credit, rate uint64) uint64 {
 	hi, lo := bits.Mul64(credit, rate)
 	n, _ := bits.Div64(hi, lo, millionths)

@@ -84,7 +84,7 @@ const (
 // schedule is what the parameters of policy revisit mean.
 type schedule struct {
 	min, max uint64 // between two visits of a page, in µs
-	prior    uint64 // mean time between two changes of a page of which nothing is known, in µs
+	prior    uint64 // mean time between two changes of a page that nothing is known of, in µs
 	gone     uint8  // visits in a row that do not find a page, after which it is finished
 	// worth is what a copy of a page of each priority is worth if it is fresh; lower ones count as the last.
 	worth []float64
@@ -164,7 +164,7 @@ func (p *revisitPolicy) sound() error {
 	return nil
 }
 
-// rates are Rates, of which a new frontier has none.
+// rates are Rates; a new frontier has none.
 func (p *revisitPolicy) rates() []uint64 {
 	if n := len(p.worth) * classes; len(p.Rates) < n {
 		p.Rates = append(p.Rates, make([]uint64, n-len(p.Rates))...)
@@ -354,7 +354,7 @@ func (p *schedule) promised(v *Visit, interval uint64) uint64 {
 	return max(interval, min(uint64(v.Until-v.Last), trust*p.mean(v.Changes, v.ObservedUS)))
 }
 
-// judge compares what a visit found with what the one before was told: whether the page
+// judge compares what a visit found with what the one before found and was promised: whether the page
 // had changed, by the time that is given, while it was to stay. Of a change at some time before
 // the visit that is the time of the visit: after a promise has ended nobody
 // can tell, for those that a page stays until it changes end with changes too.
@@ -468,7 +468,7 @@ func (p *schedule) learn(v *Visit, s *sighting, was uint64) (blind bool) {
 	return blind
 }
 
-// mostObserved bounds the time in which so many changes were seen.
+// mostObserved bounds the time in which that number of changes was seen.
 func (p *schedule) mostObserved(changes uint32) uint64 {
 	return slowest * p.max * (2*uint64(changes) + 1) / 2
 }
@@ -739,7 +739,7 @@ func (p *schedule) pages(r *revisits) *Pages {
 	return out
 }
 
-// meanInterval is that of pages with so many visits a day, in s; 0 without pages.
+// meanInterval is that of pages with this rate of visits a day, in s; 0 without pages.
 func meanInterval(pages uint64, visits float64) float64 {
 	if pages == 0 {
 		return 0
@@ -828,7 +828,7 @@ func (p *schedule) visitOf(x record.Extra) (v Visit) {
 	v.Changes = uint32(number(columnChanges, enough-1))
 	v.ObservedUS = number(columnObserved, p.mostObserved(v.Changes))
 	v.Last = when(columnVisited)
-	v.Gone = uint8(number(columnGone, uint64(p.gone-1))) // a page that is gone for good does not wait
+	v.Gone = uint8(number(columnGone, uint64(p.gone-1))) // a page that is finished as gone does not wait
 	v.Until = when(columnUntil)
 	v.Broken = uint8(number(columnBroken, math.MaxUint8))
 	return v

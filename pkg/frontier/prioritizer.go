@@ -64,7 +64,7 @@ func (p Prioritizer) check(policy *policy) error {
 	return nil
 }
 
-// ranked makes a ranker for a policy of so many front queues, whose URLs go to out.
+// ranked makes a ranker for a policy of that many front queues. URLs go to out.
 func (p Prioritizer) ranked(queues int, out func(*record.URL) error) (*ranker, error) {
 	text, err := record.NewText[record.URL](nil, nil)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"mercator/formats/record"
 )
 
-// What is read before it is taken, twice: so many rows, or those with which so many bytes are reached.
+// What is read before it is taken, twice: this many rows, or fewer when they reach this many bytes.
 const (
 	readRows  = 256
 	readBytes = 256 << 10

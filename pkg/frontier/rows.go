@@ -71,7 +71,7 @@ type Visit struct {
 	ObservedUS uint64      // time in which those were seen, in µs
 	Last       record.Time // start of the last visit that found the page
 	Gone       uint8       // visits in a row that did not find it
-	Until      record.Time // until when the page was to stay as it is, as the last of these visits was told; 0: not told
+	Until      record.Time // until when the page was to stay as it is, by the last of these visits; 0: not known
 	Broken     uint8       // how far such promises are not to be believed
 }
 

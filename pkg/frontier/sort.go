@@ -15,7 +15,7 @@ const (
 	smallSort = 3 << 20
 )
 
-// Memory is what a command takes at the most, in bytes, resident, and LeastMemory the
+// Memory is what a command takes at most, in bytes, resident, and LeastMemory the
 // least that it can be told to do with. What is not for sorters is for the program itself
 // and a block of every sequence of runs.
 const (

@@ -128,7 +128,7 @@ type Dead struct {
 // again: raising a limit later brings none of them back.
 type Limits struct {
 	Depth    int    // more links from a seed; 0: any number
-	HostURLs uint64 // of hosts that had so many URLs before, finished ones included; 0: any number
+	HostURLs uint64 // of hosts that had this many URLs before, finished ones included; 0: any number
 }
 
 func (l Limits) check() error {

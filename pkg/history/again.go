@@ -7,7 +7,7 @@ import (
 	"mercator/formats/record"
 )
 
-// Query says which URLs are to be fetched again: those of which all that is given holds.
+// Query says which URLs are to be fetched again: those that meet all conditions given.
 type Query struct {
 	Outcomes []string    // their last outcome is one of these; none: any
 	Statuses []uint16    // their last outcome is a reply of one of these statuses, or classes (5 is 500 to 599); none: any

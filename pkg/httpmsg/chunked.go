@@ -35,7 +35,7 @@ type Chunked struct {
 // Done says whether the body's end has been seen.
 func (c *Chunked) Done() bool { return c.state == chunkDone }
 
-// Next consumes the start of p: used bytes of it, of which data is payload. It
+// Next consumes the start of p: used bytes, with the payload data among them. It
 // returns at the end of each run of payload; call it until used is len(p), Done
 // or an error.
 func (c *Chunked) Next(p []byte) (data []byte, used int, err error) {

@@ -3,7 +3,7 @@
 // A contact that fails because this machine has no free port, no open file or no network says
 // nothing about the server: its URL is deferred, and no attempt of the URL and no failure of
 // the host is counted. Such a fault is passed on as text (the columns error and addr_error,
-// a Resolver's failure), one text for each kind, all of which begin with "this machine: ".
+// a Resolver's failure), one text for each kind; all begin with "this machine: ".
 package localfault
 
 import (

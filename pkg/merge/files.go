@@ -59,7 +59,7 @@ const (
 	// the keys of the smaller, and not decoded.
 	sparseRatio = 64
 	// sharedReadAhead is what the read buffers of all files take together, and
-	// maxReadAhead what one takes at the most: more makes nothing faster.
+	// maxReadAhead what one takes at most: more makes nothing faster.
 	sharedReadAhead = 8 << 20
 	maxReadAhead    = 256 << 10
 	// blockKeys is the most that a block holds.

@@ -41,7 +41,7 @@ type kernel struct {
 	rest func(l lane) int
 	// search is rest for sides of very different size.
 	search func(l lane) int
-	// steps makes n steps in each lane, of which each uses up a key or two. No lane
+	// steps makes n steps in each lane; each uses up a key or two. No lane
 	// has fewer keys on a side. It is nil where rest is the fastest there is.
 	steps func(l *[lanes]lane, n int, u *[lanes]used)
 }

@@ -226,7 +226,7 @@ func (s *keySorter) close() {
 	}
 }
 
-// closeAll gives back the space of files of which nothing is wanted any more.
+// closeAll gives back the space of files that are not needed any more.
 func closeAll(files []*KeyFile) {
 	for _, f := range files {
 		_ = f.Close()

@@ -154,7 +154,7 @@ func radixDigits(a, b []uint64, high int) []uint64 {
 	return a
 }
 
-// insertionSort sorts keys, and gives up after so many moves; false then.
+// insertionSort sorts keys. It gives up after a bounded number of moves, and returns false.
 func insertionSort(keys []uint64, moves int) bool {
 	for i := 1; i < len(keys); i++ {
 		k := keys[i]

@@ -127,7 +127,7 @@ func (p *Parts) Abort() {
 }
 
 // Keys cuts a set into fingerprint files, whose blocks are encoded by so many
-// workers. progress, which may be nil, is told the number of keys.
+// workers. progress, which may be nil, gets the number of keys.
 func (p *Parts) Keys(src Source, polynomial uint64, workers int, progress func(n int64)) error {
 	var keys []uint64
 	for part := range p.n {
@@ -166,7 +166,7 @@ func (p *Parts) Keys(src Source, polynomial uint64, workers int, progress func(n
 	return p.commit()
 }
 
-// SplitRows cuts a record stream by its rows' keys. progress, which may be nil, is told the number of rows.
+// SplitRows cuts a record stream by its rows' keys. progress, which may be nil, gets the number of rows.
 func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int64, progress func(n int64)) error {
 	schema := in.Schema()
 	err := EachPart(in, p.n, func(row *T) int { return p.part(key(row)) }, mem, progress, func(_ int, rows func(*T) error) error {
@@ -194,7 +194,7 @@ func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int6
 
 // EachPart reads all of in, and then calls write for each of n parts, the first one first, with a function that gives the part's
 // rows in their order and then io.EOF. The rows are sorted by part first, within mem bytes of memory, so that one part is
-// written at a time. part says which part a row is in, and may change the row. progress, which may be nil, is told the number of rows.
+// written at a time. part says which part a row is in, and may change the row. progress, which may be nil, gets the number of rows.
 func EachPart[T record.Row](in Rows[T], n int, part func(*T) int, mem int64, progress func(n int64), write func(part int, rows func(*T) error) error) error {
 	s := NewSorter(mem, "")
 	defer s.Close()

@@ -7,11 +7,11 @@ import "time"
 // Rules are a crawl's own; what servers ask for comes on top.
 type Rules struct {
 	MinDelay    time.Duration // after each contact, or
-	DelayFactor float64       // so many times its duration, if that is longer,
+	DelayFactor float64       // times its duration, if that is longer,
 	MaxDelay    time.Duration // but not longer than this
 }
 
-// After is the gap that is left after a contact of so many microseconds, in microseconds.
+// After is the gap that is left after a contact of that duration, both in microseconds.
 func (r Rules) After(contact int64) int64 {
 	d := max(r.MinDelay.Microseconds(), int64(r.DelayFactor*float64(contact)))
 	return min(d, max(r.MaxDelay, r.MinDelay).Microseconds())

@@ -92,7 +92,7 @@ type Exec struct {
 // Name is the module's name.
 func (e *Exec) Name() string { return e.ModuleName }
 
-// Types are none: a program is told what it sees.
+// Types are none: the settings say what a program sees.
 func (e *Exec) Types() []string { return nil }
 
 // New returns an instance.

@@ -252,7 +252,7 @@ func replaceState(tx *store.Tx, spool *os.File) error {
 	return nil
 }
 
-// unnamedFile is a temporary file of which nothing stays, whatever happens.
+// unnamedFile is a temporary file that leaves nothing behind, whatever happens.
 func unnamedFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "mercator-module-")
 	if err != nil {

@@ -194,7 +194,7 @@ type plot struct {
 	SVG                  template.HTML
 }
 
-// plots draws what takes a picture to be seen. One of which there are not enough figures yet is left out.
+// plots draws the plots. One with too few figures yet is left out.
 func plots(c *Crawl) (list []plot, err error) {
 	add := func(title, note, command string, draw func() (template.HTML, error)) {
 		if err != nil {

@@ -37,7 +37,7 @@ const (
 // Bounds of what a commit merges.
 const (
 	mergeRatio = 3
-	mergeFloor = 1000 // answers: fewer count as so many
+	mergeFloor = 1000 // answers: fewer count as this many
 )
 
 // CreateStore makes an empty dns store.
@@ -115,7 +115,7 @@ type cacheFile struct {
 	own  bool // written by this process: its rows are not checked; those of a Replay are whatever was saved
 }
 
-// openFile opens a file of so many bytes.
+// openFile opens a file of size bytes.
 func openFile(f interface {
 	io.ReaderAt
 	io.Closer

@@ -24,7 +24,7 @@ import (
 	"mercator/pkg/localfault"
 )
 
-// Bounds of the lines of Names. Of one that is longer only the beginning is told.
+// Bounds of the lines of Names. Of a longer one only the beginning is printed.
 const (
 	MaxLine   = 64 << 10 // bytes without the newline
 	lineRoom  = MaxLine + len("\n")
@@ -68,7 +68,7 @@ type names struct {
 
 	mu       sync.Mutex
 	asking   map[string][]line // by what is asked for, the lines that wait for it
-	known    *table            // names, with what was told of them: addr is the result
+	known    *table            // names, with what was printed of them: addr is the result
 	out      *bufio.Writer
 	stats    NameStats
 	expected int  // lines that are to come
@@ -76,7 +76,7 @@ type names struct {
 }
 
 // Names resolves one name a line to one JSON object a line, as results are known; empty lines are
-// skipped. Equal questions in flight are asked once, and a name that comes again is told what
+// skipped. Equal questions in flight are asked once, and a name that comes again gets what
 // was answered, as long as that is valid and memory holds it.
 //
 // A line that is a JSON object has the name in its field "name"; its other fields are

@@ -58,7 +58,7 @@ func (t *table) size() int64 {
 	return int64(len(t.pieces))*pieceSize + int64(len(t.places))*nameCost
 }
 
-// within empties the table if it is larger than so many bytes.
+// within empties the table if it is larger than size bytes.
 func (t *table) within(size int64) *table {
 	if t.size() > size {
 		clear(t.index)

@@ -5,7 +5,7 @@
 // bucket map says which shard owns a bucket:
 //
 //   - of hosts: by the url_key of a row, since all URLs of a host share its top 16 bits. These buckets move
-//   - of documents, by content_fp, and of addresses, by AddressKey: as the first map of a crawl of so many shards says, for ever
+//   - of documents, by content_fp, and of addresses, by AddressKey: as the first map of a crawl with that number of shards says; it never changes
 //
 // Only hosts make shards uneven, since each is as large as it is; documents and addresses are small and evenly spread. If they
 // moved with the hosts, whoever gives hosts away would fetch less than the others.

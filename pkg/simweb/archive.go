@@ -70,7 +70,7 @@ func (a *Archive) add(part warc.Part) error {
 	a.names[strings.TrimSuffix(filepath.Base(part.Path), ".open")] = len(a.files)
 	a.files = append(a.files, f)
 	if length == 0 && part.Length == 0 {
-		return nil // a store's, of which nothing was committed
+		return nil // a store's, without committed bytes
 	}
 	r := warc.NewReader(io.NewSectionReader(f, 0, length), warc.ReaderOptions{Name: part.Path})
 	defer r.Close()

@@ -100,7 +100,7 @@ func (w *Web) eachChange(seed dice, i, span int64, fn func(nanos int64)) {
 	}
 }
 
-// What a page tells of its changes, by two bits of its own: an entity tag, the time of
+// What a page says of its changes, by two bits of its own: an entity tag, the time of
 // the last change, both, or nothing; and by some more how long it stays: every fourth
 // truly, every tenth falsely (3/4 of an eighth), as maximum age or as date.
 func (w *Web) tells(r resource) (etag, modified, until, lies, dates bool) {
@@ -113,7 +113,7 @@ func (w *Web) tells(r resource) (etag, modified, until, lies, dates bool) {
 // What false statements say of pages that change.
 const falseAge = 365 * 24 * time.Hour
 
-// live makes q and what is told of its page those of now.
+// live makes q and what is said of its page those of now.
 func (w *Web) live(r resource, q *Request, now time.Time) {
 	c := w.change(r, now)
 	if !c.Last.IsZero() {

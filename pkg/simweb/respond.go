@@ -17,7 +17,7 @@ type Request struct {
 	IfModified  string // If-Modified-Since, verbatim
 	Variant     uint64 // state of a changing page; 0 is the first, and the only one without Config.Hard
 
-	// What a page of a web with Config.Changing tells of its changes.
+	// What a page of a web with Config.Changing says of its changes.
 	NoETag    bool
 	Modified  time.Time // the last one; zero: not told
 	Freshness string    // header lines that say how long it stays, each with its line end

@@ -43,7 +43,7 @@ type Options struct {
 	LockWait time.Duration     // how long another push or pull is waited for
 	Now      time.Time         //
 	Check    bool              // of Push: read back all that is at the remote, and send again what is damaged
-	Progress func(bytes int64) // is told what was sent or received; may be nil
+	Progress func(bytes int64) // gets the bytes sent or received; may be nil
 
 	remote remote // of tests; nil: as it is spelled
 }
@@ -66,7 +66,7 @@ type Done struct {
 type copier struct {
 	dir      string // the crawl folder
 	own      string
-	stageDir string // absolute: other programs are told it
+	stageDir string // absolute: other programs get it
 	opt      Options
 	to       remote
 	name     string // of the remote

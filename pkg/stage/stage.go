@@ -398,7 +398,7 @@ func (b *Batch[In, Out]) Dropped() map[string]uint64 { return b.drops }
 // Consume accounts for an input row that was used up (a page whose links were made).
 func (b *Batch[In, Out]) Consume() { b.consumed++ }
 
-// PassAll is the body of a stage that passes on all rows as they are. progress is told the number of rows.
+// PassAll is the body of a stage that passes on all rows as they are. progress gets the number of rows.
 func PassAll[T record.Row](progress func(n int64)) func(ctx context.Context, b *Batch[T, T]) error {
 	return func(ctx context.Context, b *Batch[T, T]) error {
 		return record.Each(b, func(row *T) error {
@@ -415,7 +415,7 @@ func (b *Batch[In, Out]) Refuse(reason string, n uint64) {
 	}
 }
 
-// What the ledger of a stage tells apart: so many reasons, of so many bytes, each of what was
+// What the ledger of a stage tells apart: this many reasons, of this many bytes, each of what was
 // dropped, made and refused. A filter may have more rules than a ledger holds, and rows of
 // other programs may say anything; what is beyond counts together, as ReasonOther.
 const (

@@ -54,7 +54,7 @@ type Stats struct {
 	Domains   []Domain `json:"domains"`      // top-level domains, the one with most servers first
 
 	Servers uint64 `json:"servers"`    // hosts that replied
-	Hosts   uint64 `json:"hosts"`      // of which a page was asked for, or could not be
+	Hosts   uint64 `json:"hosts"`      // with a page that was asked for, or could not be
 	Largest []Host `json:"host_table"` // hosts by documents, the 1,000 largest
 	Failing []Host `json:"failing"`    // hosts by errors, the first 100
 	Slowest []Host `json:"slowest"`    // hosts with three replies or more, by the mean duration of a contact, the first 100

@@ -138,7 +138,7 @@ func (t *timeline) widen() {
 	t.width, t.slots = 2*t.width, wide
 }
 
-// list has all spans from the first to the last, also those in which nothing was done, maxSlots at the most.
+// list has all spans from the first to the last, also those in which nothing was done, maxSlots at most.
 func (t *timeline) list() ([]Slot, float64) {
 	if len(t.slots) == 0 {
 		return nil, 0

@@ -53,7 +53,7 @@ type Seeds struct {
 	W       io.Writer
 	Form    canon.Options
 	Rows    bool
-	Assumed func(text, url string) // is told of each URL that was taken as https
+	Assumed func(text, url string) // gets each URL that was taken as https
 
 	text *record.Text[record.URL]
 }

@@ -132,7 +132,7 @@ type Options[In record.Row] struct {
 	Together int                    // Online: URLs that are asked for together where they are at hand; 1 to MaxTogether
 	Set      fpset.Options          // with which the set is opened
 	TempDir  string                 // "": the system's folder for temporary files
-	Progress func(n int64)          // is told of rows read
+	Progress func(n int64)          // gets the number of rows read
 }
 
 // emit passes a row on that is fresh.

@@ -90,7 +90,7 @@ func run() error {
 	return toB.close()
 }
 
-// file is one output; its first error is told by close.
+// file is one output; close returns its first error.
 type file struct {
 	f   *os.File
 	w   *bufio.Writer

@@ -8,7 +8,7 @@
 // The client is our own, since libraries bound neither the lines of a reply nor the
 // replies of a contact, and connect wherever a server tells them to.
 //
-// A file of which size and time are known from before, and are still the same, is
+// A file with the size and time that are known from before is
 // "not-modified", and is not sent again.
 //
 // # Invariants

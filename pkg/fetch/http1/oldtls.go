@@ -53,7 +53,7 @@ func isTooNew(err error) bool {
 	return strings.Contains(err.Error(), "server selected unsupported protocol version")
 }
 
-// oldFault tells of a connection that came about in this way.
+// oldFault reports a connection that came about in this way.
 func oldFault(state tls.ConnectionState, first error) string {
 	return fmt.Sprintf("old TLS: %s with %s, after %q", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite), first)
 }

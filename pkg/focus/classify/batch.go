@@ -11,7 +11,7 @@ import (
 	"mercator/pkg/extract"
 )
 
-// TopicColumn is the further column of fetch rows that says of which topic a document is.
+// TopicColumn is the further column of fetch rows that has the document's topic.
 const TopicColumn = "topic"
 
 // Settings say how a batch is scored.

@@ -30,7 +30,7 @@ const language = "english"
 // Model knows topics by their words. It is read-only.
 type Model struct {
 	Stems    string             `json:"stems"`    // language of the stemmer: "english"
-	Evidence int                `json:"evidence"` // a longer document counts as one of so many words
+	Evidence int                `json:"evidence"` // words: a longer document counts as one of this length
 	Others   int                `json:"others"`   // pages of no topic that it was trained with
 	Topics   []Topic            `json:"topics"`   // in order of name
 	Words    map[string][]int32 `json:"words"`    // of each stem a weight for each topic, in thousandths of a nat

@@ -27,7 +27,7 @@ type Scorer struct {
 	ids     map[string]int32 // of words: the number of their stem, of unknown ones a number of their own; stopWord
 	next    int32            // number of the next unknown word
 	counts  []int32          // of the document's words, by number
-	inDoc   []int32          // numbers of which counts is not 0, in the order of the document
+	inDoc   []int32          // the numbers with counts above 0, in the order of the document
 	sums    []int64
 }
 

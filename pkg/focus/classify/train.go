@@ -22,7 +22,7 @@ const (
 	vocabulary = 5000    // words of the language, all as likely, where no page says how likely they are
 	most       = 4.0     // log-odds of one word, either way
 	least      = 0.03    // words with less are left out
-	seenOnce   = 5       // from so many example pages on, a word of one page alone is left out
+	seenOnce   = 5       // with this many example pages or more, a word of one page alone is left out
 	maxCounts  = 2 << 20 // of stems, one a topic
 	maxWords   = 20_000  // of a model
 )

@@ -297,7 +297,7 @@ func (f *Folder) gather(ctx context.Context, files []File, from, runs int) (err 
 	return f.join(linksKind, from, runs, links, foldTargets, sortTargets)
 }
 
-// pageOf is what a fetch record tells of a page; nil if nothing.
+// pageOf is what a fetch record says of a page; nil if nothing.
 func pageOf(r *record.Fetch) *Page {
 	if r.Role != record.RolePage || r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked || r.Outcome == record.OutcomeNotModified {
 		return nil
@@ -352,7 +352,7 @@ func parsePage(payload []byte) (p Page, err error) {
 	return p, nil
 }
 
-// foldPage joins what was known of a page and what is told later: of fetches the last counts, else the first link.
+// foldPage joins what was known of a page and what came later: of fetches the last counts, else the first link.
 func foldPage(have, later []byte) []byte {
 	if status(later) > Found {
 		return append(have[:0], later...)

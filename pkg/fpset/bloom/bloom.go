@@ -224,7 +224,7 @@ func (s *Set) Detail() any {
 		Size     int64   `json:"bytes"`
 		BitsKey  float64 `json:"bits_per_key"`
 		Fill     float64 `json:"fill"`                // bits that are set
-		Expected float64 `json:"false_drop_expected"` // rate, for so many fingerprints
+		Expected float64 `json:"false_drop_expected"` // rate, for this number of fingerprints
 		Counted  float64 `json:"false_drop_counted"`  // rate, from the bits
 	}{File: s.path, Size: s.length}
 	if s.filter != nil {
