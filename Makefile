@@ -123,8 +123,9 @@ bench-sets: ## sets beside GNU sort and comm, Pebble, memcpy, at N=1e6 keys (som
 
 .PHONY: cross
 # Nothing is kept of what is linked here: it needs no tables for debuggers.
-cross: ## compile and link for Linux and macOS, amd64 and arm64
-	@for os in linux darwin; do for arch in amd64 arm64; do \
+CROSS = linux darwin
+cross: ## compile and link for Linux and macOS, amd64 and arm64 (CROSS=freebsd: for that)
+	@for os in $(CROSS); do for arch in amd64 arm64; do \
 	  echo "GOOS=$$os GOARCH=$$arch"; \
 	  GOOS=$$os GOARCH=$$arch $(GO) build -ldflags='-s -w' ./... && \
 	  GOOS=$$os GOARCH=$$arch $(GO) vet ./... || exit 1; done; done

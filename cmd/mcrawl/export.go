@@ -11,7 +11,6 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/derive"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
 )
 
 type exportCmd struct {
@@ -28,7 +27,8 @@ type exportCmd struct {
 // Help is part of --help.
 func (*exportCmd) Help() string {
 	return `What the crawl has committed is exported; it may go on meanwhile. The file or
-folder appears when it is whole. A file is replaced; a folder must be new or empty.
+folder appears when it is whole, with the folders above it. A file is replaced; a
+folder must be new or empty.
 A crawl without any reply is refused. Only --parquet takes it: its outcomes say what
 went wrong.
 
@@ -57,9 +57,6 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 		name, write = "-"+string(format), func(ctx context.Context, to string) error { return e.Derived(ctx, to, format) }
 	}
 	to := c.to(name)
-	if err := inFolder(to); err != nil {
-		return err
-	}
 	if err := write(ctx, to); err != nil {
 		return err
 	}
@@ -88,9 +85,6 @@ func (c *exportCmd) file(ctx context.Context, std *cli.Std, suffix string, write
 		return out.Flush()
 	}
 	to := c.to(suffix)
-	if err := inFolder(to); err != nil {
-		return err
-	}
 	_, there := os.Stat(to)
 	if err := driver.WriteFile(to, func(out io.Writer) error { return write(ctx, out) }); err != nil {
 		return err
@@ -99,15 +93,6 @@ func (c *exportCmd) file(ctx context.Context, std *cli.Std, suffix string, write
 		std.Warn("replaced %s", to)
 	}
 	return c.made(std, to)
-}
-
-// inFolder refuses a path in a folder that is not there: a mistyped one would hide the export.
-func inFolder(path string) error {
-	parent := filepath.Dir(filepath.Clean(path))
-	if _, err := os.Stat(parent); err != nil {
-		return &fault.Error{Class: fault.Usage, File: path, Found: "no folder " + parent, Want: "a path in a folder that is there", Hint: fmt.Sprintf("%q makes it", fault.Quote("mkdir", "-p", parent)), Err: err}
-	}
-	return nil
 }
 
 func (c *exportCmd) made(std *cli.Std, path string) error {

@@ -143,7 +143,7 @@ func (c *trainCmd) Run(ctx context.Context, std *cli.Std) error {
 		_, err = std.Out.Write(data)
 		return err
 	}
-	return durable.WriteFile(durable.OS, c.Output, data)
+	return durable.WriteOutput(c.Output, data)
 }
 
 // readTopics reads the topics of a file; "-" is standard input.

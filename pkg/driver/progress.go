@@ -16,6 +16,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/config"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/history"
 )
@@ -244,6 +245,9 @@ func (t *Teller) Done(ctx context.Context, d *Driver, why string) error {
 		fmt.Fprintf(t.Out, "\nThis run: %s in %s, %.1f pages/s%s\n", count(l.Replies, "page"), span(l.Elapsed), float64(l.Replies)/max(l.Elapsed, 1e-3), boundBy(l.Bound, l.Elapsed))
 	}
 	fmt.Fprintf(t.Out, "Records of each round: %s   WARC files: %s\nnext: %s\n", d.plan.all("rounds", "rN", "*.arrows.zst"), d.plan.all("fetch"), paint(t.Out, styleCommand, s.Next))
+	if s.Next == mcrawl("run", l.Crawl) {
+		fmt.Fprintf(t.Out, "to replay what is there by now: %s && wayback -d %s\n", paint(t.Out, styleCommand, mcrawl("seal", l.Crawl)), fault.Quote(filepath.Join(l.Crawl, IndexDir)))
+	}
 	return nil
 }
 
