@@ -27,6 +27,7 @@ var settings = map[string][2]string{
 	"engine.bin":          {`"/seven"`, ""},
 	"schemes":             {`["http", "gemini:7"]`, "[http gemini:7]"},
 	"fetch.exec":          {`["http=fetch.sh"]`, "[http=fetch.sh]"},
+	"fetch.exec_state":    {`["http"]`, "[http]"},
 	"fetch.contact":       {`"me@example.org"`, "me@example.org"},
 	"memory.fetch":        {`"77M"`, "80740352"},
 	"memory.stages":       {`"77M"`, "80740352"},

@@ -7,7 +7,8 @@
 # Serves a folder by pyftpdlib (once with MLSD and EPSV, once without) and gophernicus
 # on loopback, crawls from the roots, and demands that each file was found by the
 # listings and menus and came whole. A page on the FTP server links to a scheme that a
-# program fetches (fetch.exec in crawl.toml). Then one file gets another time, and of all that are
+# program fetches (fetch.exec in crawl.toml), and whose state it keeps (fetch.exec_state): mfetch is killed at its
+# first URL and at its commit, and the state counts each round once. Then one file gets another time, and of all that are
 # asked for again, with what the first answers said, only that one is sent.
 #
 # Needs Debian's python3-pyftpdlib and gophernicus. With VENV=, a Python environment that
@@ -56,13 +57,23 @@ read -r new old gopher < "$work/ready"
 printf 'ftp://127.0.0.2:%s/\nftp://127.0.0.3:%s/\ngopher://127.0.0.4:%s/\n' "$new" "$old" "$gopher" > "$work/seeds.txt"
 
 cat > "$work/tree.sh" << 'END'
-printf 'Content-Type: text/plain\n\n%s at %s\n' "$1" "$MERCATOR_ADDR"
+work=${0%/*}
+case $MERCATOR_EVENT in
+begin) echo "begin $MERCATOR_TXN" >> "$MERCATOR_MODULE_DIR/log"; exit ;;
+commit) sort >> "$MERCATOR_MODULE_DIR/log" ;;
+esac
+# The first fetch and the first commit with a URL kill mfetch, whose process is the first argument.
+if grep -q hello "$MERCATOR_MODULE_DIR/log" || [ "$MERCATOR_EVENT" = fetch ]; then
+  mkdir "$work/killed-$MERCATOR_EVENT" 2> /dev/null && kill -9 "$1"
+fi
+[ "$MERCATOR_EVENT" != fetch ] || printf 'Content-Type: text/plain\n\n%s at %s\n' "$2" "$MERCATOR_ADDR"
 END
 cat > "$work/crawl.toml" << END
 seeds = ["$work/seeds.txt"]
 schemes = ["http", "ftp", "gopher", "tree:7"]
 [fetch]
-exec = ["tree=sh $work/tree.sh"]
+exec = ["tree=sh $work/tree.sh \$PPID"]
+exec_state = ["tree"]
 [politeness]
 min_delay = "0s"
 delay_factor = 0.0
@@ -73,8 +84,15 @@ END
 
 # --- the crawl --------------------------------------------------------------
 
-make -s -f "$here/mercator.mk" CRAWL="$work/crawl" CONFIG="$work/crawl.toml" INIT_FLAGS=-q SEED_FLAGS=-q NEXT_FLAGS=-q \
-  RESOLVE_FLAGS=-q FETCH_FLAGS=-q MARK_FLAGS=-q EXTRACT_FLAGS='-q --duplicates' NEW_FLAGS=-q UPDATE_FLAGS=-q COMMIT_FLAGS=-q 9>&- > /dev/null
+crawl() {
+  make -s -f "$here/mercator.mk" CRAWL="$work/crawl" CONFIG="$work/crawl.toml" INIT_FLAGS=-q SEED_FLAGS=-q NEXT_FLAGS=-q \
+    RESOLVE_FLAGS=-q FETCH_FLAGS=-q MARK_FLAGS=-q EXTRACT_FLAGS='-q --duplicates' NEW_FLAGS=-q UPDATE_FLAGS=-q COMMIT_FLAGS=-q 9>&- > /dev/null
+}
+for event in fetch commit; do
+  if crawl 2> "$work/killed.log"; then die "mfetch was not killed at $event"; fi
+  [ -d "$work/killed-$event" ] || die "before $event: $(cat "$work/killed.log")"
+done
+crawl
 
 # --- again, only what has changed ---------------------------------------------
 
@@ -114,5 +132,12 @@ grep -q '^tree://127.0.0.5/hello	fetched	200	' "$work/rows.tsv" || die "the prog
 "${BIN}mfetch" audit "$work"/crawl/rounds/r*/fetched.arrows.zst > /dev/null
 "${BIN}mcat" --check "$work"/crawl/fetch/*.warc.gz*
 "${BIN}mckpt" verify -q "$work/crawl"
+
+# --- the program's state counts each round, and each URL, once -----------------
+
+"${BIN}mextract" state "$work/crawl/modules/tree" | tar xO log > "$work/tree.log"
+[ "$(grep -c '^begin' "$work/tree.log")" = "$(find "$work/crawl/rounds" -name fetched.arrows.zst | wc -l)" ] && [ -z "$(grep '^begin' "$work/tree.log" | sort | uniq -d)" ] ||
+  die "the program's rounds: $(cat "$work/tree.log")"
+[ "$(grep -c '	url	tree://127.0.0.5/hello$' "$work/tree.log")" = 1 ] && [ "$(grep -c '	outcome	fetched$' "$work/tree.log")" = 1 ] || die "the program's URL: $(cat "$work/tree.log")"
 [ -z "${VENV:-}" ] || "$VENV/bin/python" "$here/interop.py" documents "$work"/crawl/fetch/*.warc.gz*
 echo "protocols: $(wc -l < "$work/rows.tsv") URLs by ftp, gopher and a program, each file whole"

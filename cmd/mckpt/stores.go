@@ -102,7 +102,17 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 		if err := process.CheckName(name); err != nil {
 			return nil, bad("extract.module_state", err)
 		}
-		makers = append(makers, maker{filepath.Join("modules", name), process.CreateStore})
+		makers = append(makers, maker{filepath.Join(store.ModulesDir, name), process.CreateStore})
+	}
+	for _, name := range conf.Fetch.ExecState {
+		err := process.CheckName(name)
+		if err == nil && slices.Contains(conf.Extract.ModuleState, name) {
+			err = fmt.Errorf("%q is in extract.module_state, too: a module and a program cannot share a state", name)
+		}
+		if err != nil {
+			return nil, bad("fetch.exec_state", err)
+		}
+		makers = append(makers, maker{filepath.Join(store.ModulesDir, name), process.CreateStore})
 	}
 	return makers, nil
 }

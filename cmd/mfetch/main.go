@@ -86,7 +86,8 @@ type fetchCmd struct {
 	Proxy   string   `more:"" group:"Requests:" placeholder:"URL" help:"http://HOST:PORT or socks5://HOST:PORT."`
 
 	cli.URLFlags
-	Exec []string `more:"" group:"Requests:" sep:"none" placeholder:"S=COMMAND" help:"Fetch URLs of scheme S by a program."`
+	Exec      []string `more:"" group:"Requests:" sep:"none" placeholder:"S=COMMAND" help:"Fetch URLs of scheme S by a program."`
+	ExecState []string `more:"" group:"Requests:" placeholder:"S" help:"Keep the state of S's program over the crawl."`
 
 	RobotsEngine string `more:"" group:"Requests:" default:"rfc9309" placeholder:"rfc9309" enum:"rfc9309,temoto" help:"Parser of robots.txt: rfc9309 or temoto."`
 	TLSInsecure  bool   `more:"" group:"Requests:" name:"tls-insecure" help:"Accept certificates that do not verify."`
@@ -207,17 +208,22 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	totals := newTotals(std.Now)
 	progress := std.StartReport("URLs", totals.progress)
+	states, err := c.states()
+	if err != nil {
+		return err
+	}
 	onRow := func(row *record.Fetch) {
 		totals.add(row)
+		states.add(ctx, row)
 		if row.Role == record.RolePage { // one for each URL, whatever else was asked for
 			progress.Add(1)
 		}
 	}
-	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: c.Txn, Now: now, Threads: std.Threads()}
+	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Stores: states.stores(), Txn: c.Txn, Now: now, Threads: std.Threads()}
 	if len(c.Replay) > 0 {
 		opt := replay.Options{Files: parts, Txn: c.Txn, Schema: in.Schema(), OnRow: onRow}
 		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
-			return replay.Run(ctx, b, opt)
+			return states.around(ctx, std, in, func() error { return replay.Run(ctx, b, opt) })
 		})
 	} else {
 		opt.Schema, opt.OnRow = in.Schema(), onRow
@@ -225,7 +231,10 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 			opt.OnQueues = totals.look
 		}
 		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
-			return fetch.Run(ctx, b, opt)
+			return states.around(ctx, std, in, func() error {
+				states.show(opt.Protocols)
+				return fetch.Run(ctx, b, opt)
+			})
 		})
 	}
 	totals.report(std, c.MaxBody)
@@ -324,18 +333,14 @@ func (c *fetchCmd) protocols(client *http1.Client, schemes *canon.Schemes) (map[
 		"ftp":    &ftp.Module{Limits: limits, Password: cmp.Or(c.Contact, c.UserAgent+"@"), Login: client.Logins.Login},
 		"gopher": &gopher.Module{Limits: limits},
 	}
-	programs := map[string]fetch.Protocol{}
-	for _, spec := range c.Exec {
-		name, command, _ := strings.Cut(spec, "=")
-		if !schemes.Has(name) || strings.TrimSpace(command) == "" || programs[name] != nil {
-			return nil, &fault.Error{Class: fault.Usage, Place: "--exec", Found: fmt.Sprintf("%q", spec), Want: "SCHEME=COMMAND, once for each of the schemes of --scheme"}
-		}
-		programs[name] = &program.Module{Limits: limits, Command: command, UserAgent: client.UserAgent, Proxy: c.Proxy}
+	commands, err := c.commands(schemes)
+	if err != nil {
+		return nil, err
 	}
 	all := map[string]fetch.Protocol{}
 	for _, name := range schemes.Names() {
-		if all[name] = builtin[name]; programs[name] != nil {
-			all[name] = programs[name]
+		if all[name] = builtin[name]; commands[name] != "" {
+			all[name] = &program.Module{Limits: limits, Command: commands[name], UserAgent: client.UserAgent, Proxy: c.Proxy, Txn: c.Txn}
 		}
 		if all[name] == nil {
 			return nil, &fault.Error{Class: fault.Usage, Place: "--scheme", Found: "nothing fetches " + name, Want: "a program for it, --exec " + name + "=COMMAND"}

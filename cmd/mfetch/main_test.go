@@ -1,7 +1,9 @@
 package main
 
 import (
+	"archive/tar"
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -11,12 +13,39 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mercator/formats/record"
+	"mercator/formats/store"
 	"mercator/pkg/canon"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/process"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"mfetch": main, "mkurls": mkurls, "keys": keys})
+	testscript.Main(m, map[string]func(){"mfetch": main, "mkurls": mkurls, "keys": keys, "mkstate": mkstate, "state": state})
+}
+
+// mkstate makes the store $1 of a program's state.
+func mkstate() {
+	if err := process.CreateStore(os.Args[1], store.Options{}); err != nil {
+		panic(err)
+	}
+}
+
+// state unpacks the file $2 of the state in the store $1, and says how many changes are missing.
+func state() {
+	var b bytes.Buffer
+	missing, err := process.CopyState(&b, os.Args[1], store.Options{})
+	for r := tar.NewReader(&b); err == nil; {
+		var h *tar.Header
+		if h, err = r.Next(); err == nil && h.Name == os.Args[2] {
+			_, err = io.Copy(os.Stdout, r)
+		}
+	}
+	if err != io.EOF {
+		panic(err)
+	}
+	if missing > 0 {
+		fmt.Println("missing", missing)
+	}
 }
 
 // mkurls makes url records of transaction $1 from lines of "URL [ADDR]" on

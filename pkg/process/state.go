@@ -124,6 +124,14 @@ func OpenChange(ctx context.Context, dir string, m Stateful, txn string, opt sto
 // Done says that the change was committed before: the module need not run again.
 func (c *Change) Done() bool { return c.done != nil }
 
+// Dir is the folder of a program that keeps state, between its begin and its commit; "" of other modules.
+func (c *Change) Dir() string {
+	if f, ok := c.state.(*folder); ok {
+		return f.dir
+	}
+	return ""
+}
+
 // Failed is why the state stays as it was, or nil.
 func (c *Change) Failed() error { return c.failed }
 

@@ -10,6 +10,10 @@
 //	Content-Type: text/gemini     the document's media type; default application/octet-stream
 //	Status: 404 Not found         default 200
 //	Location: gemini://h.test/b   where the document is; default status 302
+//	ETag: "a1"                    what the next request for the URL has as MERCATOR_ETAG;
+//	Last-Modified: yesterday      and as MERCATOR_LAST_MODIFIED
+//
+// "Status: 304" answers a request that had one of them: the document is as it was.
 //
 // One that fetches http, https or ftp is asked for robots.txt first, and says that there
 // is none by "Status: 404".
@@ -18,6 +22,12 @@
 // reached, and the URL is tried again in a later round ("connect-failed"). Status 126 or 127 is
 // the shell's: there is no such program, and the run ends. Any other says that the URL cannot
 // be had ("protocol-error"). The last line on its standard error is the row's error.
+//
+// MERCATOR_EVENT is "fetch". A program that keeps state (--exec-state) also runs for the
+// events of processing modules (pkg/process, Exec): begin, commit and abort, without a URL.
+// At fetch its folder, MERCATOR_MODULE_DIR, holds what begin left, and many programs read it at a time: what
+// they write there is lost when mfetch is killed, since their URLs are not fetched again. Commit tells the
+// program what became of its URLs.
 //
 // # Invariants
 //
@@ -67,6 +77,8 @@ type Module struct {
 	Command   string // for sh -c; the URL is appended as an argument
 	UserAgent string
 	Proxy     string // through which it is to contact servers, without name and password; "": none
+	State     string // folder of a program that keeps state, which reads it; "": none
+	Txn       string // name of the round
 }
 
 // Check implements fetch.Protocol. The program judges its URLs itself, as far as they
@@ -102,7 +114,7 @@ func (m *Module) run(ctx context.Context, req *fetch.Request) (*fetch.Reply, err
 	if err != nil {
 		return nil, err
 	}
-	reply, doc, err := m.read(bufio.NewReaderSize(p.out, lineMax))
+	reply, doc, err := m.read(bufio.NewReaderSize(p.out, lineMax), req)
 	full := doc != nil && doc.Truncated != ""
 	late := ctx.Err() != nil
 	if err != nil || full {
@@ -146,7 +158,8 @@ type process struct {
 func (m *Module) start(ctx context.Context, req *fetch.Request) (*process, error) {
 	cmd := exec.Command("/bin/sh", "-c", m.Command+` "$@"`, "mfetch", req.URL)
 	cmd.Env = append(os.Environ(), "MERCATOR_URL="+req.URL, "MERCATOR_HOST="+req.Host, "MERCATOR_ADDR="+req.Addr.String(),
-		"MERCATOR_USER_AGENT="+m.UserAgent, "MERCATOR_PROXY="+m.Proxy, "MERCATOR_ETAG="+argument(req.ETag), "MERCATOR_LAST_MODIFIED="+argument(req.LastModified))
+		"MERCATOR_USER_AGENT="+m.UserAgent, "MERCATOR_PROXY="+m.Proxy, "MERCATOR_ETAG="+argument(req.ETag), "MERCATOR_LAST_MODIFIED="+argument(req.LastModified),
+		"MERCATOR_EVENT=fetch", "MERCATOR_TXN="+m.Txn, "MERCATOR_MODULE_DIR="+m.State)
 	// A group of its own, so that its children end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p := &process{ended: make(chan error, 1), said: make(chan *tail, 1)}
@@ -198,9 +211,10 @@ func (p *process) wait() (ended error, said *tail) {
 	return ended, said
 }
 
-// read takes in what the program writes.
-func (m *Module) read(in *bufio.Reader) (*fetch.Reply, *fetch.Document, error) {
+// read takes in what the program writes for a request.
+func (m *Module) read(in *bufio.Reader, req *fetch.Request) (*fetch.Reply, *fetch.Document, error) {
 	media, location, status := "application/octet-stream", "", 0
+	etag, modified := "", ""
 	for left := headMax; ; {
 		line, err := in.ReadSlice('\n')
 		if left -= len(line); err == bufio.ErrBufferFull || left < 0 {
@@ -220,6 +234,10 @@ func (m *Module) read(in *bufio.Reader) (*fetch.Reply, *fetch.Document, error) {
 			media = cmp.Or(value, media)
 		case "location":
 			location = value
+		case "etag":
+			etag = value
+		case "last-modified":
+			modified = value
 		case "status":
 			number, _, _ := strings.Cut(value, " ")
 			if status, err = strconv.Atoi(number); err != nil || status < 200 || status > 599 {
@@ -239,7 +257,10 @@ func (m *Module) read(in *bufio.Reader) (*fetch.Reply, *fetch.Document, error) {
 		return nil, nil, err
 	}
 	reply := doc.Reply(media)
-	reply.Status, reply.Redirect = status, location
+	if status == http.StatusNotModified && (req.ETag != "" || req.LastModified != "") {
+		reply = &fetch.Reply{Outcome: record.OutcomeNotModified, Memory: doc}
+	}
+	reply.Status, reply.Redirect, reply.ETag, reply.LastModified = status, location, etag, modified
 	return reply, doc, nil
 }
 
