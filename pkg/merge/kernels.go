@@ -9,16 +9,12 @@ import "slices"
 // branch: the compiler turns min into a conditional move, and an addition of 0 or
 // 1 into a flag that is added (SETcc). What remains is the wait of each step for
 // the loads that the step before it decided on; so four key ranges are merged at
-// a time, whose steps do not wait for each other. Keys read in a second, in
-// millions, union and intersection of two sets of 10⁶: with branches 218 and 252,
-// without 290 and 290; four ranges in Go, with pointers in place of bounds checks,
-// 850 and 430 (its twelve pointers do not fit the registers); in assembly, which
-// amd64 has, 1,230 and 1,410.
+// a time, and their steps do not wait for each other. Intersection in Go has more
+// pointers than registers, so amd64 has both in assembly.
 const (
 	lanes = 4
 	// chunkKeys is the number of keys of each side that are cut into lanes at a
-	// time. Half of it costs 13 % (the lanes end at different times), twice it
-	// no longer fits the cache.
+	// time. With fewer, lanes end at different times; with more, they do not fit the cache.
 	chunkKeys = 16384
 	// laneMin is the number of steps below which lanes are ended one by one.
 	laneMin = 8

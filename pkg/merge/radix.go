@@ -24,10 +24,7 @@ const (
 // part share are skipped, and keys that are not random take all their digits, so
 // that the time is linear for any keys.
 //
-// At 10⁸ random keys it takes 10 ns of processor time a key, LSD by eight digits
-// 18 to 21, slices.Sort 101; at 10⁶ 8, 17 and 72. Cutting all 10⁸ keys is a sixth of
-// it, so collecting their writes by cache line would gain little; keys in huge pages
-// gain nothing. Most of the time goes to the parts, in the cache.
+// Most of the time goes to the parts, in the cache; so collecting the writes of the cut by cache line would gain little.
 func RadixSort(keys, scratch []uint64) { radixSort(keys, scratch[:len(keys)], 64, false) }
 
 // radixSort sorts from, whose keys share all bits from high on; the result is left

@@ -32,7 +32,7 @@ type remote interface {
 	put(ctx context.Context, dir string, names []string) error
 	// get copies files into a local folder, over what is there.
 	get(ctx context.Context, names []string, dir string) error
-	// remove deletes files, be they there or not.
+	// remove deletes files; that one is not there is no error.
 	remove(ctx context.Context, names []string) error
 }
 
