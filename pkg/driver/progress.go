@@ -302,7 +302,7 @@ func (d *Driver) lastError(url string) (why string) {
 	for _, file := range slices.Backward(files[max(0, len(files)-rounds*d.plan.tasks()):]) {
 		err := history.Read(file, func(row *record.Fetch) error {
 			if row.Role == record.RolePage && row.URL == url && row.Outcome != record.OutcomeDeferred {
-				why = strings.TrimSuffix(row.Outcome+": "+row.Error, ": ")
+				why = whyAgain(row)
 			}
 			return nil
 		})
@@ -311,6 +311,14 @@ func (d *Driver) lastError(url string) (why string) {
 		}
 	}
 	return why
+}
+
+// whyAgain says how a fetch failed that is made again. A reply may be the failure, such as one of status 500.
+func whyAgain(row *record.Fetch) string {
+	if row.Outcome == record.OutcomeFetched {
+		return fmt.Sprintf("status %d", row.Status)
+	}
+	return strings.TrimSuffix(row.Outcome+": "+row.Error, ": ")
 }
 
 var errEnough = errors.New("enough examples")

@@ -163,3 +163,15 @@ func TestPrintCounts(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+func TestWhyAgain(t *testing.T) {
+	for want, row := range map[string]record.Fetch{
+		"status 503":          {Outcome: record.OutcomeFetched, Status: 503},
+		"timeout":             {Outcome: record.OutcomeTimeout},
+		"dns-failed: no name": {Outcome: record.OutcomeDNS, Error: "no name"},
+	} {
+		if got := whyAgain(&row); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
