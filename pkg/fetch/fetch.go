@@ -231,14 +231,14 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		}
 		defer r.payloads.close()
 	}
-	ended, err := r.unclean(tx, now)
+	ended, gap, err := r.unclean(tx, now)
 	if err != nil {
 		return err
 	}
 	r.mark = sync.OnceValue(func() error { return r.openBatch(tx) })
 	if ended > 0 {
 		// Who was being contacted when the process ended is not recorded.
-		r.s.holdFrom, r.s.holdGap = ended, r.unknownGap()
+		r.s.holdFrom, r.s.holdGap = ended, gap
 		if r.pause = max(time.Duration(ended+r.s.holdGap-now)*time.Microsecond, 0); r.pause >= 5*time.Second {
 			r.warn(Unrecorded+" (an interrupted run, or a crawl that was pulled): no host is contacted for %v", r.pause.Round(time.Second))
 		}

@@ -226,6 +226,57 @@ func TestAnothersTailIsCut(t *testing.T) {
 	}
 }
 
+// TestGapsOfAStoppedRun: the contact that an interrupt ends is in no row, and its host waits for its own gap all the same: not for the longest there is, nor
+// for a shorter one that the next run may have.
+func TestGapsOfAStoppedRun(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		crawlDelay     string
+		contact        time.Duration // how long it takes
+		min, max, want time.Duration // of the next run
+	}{
+		{"the least gap", "", 50 * time.Millisecond, time.Second, 30 * time.Second, time.Second},
+		{"a longer one from now on", "", 50 * time.Millisecond, 3 * time.Second, 30 * time.Second, 3 * time.Second},
+		{"a slow host", "", 2 * time.Second, time.Second, 30 * time.Second, 20 * time.Second},
+		{"a slow host, and other settings", "", 2 * time.Second, time.Second, 5 * time.Second, 20 * time.Second},
+		{"a Crawl-delay", "20", 50 * time.Millisecond, time.Second, 30 * time.Second, 20 * time.Second},
+		{"a long Crawl-delay", "40", 50 * time.Millisecond, time.Second, 30 * time.Second, 40 * time.Second},
+	} {
+		inBubble(t, c.name, func(t *testing.T) {
+			robots := map[string]string{}
+			if c.crawlDelay != "" {
+				robots["http://h0.test/robots.txt"] = text("User-agent: *\nCrawl-delay: " + c.crawlDelay + "\n")
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			opt := options(newStore(t), nil)
+			opt.MinDelay, opt.MaxDelay, opt.DelayFactor = time.Second, 30*time.Second, 10
+			opt.Protocols = map[string]fetch.Protocol{"http": &web{replies: robots, onFetch: func(u string) {
+				if u == "http://h0.test/a" {
+					time.Sleep(c.contact)
+					cancel()
+				}
+			}}}
+			urls := []record.URL{url("http://h0.test/a"), url("http://h0.test/b")}
+			if _, err := try(t, ctx, opt, "r1", urls); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			end := time.Now()
+			var again time.Time
+			opt.MinDelay, opt.MaxDelay = c.min, c.max
+			opt.Protocols = map[string]fetch.Protocol{"http": &web{replies: robots, onFetch: func(u string) {
+				if again.IsZero() && u != "http://h0.test/robots.txt" {
+					again = time.Now()
+				}
+			}}}
+			run(t, opt, "r1", urls)
+			if got := again.Sub(end); got < c.want || got > c.want+time.Second {
+				t.Errorf("contacted again after %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 // TestHostsWaitAfterAnUncleanStop: nobody knows who was contacted last.
 func TestHostsWaitAfterAnUncleanStop(t *testing.T) {
 	const wait = 60 * time.Millisecond

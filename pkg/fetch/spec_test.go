@@ -98,6 +98,7 @@ func storeVectors(t testing.TB) []spectest.Vector {
 		good("robots.robots", robots...),
 		{Name: "good/batch.batch", Bytes: []byte("7\n")},
 		{Name: "good/batch-ended.batch", Bytes: []byte("7 1700000000000000\n")},
+		{Name: "good/batch-until.batch", Bytes: []byte("7 1700000000000000 1700000001000000\n")},
 		{Name: "bad/R2-cut.contacts", Bytes: moduleStream(t, contacts...)[:700], Class: fault.Truncated, Says: "frame 2"},
 		{Name: "bad/R2-kind.robots", Bytes: links.Bytes(), Class: fault.WrongKind, Says: "link records, want module records"},
 		bad("R3-key.contacts", "want the FP64 of key", off),
@@ -114,6 +115,7 @@ func storeVectors(t testing.TB) []spectest.Vector {
 		bad("R7-word.robots", "and rules or allow-all", rules("2026-01-02T03:00:00Z deny-all")),
 		bad("R7-text.robots", "a text behind allow-all", rules("2026-01-02T03:00:00Z allow-all\nDisallow: /")),
 		{Name: "bad/R9-time.batch", Bytes: []byte("7 soon\n"), Class: fault.Corrupt, Says: "the number of a generation"},
+		{Name: "bad/R9-backwards.batch", Bytes: []byte("7 1700000000000000 1600000000000000\n"), Class: fault.Corrupt, Says: "the number of a generation"},
 		{Name: "bad/R9-number.batch", Bytes: []byte("seven\n"), Class: fault.Corrupt, Says: "the number of a generation"},
 
 		{Name: "bad/R1-kind", Class: fault.WrongKind, Says: "dns", Case: otherStore("dns", Version)},
@@ -202,7 +204,7 @@ func readVector(t testing.TB, name string, file []byte) (inStore string, err err
 		tx := begin()
 		defer tx.Abort()
 		r := &runner{opt: Options{Store: st}}
-		_, err := r.unclean(tx, 1)
+		_, _, err := r.unclean(tx, 1)
 		return inStore, err
 	}
 	tx := begin()

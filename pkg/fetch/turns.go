@@ -124,7 +124,8 @@ func (r *runner) work(ctx context.Context, tokens chan struct{}) {
 			if err != nil {
 				closeSession(t.session)
 				r.mu.Lock()
-				r.s.latest = max(r.s.latest, r.now()+r.rules().After(r.now()-w.began))
+				gap := max(r.rules().After(r.now()-w.began), h.asked, t.required)
+				r.s.latest = max(r.s.latest, r.now()+gap)
 				r.mu.Unlock()
 				r.cancel(err)
 				return

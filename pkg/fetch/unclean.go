@@ -18,8 +18,8 @@ import (
 
 // batchFile says for which generation servers were contacted last: a decimal
 // number and a line feed. It stands outside of the generations because it must
-// hold for those that were abandoned too. A time behind the number says that the wait of the next batch counts from there: the
-// run that made the contacts stopped by itself, or a later one that contacted nobody found that it had ended.
+// hold for those that were abandoned too. Two times may stand behind the number: when the run that
+// made the contacts had ended, and until when no host is contacted.
 const batchFile = "BATCH"
 
 // openBatch notes that contacts begin which the change tx will commit.
@@ -31,15 +31,15 @@ func (r *runner) openBatch(tx *store.Tx) error {
 	return durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d\n", tx.Generation()))
 }
 
-// stopped notes, after a run that failed or was interrupted, from when the wait of the next batch counts: it then ends when the longest gap
-// ends of the hosts that this run contacted. Where that cannot be noted, the next batch waits longer.
+// stopped notes, after a run that failed or was interrupted, when it ended, and when the longest gap ends of the hosts that it contacted. Where that
+// cannot be noted, the next batch waits longer.
 func (r *runner) stopped(tx *store.Tx) {
 	if !r.contacted || tx.Fenced() || tx.Superseded() != nil {
 		return
 	}
-	now, gap := r.now(), r.unknownGap()
-	end := min(max(r.s.latest, now+r.s.addrDelay), now+gap)
-	_ = durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d %d\n", tx.Generation(), min(now, end-gap)))
+	now := r.now()
+	end := min(max(r.s.latest, now+r.s.addrDelay), now+r.unknownGap())
+	_ = durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d %d %d\n", tx.Generation(), now, end))
 }
 
 // unknownGap is the gap after a contact that nothing is known of.
@@ -57,61 +57,63 @@ func TakenOver(dir string, newest uint64, now time.Time) error {
 }
 
 // unclean says whether contacts were made of which no committed contact times
-// tell: the process that made them died, or failed, or was interrupted. All of them were made before ended: that
-// is now, unless a run since noted an earlier time and contacted nobody, and it is noted for the next run.
-func (r *runner) unclean(tx *store.Tx, now micros) (ended micros, err error) {
-	begun, ended, err := readBatch(r.opt.Store)
+// tell: the process that made them died, or failed, or was interrupted. All of them were made before ended, and
+// each host is left alone for gap from then on. That is now, unless an earlier time was noted; it is noted for the next run.
+func (r *runner) unclean(tx *store.Tx, now micros) (ended, gap micros, err error) {
+	begun, ended, until, err := readBatch(r.opt.Store)
 	if begun == 0 || err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	for _, e := range tx.Base().Files {
 		if e.Role == roleContacts && e.Born >= begun {
-			return 0, nil
+			return 0, 0, nil
 		}
 	}
+	gap = r.unknownGap()
 	if tx.Fenced() { // the time may be another machine's
-		return now, nil
+		return now, gap, nil
 	}
 	if ended > 0 && ended <= now { // else the clock was set back
-		return ended, nil
+		if until > 0 {
+			gap = max(until-ended, us(r.opt.MinDelay))
+		}
+		return ended, gap, nil
 	}
-	return now, durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d %d\n", begun, now))
+	return now, gap, durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d %d\n", begun, now))
 }
 
 // CheckStore reads what a fetch store holds outside of its generations, for mckpt verify.
 func CheckStore(st *store.Store) error {
-	_, _, err := readBatch(st)
+	_, _, _, err := readBatch(st)
 	return err
 }
 
-// readBatch returns the generation in BATCH, 0 if there is none, and the time, 0 if there is none.
-func readBatch(st *store.Store) (begun uint64, ended micros, err error) {
+// readBatch returns the generation in BATCH, 0 if there is none, and the times behind it, 0 if there are none.
+func readBatch(st *store.Store) (begun uint64, ended, until micros, err error) {
 	path := st.Path(batchFile)
 	f, err := st.FS().OpenFile(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, nil
+		return 0, 0, 0, nil
 	}
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
-	b, err := io.ReadAll(io.LimitReader(f, 64)) // more is no number either
+	b, err := io.ReadAll(io.LimitReader(f, 96)) // more is no number either
 	f.Close()
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	line, whole := strings.CutSuffix(string(b), "\n")
-	number, at, timed := strings.Cut(line, " ")
-	if begun, err = strconv.ParseUint(number, 10, 64); !whole {
-		err = io.ErrUnexpectedEOF
+	fields := strings.Split(line, " ")
+	var numbers [3]uint64
+	for i, field := range fields[:min(len(fields), len(numbers))] {
+		n, e := strconv.ParseUint(field, 10, 63)
+		numbers[i], err = n, errors.Join(err, e)
 	}
-	if err == nil && timed {
-		var t uint64
-		t, err = strconv.ParseUint(at, 10, 63)
-		ended = micros(t)
-	}
-	if err != nil {
-		return 0, 0, &fault.Error{Class: fault.Corrupt, File: path, Place: "line 1", Found: strconv.Quote(clean(string(b))), Want: "the number of a generation, and perhaps a time",
+	ended, until = micros(numbers[1]), micros(numbers[2])
+	if err != nil || !whole || len(fields) > len(numbers) || len(fields) == len(numbers) && until < ended {
+		return 0, 0, 0, &fault.Error{Class: fault.Corrupt, File: path, Place: "line 1", Found: strconv.Quote(clean(string(b))), Want: "the number of a generation, and perhaps one or two times",
 			Hint: "remove the file and wait for the longest delay before the next batch"}
 	}
-	return begun, ended, nil
+	return numbers[0], ended, until, nil
 }
