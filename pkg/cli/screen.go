@@ -109,11 +109,12 @@ func fit(line string, width int) string {
 	return strings.Join(words, " ")
 }
 
-// columns are cells side by side. URLs share what the others leave of width, so that the columns of all lines begin at the same place.
+// columns are cells side by side. URLs, and the first cell, which may be a reference that is none, share what the others leave of width, so
+// that the columns of all lines begin at the same place.
 func columns(cells []string, width int) string {
 	urls, left := 0, width-gap*(len(cells)-1)
-	for _, c := range cells {
-		if isURL(c) {
+	for i, c := range cells {
+		if i == 0 || isURL(c) {
 			urls++
 		} else {
 			left -= max(column, visible(c))
@@ -122,7 +123,7 @@ func columns(cells []string, width int) string {
 	var b strings.Builder
 	for i, c := range cells {
 		size := column
-		if isURL(c) {
+		if i == 0 || isURL(c) {
 			size = max(shortestURL, left/urls)
 			c = middle(c, size)
 		}

@@ -26,6 +26,7 @@ func TestScreen(t *testing.T) {
 		{"characters count, not bytes", 54, "größe " + url[:48] + "\n", "größe " + url[:48] + "\n"},
 		{"tabs are columns", 60, url + "\trule\thttp://b/\n" + "http://a/\ta-longer-name\thttp://b/\n",
 			"http://www.…/page.html  rule          http://b/\nhttp://a/              a-longer-name  http://b/\n"},
+		{"a first cell that is no URL", 60, "mailto:a@b\trule\thttp://b/\n", "mailto:a@b              rule          http://b/\n"},
 	}
 	for _, tt := range tests {
 		for _, size := range []int{1, 7, len(tt.in)} { // of a write
