@@ -24,7 +24,7 @@ type plan struct {
 
 func (p plan) path(names ...string) string {
 	path := filepath.Join(append([]string{p.crawl}, names...)...)
-	if strings.HasPrefix(path, "-") { // no flag of a command
+	if strings.HasPrefix(path, "-") || len(names) > 0 && !strings.Contains(path, "/") { // no flag of a command, nor a verb such as fetch
 		path = "./" + path
 	}
 	return path
