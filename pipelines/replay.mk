@@ -193,7 +193,7 @@ CANON = $(if $(filter true,$(shell $(BIN)mckpt show $(CRAWL) --setting resolve.c
 
 $(D)/links.same: $(D)/$(OUTCOMES).same
 	$(BIN)mextract $Q --warc $(CRAWL)/fetch --module-stores $(REPLAY)/modules $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $(D)/$(OUTCOMES).$(Z) $(CANON) -o $(D)/links.$(Z)
-	$(call same,links,mextract)
+	$(call same,links,mextract$(if $(CANON), | mresolve canon))
 	$(call same,modules,mextract --modules)
 	$(call same,refused,mextract --refused)
 	@touch $@

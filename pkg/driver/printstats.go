@@ -65,7 +65,7 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 		}
 		fmt.Fprintf(w, "names: %.1f %% of the elapsed time; %.1f %% of a thread's that looks up each URL's name and then fetches it\n", 100*t.NamesOfElapsed, 100*t.NamesOfThread)
 		if t.Without > 0 {
-			fmt.Fprintf(w, "not in these times: %s, not ended yet, not made by mcrawl, or the record is lost\n", count(t.Without, "round"))
+			fmt.Fprintf(w, "not in these times: %s, not ended yet, not made by mcrawl, or the record is lost or damaged\n", count(t.Without, "round"))
 		}
 	}
 	if f := s.Focus; f != nil {

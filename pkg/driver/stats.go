@@ -2,12 +2,14 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/crawl"
+	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
 	"mercator/pkg/history"
 	"mercator/pkg/report"
@@ -55,12 +57,12 @@ func (d *Driver) byRound(c *stats.Collector) error {
 	for _, file := range files {
 		dir := filepath.Dir(file)
 		round := filepath.Base(dir)
-		spent, err := readTimes(filepath.Join(dir, crawl.TimesFile))
+		spent, err := d.timesOf(filepath.Join(dir, crawl.TimesFile))
 		if err != nil {
 			return err
 		}
 		if d.plan.shards > 0 && round != before { // of the whole crawl, beside those of its shards
-			all, err := readTimes(d.plan.path("rounds", round, crawl.TimesFile))
+			all, err := d.timesOf(d.plan.path("rounds", round, crawl.TimesFile))
 			if err != nil {
 				return err
 			}
@@ -73,6 +75,16 @@ func (d *Driver) byRound(c *stats.Collector) error {
 		}
 	}
 	return nil
+}
+
+// timesOf reads the times of a round for statistics, which do without a record that is damaged.
+func (d *Driver) timesOf(file string) ([]stats.Spent, error) {
+	spent, err := readTimes(file)
+	if errors.Is(err, fault.Corrupt) {
+		d.opt.Warn("%v; its times are not counted", err)
+		return nil, nil
+	}
+	return spent, err
 }
 
 // rows gives a function that reads the outcomes of all rounds, in their order.

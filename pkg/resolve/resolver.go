@@ -5,7 +5,7 @@
 //
 // Mercator wrote its own resolver because the system's answered one request at
 // a time, which was 87 % of a thread's elapsed time (Heydon and Najork 1999,
-// section 5.3).
+// section 3.7).
 //
 // # Invariants
 //

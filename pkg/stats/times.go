@@ -22,7 +22,7 @@ type Spent struct {
 // is shared equally by them. Time between rounds does not count, nor do attempts that did not end a round or stage.
 type Times struct {
 	Rounds  uint64 `json:"rounds"`         // whose times are on record
-	Without uint64 `json:"rounds_without"` // of those with outcomes: not made by mcrawl, or the record is lost
+	Without uint64 `json:"rounds_without"` // of those with outcomes: not made by mcrawl, or the record is lost or damaged
 	Spread
 	ByRound []Spread `json:"by_round"` // neighbours are joined where there are more than maxSpreads
 }
@@ -33,13 +33,14 @@ type Spread struct {
 
 	ElapsedS    float64 `json:"elapsed_s"`    // in which any command of the round worked
 	WaitingS    float64 `json:"waiting_s"`    // no URL was due, or a connection was free and politeness forbade a contact
-	NamesS      float64 `json:"names_s"`      // mresolve
+	NamesS      float64 `json:"names_s"`      // mresolve, and mresolve canon
 	FetchingS   float64 `json:"fetching_s"`   // mfetch, less waiting
 	ExtractingS float64 `json:"extracting_s"` // mextract, and in focused crawls mfocus score
 	SetsS       float64 `json:"sets_s"`       // mfpset and murlset
 	FrontierS   float64 `json:"frontier_s"`   // mfrontier, less waiting
 	ExchangeS   float64 `json:"exchange_s"`   // of rows between shards
 	CheckpointS float64 `json:"checkpoint_s"`
+	OtherS      float64 `json:"other_s,omitempty"` // commands that are none of a round's
 
 	LookupsS  float64 `json:"lookups_s"`  // sum over the names asked of the time from question to answer
 	ContactsS float64 `json:"contacts_s"` // sum of the durations of contacts, also for robots.txt
@@ -47,7 +48,7 @@ type Spread struct {
 	// NamesOfElapsed is NamesS by ElapsedS.
 	NamesOfElapsed float64 `json:"names_of_elapsed"`
 	// NamesOfThread is LookupsS by LookupsS and ContactsS: the share of a thread that looks up the name of each URL and then
-	// fetches it, as Mercator's do (Heydon and Najork 1999, section 4.3: 87 % before, 25 % after its own resolver).
+	// fetches it, as Mercator's do (Heydon and Najork 1999, section 3.7: 87 % before, 25 % after its own resolver).
 	NamesOfThread float64 `json:"names_of_thread"`
 }
 
@@ -59,7 +60,7 @@ func (s *Spread) part(command string) *float64 {
 	switch command {
 	case "wait":
 		return &s.WaitingS
-	case "mresolve":
+	case "mresolve", "mresolve canon":
 		return &s.NamesS
 	case "mfetch":
 		return &s.FetchingS
@@ -67,18 +68,20 @@ func (s *Spread) part(command string) *float64 {
 		return &s.ExtractingS
 	case "mfpset mark", "murlset new":
 		return &s.SetsS
-	case "mfrontier next", "mfrontier update":
+	case "mfrontier next", "mfrontier update", "mfrontier raise":
 		return &s.FrontierS
 	case "mmerge split", "mmerge gather":
 		return &s.ExchangeS
+	case "mckpt rounds", "mckpt commit", "mckpt push":
+		return &s.CheckpointS
 	}
-	return &s.CheckpointS
+	return &s.OtherS
 }
 
 // Parts lists where the time went, with the names of the parts; those that took none are left out.
 func (s Spread) Parts() (list []Part) {
 	for _, p := range []Part{{"waiting", s.WaitingS}, {"names", s.NamesS}, {"fetching", s.FetchingS}, {"extracting", s.ExtractingS},
-		{"sets", s.SetsS}, {"frontier", s.FrontierS}, {"exchange", s.ExchangeS}, {"checkpoint", s.CheckpointS}} {
+		{"sets", s.SetsS}, {"frontier", s.FrontierS}, {"exchange", s.ExchangeS}, {"checkpoint", s.CheckpointS}, {"other", s.OtherS}} {
 		if p.S > 0 {
 			list = append(list, p)
 		}
@@ -142,7 +145,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func (s *Spread) plus(o *Spread) {
 	s.ElapsedS, s.WaitingS, s.NamesS, s.FetchingS = s.ElapsedS+o.ElapsedS, s.WaitingS+o.WaitingS, s.NamesS+o.NamesS, s.FetchingS+o.FetchingS
 	s.ExtractingS, s.SetsS, s.FrontierS = s.ExtractingS+o.ExtractingS, s.SetsS+o.SetsS, s.FrontierS+o.FrontierS
-	s.ExchangeS, s.CheckpointS = s.ExchangeS+o.ExchangeS, s.CheckpointS+o.CheckpointS
+	s.ExchangeS, s.CheckpointS, s.OtherS = s.ExchangeS+o.ExchangeS, s.CheckpointS+o.CheckpointS, s.OtherS+o.OtherS
 	s.LookupsS, s.ContactsS = s.LookupsS+o.LookupsS, s.ContactsS+o.ContactsS
 }
 

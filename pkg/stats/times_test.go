@@ -28,6 +28,8 @@ func TestSpread(t *testing.T) {
 			Spread{ElapsedS: 7, FrontierS: 1, NamesS: 1, WaitingS: 2, FetchingS: 1, ExtractingS: 1, CheckpointS: 1}},
 		"two shards": {[]Spent{at("mresolve", 4, 4, 4), at("mfetch", 4, 2, 2), at("wait", 6, 2, 2), at("murlset new", 6, 2, 2), at("mmerge split", 7, 1, 1)},
 			Spread{ElapsedS: 7, NamesS: 3, FetchingS: 1, WaitingS: 1, SetsS: 1, ExchangeS: 1}},
+		"canonical names": {[]Spent{at("mextract", 1, 1, 1), at("mresolve canon", 3, 3, 2), at("murlset new", 4, 4, 1), at("mckpt push", 5, 1, 1), at("anything", 7, 2, 2)},
+			Spread{ElapsedS: 7, ExtractingS: 1, NamesS: 2, SetsS: 1, CheckpointS: 1, OtherS: 2}},
 		"nothing": {[]Spent{at("mfetch", 1, 1, 0)}, Spread{}},
 	} {
 		got := spread(c.spent)
