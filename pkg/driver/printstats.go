@@ -61,9 +61,14 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 	if t := s.Times; t != nil {
 		heading(w, "seconds", "share", "where the time went, in "+count(t.Rounds, "round"))
 		for _, p := range t.Parts() {
-			fmt.Fprintf(w, "%12.2f %10.1f %%  %s\n", p.S, 100*p.S/t.ElapsedS, p.Name)
+			fmt.Fprintf(w, "%12.2f %10.1f %%  %s\n", p.S, 100*p.S/t.ElapsedS, p.Text())
 		}
-		fmt.Fprintf(w, "names: %.1f %% of the elapsed time; %.1f %% of a thread's that looks up each URL's name and then fetches it\n", 100*t.NamesOfElapsed, 100*t.NamesOfThread)
+		fmt.Fprintf(w, "%12.2f %12s  in all", t.ElapsedS, "")
+		if t.SpanS > t.ElapsedS {
+			fmt.Fprintf(w, ", of %.2f s from the first to the last contact; the rest: interrupted attempts, time between rounds and runs", t.SpanS)
+		}
+		fmt.Fprintln(w)
+		fmt.Fprintf(w, "Names took %.1f %% of this time; they would take %.1f %% if each page waited for its name alone, one page after the other.\n", 100*t.NamesOfElapsed, 100*t.NamesOfThread)
 		if t.Without > 0 {
 			fmt.Fprintf(w, "not in these times: %s, not ended yet, not made by mcrawl, or the record is lost or damaged\n", count(t.Without, "round"))
 		}

@@ -29,3 +29,20 @@ func TestPrintStats(t *testing.T) {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
+
+// TestPrintTimes: the sum stands beside the time of the whole crawl, of which interrupted attempts are a part.
+func TestPrintTimes(t *testing.T) {
+	s := &stats.Stats{Attempts: 1, Times: &stats.Times{Rounds: 9, SpanS: 245, Spread: stats.Spread{ElapsedS: 34.6, WaitingS: 30, NamesS: 4.6}}}
+	for _, want := range []string{" %  waiting for politeness and retries\n", " %  names\n",
+		"       34.60               in all, of 245.00 s from the first to the last contact; the rest: interrupted attempts, time between rounds and runs\n"} {
+		var out strings.Builder
+		if err := PrintStats(&out, s); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%v, no %q in\n%s", err, want, out.String())
+		}
+	}
+	s.Times.SpanS = 30 // the checkpoint came after the last contact
+	var out strings.Builder
+	if err := PrintStats(&out, s); err != nil || strings.Contains(out.String(), "the rest") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}

@@ -255,7 +255,7 @@ func plots(c *Crawl) (list []plot, err error) {
 		for _, s := range t.ByRound {
 			elapsed, thread = append(elapsed, 100*s.NamesOfElapsed), append(thread, 100*s.NamesOfThread)
 		}
-		add("Share of names, by round", "percent of the elapsed time (solid), and of a thread's that looks up each URL's name and then fetches it (dotted)", command, func() (template.HTML, error) { return steps(elapsed, thread) })
+		add("Share of names, by round", "percent of the time of the round (solid), and what it would be if each page waited for its name alone, one page after the other (dotted)", command, func() (template.HTML, error) { return steps(elapsed, thread) })
 	}
 	if f := c.Focus; f != nil {
 		var harvest []float64

@@ -244,7 +244,9 @@ func (c *Collector) End(added error) (*Stats, error) {
 	}
 	slices.SortFunc(s.Depths, func(a, b Bin) int { return cmp.Compare(a.From, b.From) })
 	s.Timeline, s.SlotS = c.times.list()
-	c.rounds.result(s)
+	if c.rounds.result(s); s.Times != nil {
+		s.Times.SpanS = float64(c.last-c.first) / 1e6
+	}
 	return s, nil
 }
 

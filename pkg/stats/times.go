@@ -23,6 +23,9 @@ type Spent struct {
 type Times struct {
 	Rounds  uint64 `json:"rounds"`         // whose times are on record
 	Without uint64 `json:"rounds_without"` // of those with outcomes: not made by mcrawl, or the record is lost or damaged
+	// SpanS is from the start of the first attempt to fetch a page to the end of the last. What it is longer than ElapsedS are attempts of
+	// rounds that were interrupted, and the time between rounds and runs.
+	SpanS float64 `json:"span_s"`
 	Spread
 	ByRound []Spread `json:"by_round"` // neighbours are joined where there are more than maxSpreads
 }
@@ -93,6 +96,14 @@ func (s Spread) Parts() (list []Part) {
 type Part struct {
 	Name string
 	S    float64
+}
+
+// Text says what the part is.
+func (p Part) Text() string {
+	if p.Name == "waiting" {
+		return "waiting for politeness and retries"
+	}
+	return p.Name
 }
 
 // spread gives the times of a round; shards are in it together.

@@ -84,8 +84,15 @@ func TestRoundsWithoutTimes(t *testing.T) {
 	c.Round("r1", nil)
 	c.Round("r1", []Spent{at("mfetch", 1, 1, 1)}) // of another shard
 	c.Round("r2", nil)
+	for _, at := range []int64{0, 240} {
+		r := row("a.example", 1, start+record.Time(at*1e6))
+		r.DurationUS = 5e6
+		if err := c.Add(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s, err := c.End(nil)
-	if err != nil || s.Times.Rounds != 1 || s.Times.Without != 1 {
+	if err != nil || s.Times.Rounds != 1 || s.Times.Without != 1 || s.Times.SpanS != 245 {
 		t.Errorf("%+v, %v", s.Times, err)
 	}
 	c = New(0)
