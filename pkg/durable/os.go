@@ -131,5 +131,5 @@ func Free(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
+	return int64(st.Bavail) * blockLen(&st), nil
 }
