@@ -8,8 +8,9 @@
 //
 //   - Memory is at most 64 KiB for the start of the document and 32 KiB each for
 //     its end and for reading from the file, all pooled; small documents use 4 KiB.
-//   - A document of up to 1 MiB needs no file, while all such documents of the process
-//     take at most 8 MiB.
+//   - Beside this, the process has a budget of 8 MiB for documents of 64 KiB to 1 MiB. While it
+//     lasts, their start in memory is the whole document, and they need no file.
+//   - Memory for the start is at most 4 KiB, or four times what has come, whatever length was announced.
 //   - No more than the limit is kept. What did not fit is recorded by Truncated.
 //   - The backing file has no name (it is unlinked at once), so that a killed
 //     process leaves none behind.
@@ -135,19 +136,20 @@ func (s *Stream) shrink() {
 // grow makes mem, which is full, longer if the budget allows it.
 func (s *Stream) grow() bool {
 	size := 2 * s.most
-	for int64(size) < min(s.expect, LargeMax) {
-		size *= 2
-	}
 	if size > LargeMax || s.expect > LargeMax {
 		return false
 	}
-	if large.Add(int64(size)) > budget {
-		large.Add(-int64(size))
+	more := int64(size)
+	if s.most > MemoryMax {
+		more -= int64(s.most) // which was taken before
+	}
+	if large.Add(more) > budget {
+		large.Add(-more)
 		return false
 	}
 	bigger := getChunk(size)
 	copy(bigger.b, s.mem.b)
-	s.shrink()
+	putChunk(s.mem)
 	s.mem, s.most = bigger, size
 	return true
 }
@@ -172,7 +174,7 @@ func (s *Stream) outgrow() error {
 func (s *Stream) SetMax(max int64) { s.max = max }
 
 // Expect says how long the document will be, as far as somebody announced it.
-// Memory then grows in fewer steps; it is taken only as bytes come.
+// Up to MemoryMax memory then grows in fewer steps, and a document longer than LargeMax takes none of the budget.
 func (s *Stream) Expect(length int64) { s.expect = length }
 
 // SetDir chooses the folder of a backing file that is not made yet.

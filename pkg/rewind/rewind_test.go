@@ -120,6 +120,28 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestStalledStreams: documents that were announced and do not come hold what has come of them, and not the budget.
+func TestStalledStreams(t *testing.T) {
+	dir := t.TempDir()
+	for range budget / LargeMax {
+		s := New(dir, 2<<20)
+		defer s.Close()
+		s.Expect(LargeMax)
+		if _, err := s.Write(pattern(MemoryMax + 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := New(dir, 2<<20)
+	defer s.Close()
+	s.Expect(LargeMax)
+	if _, err := s.Write(pattern(LargeMax)); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.Start()); n != LargeMax {
+		t.Errorf("%d bytes of a document that came are in memory, want %d: %d bytes of the budget are taken", n, LargeMax, large.Load())
+	}
+}
+
 func TestConformsToReader(t *testing.T) {
 	useUp(t)
 	want := pattern(MemoryMax + windowLen + 5000)
