@@ -21,7 +21,7 @@
 # ROUNDS= is how often [3], HOSTS= how many [32]; EVERY= takes each n-th page of a doc [10]. In each round every command
 # runs once, so that what else the machine does hits all of them. mfetch writes WARC files with SHA-1 digests, and an
 # outcome for each URL, and syncs them before it ends; wget writes WARC files with digests; wget2 writes pages to files,
-# and has no WARC. TMP= is a folder on a disk [/tmp], SHM= one in memory [/dev/shm]. Names come from an /etc/hosts that
+# and has no WARC. PORT= is the first of two ports [8083]. TMP= is a folder on a disk [/tmp], SHM= one in memory [/dev/shm]. Names come from an /etc/hosts that
 # only the commands started here see (unshare), which needs no root where users may make namespaces. It needs nginx,
 # curl, wget, wget2, pigz, unshare, the two docs, and for the last four modes dnsmasq; and ends what it started.
 #
@@ -80,7 +80,7 @@ named() { # COMMAND..., with our names
 	unshare -rm sh -c 'mount --bind "$0" /etc/hosts && exec "$@"' "$dir/hosts" "$@"
 }
 for _ in $(seq 50); do
-	kill -0 $pids 2>/dev/null || { cat "$dir/error.log" >&2; die "nginx ended: is port $port taken? PORT= chooses another"; }
+	kill -0 $pids 2>/dev/null || { cat "$dir/error.log" >&2; die "nginx ended: is port $port or $((port + 1)) taken? PORT= chooses two others"; }
 	named wget -q --no-config --no-proxy -O "$dir/page" --tries=1 "http://h1.docs.test:$port/$small/index.html" && break || sleep 0.1
 done
 [ -s "$dir/page" ] || die "nginx does not answer on port $port"
@@ -296,7 +296,7 @@ for mode; do
 			case $what in
 			pages) list $small $large ;;
 			"pages with"*) port=$((port + 1)) list $small $large ;;
-			*) pattern='*.gz' && list $(ls $docs) ;;
+			*) pattern='*.gz' list $(ls $docs) ;;
 			esac
 			measure "$(about "codecs, $what")" "$pages" "gzip|$mem|mfetch gzip" "${older[@]}" "zstd|$mem|mfetch zstd" "none|$mem|mfetch none" \
 				"none+copy|$mem|second"

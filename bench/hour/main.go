@@ -29,6 +29,7 @@ import (
 	"syscall"
 	"time"
 
+	"mercator/pkg/config"
 	"mercator/pkg/durable"
 )
 
@@ -46,9 +47,9 @@ var cores = float64(runtime.NumCPU())
 // MiB that a command may take: the defaults of memory.fetch and memory.stages, and of --memory.
 func bound(command string) float64 {
 	if strings.HasPrefix(command, "mfetch") {
-		return 128
+		return float64(config.FetchMemory) / (1 << 20)
 	}
-	return 64
+	return float64(config.StagesMemory) / (1 << 20)
 }
 
 type options struct {
@@ -321,11 +322,11 @@ func (p *processes) watch(o options) (points []point, err error) {
 
 // room is an error if the disk will be full before the end. The first tenth of a run is not asked: a web is dear at its beginning.
 func room(o options, points []point, end time.Time) error {
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(o.dir, &disk); err != nil {
+	left, err := durable.Free(o.dir)
+	if err != nil {
 		return err
 	}
-	free := float64(disk.Bavail) * float64(disk.Bsize)
+	free := float64(left)
 	from, to := points[len(points)/2], points[len(points)-1]
 	need := (to.disk() - from.disk()) / max(1, to.at.Sub(from.at).Seconds()) * max(0, time.Until(end).Seconds())
 	if early := to.at.Sub(points[0].at).Minutes() < o.minutes/10; free > 1e9 && (early || need < 0.95*free) {

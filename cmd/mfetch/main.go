@@ -509,7 +509,7 @@ func answer(rules fetch.Rules, in io.Reader, out io.Writer) error {
 //go:embed manual.md
 var manual string
 
-func main() { os.Exit(cli.Main("mfetch", about, manual, &grammar{}, 128<<20)) }
+func main() { os.Exit(cli.Main("mfetch", about, manual, &grammar{}, config.FetchMemory)) }
 
 // resolver asks DNS servers. It is made when the first name needs it: a crawl
 // whose addresses hold needs no server.

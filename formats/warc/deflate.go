@@ -11,7 +11,6 @@ import (
 // of a few hundred bytes. For those the library spends most of its time on making
 // Huffman codes, which save little. This file compresses them by the fixed codes of
 // DEFLATE, in a quarter of the time, to a fifth more bytes.
-
 //
 // Images, archives and replies that came compressed shrink by nothing: they are stored, in a twentieth of the time.
 

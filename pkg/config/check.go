@@ -15,10 +15,17 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/frontier"
 )
 
 // Size is a number of bytes; text with K, M, G, T (powers of 1024).
 type Size int64
+
+// Defaults of memory.fetch and memory.stages.
+const (
+	FetchMemory  Size = 128 << 20
+	StagesMemory Size = frontier.Memory
+)
 
 // UnmarshalText parses "64M", "1GiB" or a plain number of bytes.
 func (s *Size) UnmarshalText(text []byte) error {
@@ -189,8 +196,8 @@ func (c *Config) together() error {
 			return bad(pair.most, high.String(), fmt.Sprintf("at least %s, %v", pair.least, low))
 		}
 	}
-	var memory, body Size
-	if memory.UnmarshalText([]byte(cmp.Or(f.Memory.Fetch, "128M"))) == nil && body.UnmarshalText([]byte(cmp.Or(f.Fetch.MaxBody, "10M"))) == nil && body > memory/8 {
+	memory, body := FetchMemory, Size(0)
+	if (f.Memory.Fetch == "" || memory.UnmarshalText([]byte(f.Memory.Fetch)) == nil) && body.UnmarshalText([]byte(cmp.Or(f.Fetch.MaxBody, "10M"))) == nil && body > memory/8 {
 		return bad("fetch.max_body", fmt.Sprintf("%d bytes", body), fmt.Sprintf("at most an eighth of memory.fetch, %d", memory/8))
 	}
 	if policy := f.Frontier.Policy; f.Focus.Model != "" && (policy == "opic" || policy == "walk") {
