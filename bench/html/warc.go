@@ -20,7 +20,7 @@ import (
 )
 
 // pack writes pages as response records to a WARC file, gzip or zstd by its name, and
-// the fetch rows that point to them to another file. It leaves the pages as mfetch does, if the disk has room.
+// the fetch rows that point to them to another file. It leaves the pages as mfetch does.
 func pack(path, rows string, pages [][]byte) error {
 	e := warc.Encoder{Codec: warc.Gzip}
 	if strings.HasSuffix(path, ".zst") {
@@ -41,7 +41,11 @@ func pack(path, rows string, pages [][]byte) error {
 	if err != nil {
 		return err
 	}
-	left := bodies.Create(durable.OS, filepath.Dir(path))
+	ring := bodies.Create(durable.OS, filepath.Dir(path), 1)
+	if ring == nil {
+		return fmt.Errorf("%s: no file of the pages that mfetch leaves can be made: has the disk 256 MiB free?", filepath.Dir(path))
+	}
+	defer ring.Close()
 	for i, page := range pages {
 		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n", len(page))
 		block := append([]byte(head), page...)
@@ -58,9 +62,7 @@ func pack(path, rows string, pages [][]byte) error {
 			Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, MIME: "text/html", Charset: "utf-8", BodyLength: int64(len(page)),
 			WARCFilename: filepath.Base(path), WARCOffset: offset, WARCLength: length,
 		}
-		if left != nil {
-			left.Enter(row, left.Put(block, len(head)))
-		}
+		ring.Enter(row, ring.Put(block, len(head)))
 		if err := out.Write(row); err != nil {
 			return err
 		}
@@ -126,9 +128,9 @@ func command(out io.Writer, mextract string, pages [][]byte, perSecond float64, 
 		ways := []struct {
 			name       string
 			args       []string
-			left       bool // what mfetch leaves is there
+			ring       bool // the file that mfetch leaves is there
 			cpu, clock time.Duration
-		}{{name: suffix, args: []string{path}}, {name: "store of " + suffix, args: []string{"--warc", dir, rows}}, {name: "store of " + suffix + ", pages left", args: []string{"--warc", dir, rows}, left: true}}
+		}{{name: suffix, args: []string{path}}, {name: "store of " + suffix, args: []string{"--warc", dir, rows}}, {name: "store of " + suffix + ", pages left", args: []string{"--warc", dir, rows}, ring: true}}
 		var size int64
 		var decode time.Duration
 		for range runs {
@@ -140,7 +142,7 @@ func command(out io.Writer, mextract string, pages [][]byte, perSecond float64, 
 			for i := range ways {
 				way := &ways[i]
 				file, away := filepath.Join(dir, bodies.File), filepath.Join(dir, "away")
-				if way.left {
+				if way.ring {
 					file, away = away, file
 				}
 				if err := os.Rename(file, away); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -11,7 +11,7 @@
 //
 //	table   16,384 buckets of 4 entries of 32 bytes
 //	        key       8 bytes   hash of the row, with its place in the archive
-//	        sum       8 bytes   hash of head and body
+//	        sum       8 bytes   hash of head and body, xor key
 //	        at        8 bytes   where these stand in the file
 //	        head      4 bytes   length of the head
 //	        body      4 bytes   length of the body
@@ -21,8 +21,9 @@
 //
 //   - A Reader returns what the Writer was given for the same row, or nothing: the file may be cut, damaged,
 //     of another attempt, or overwritten while it is read.
-//   - The file is no larger than an eighth of the room that was free.
-//   - A Writer fails in silence: an error ends it and empties the file.
+//   - The file takes at most 258 MiB, and at most an eighth of the free room. The shards of a crawl, which may share
+//     a disk, divide this eighth evenly.
+//   - A Writer fails in silence: an error ends it and deletes the file.
 //
 // A Writer serves many goroutines, a Reader one.
 package bodies
@@ -40,12 +41,14 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/durable"
+	"mercator/pkg/httpmsg"
 )
 
 // File is the name in the fetch store: that of an unpublished file, so that the next change of the store, and gc, delete it.
 const File = ".bodies" + durable.TempSuffix
 
-// BodyMax is the longest body that is kept, in bytes; longer ones are few.
+// BodyMax is the longest body that Put takes, in bytes; longer ones are few. mfetch leaves out shorter ones, too, if they came
+// coded and swell more than most.
 const BodyMax = 2 << 20
 
 const (
@@ -55,8 +58,8 @@ const (
 	tableLen  = buckets * ways * entryLen
 	ringMax   = 256 << 20
 	ringMin   = 8 << 20 // with less there is no file
-	roomShare = 8       // the ring takes at most one part in this many of what is free
-	lengthMax = 64<<10 + BodyMax
+	roomShare = 8       // the file takes at most one part in this many of what is free
+	lengthMax = httpmsg.HeadMax + BodyMax
 )
 
 // entry is a line of the table.
@@ -113,14 +116,15 @@ type Writer struct {
 	turn [buckets]uint8
 }
 
-// Create replaces the file of a fetch store. nil: there is no room for one, and it is done without.
-func Create(fsys durable.FS, dir string) *Writer {
+// Create replaces the file of a fetch store. sharing is how many stores may do so on the same disk, this one included.
+// nil: there is too little room for a file, and commands read the archive.
+func Create(fsys durable.FS, dir string, sharing int) *Writer {
 	w := &Writer{fs: fsys, path: filepath.Join(dir, File)}
 	if err := fsys.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	free, err := durable.Free(dir)
-	if w.ring = min(free/roomShare, ringMax); err != nil || w.ring < ringMin {
+	if w.ring = ringLen(free, sharing); err != nil || w.ring < ringMin {
 		return nil
 	}
 	if w.f, err = fsys.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644); err != nil {
@@ -129,10 +133,15 @@ func Create(fsys durable.FS, dir string) *Writer {
 	return w
 }
 
+// ringLen is the length of the ring where so many bytes are free.
+func ringLen(free int64, sharing int) int64 {
+	return min(free/roomShare/int64(sharing)-tableLen, ringMax)
+}
+
 // Put writes a document, whose first head bytes are the head. Enter has to follow.
 func (w *Writer) Put(b []byte, head int) Place {
 	n := int64(len(b))
-	if n == 0 || n > lengthMax || n > w.ring || w.bad.Load() {
+	if n == 0 || head > httpmsg.HeadMax || n-int64(head) > BodyMax || n > w.ring || w.bad.Load() {
 		return Place{}
 	}
 	w.mu.Lock()
@@ -143,7 +152,7 @@ func (w *Writer) Put(b []byte, head int) Place {
 	w.next += n
 	w.mu.Unlock()
 	if _, err := w.f.WriteAt(b, at); err != nil {
-		w.fail()
+		w.Drop()
 		return Place{}
 	}
 	return Place{entry{sum: sumOf(b, uint32(head)), at: at, head: uint32(head), body: uint32(len(b) - head)}}
@@ -155,6 +164,7 @@ func (w *Writer) Enter(row *record.Fetch, p Place) {
 		return
 	}
 	p.key = keyOf(row)
+	p.sum ^= p.key // so that no part of another entry goes with this key
 	bucket := p.key % buckets
 	w.mu.Lock()
 	turn := w.turn[bucket] % ways
@@ -162,12 +172,12 @@ func (w *Writer) Enter(row *record.Fetch, p Place) {
 	w.mu.Unlock()
 	var room [entryLen]byte
 	if _, err := w.f.WriteAt(p.append(room[:0]), int64(bucket*ways+uint64(turn))*entryLen); err != nil {
-		w.fail()
+		w.Drop()
 	}
 }
 
-// fail gives the room back, which is perhaps what lacks.
-func (w *Writer) fail() {
+// Drop deletes the file: its disk is full, or may be. Later calls of Put and Enter do nothing.
+func (w *Writer) Drop() {
 	if !w.bad.Swap(true) {
 		_ = w.f.Truncate(0) // readers then find nothing, with or without it
 		_ = w.fs.Remove(w.path)
@@ -218,7 +228,7 @@ func (r *Reader) Read(row *record.Fetch, buf []byte) (head, body []byte, ok bool
 			buf = make([]byte, n)
 		}
 		buf = buf[:n]
-		if _, err := r.f.ReadAt(buf, e.at); err == nil && sumOf(buf, e.head) == e.sum {
+		if _, err := r.f.ReadAt(buf, e.at); err == nil && sumOf(buf, e.head)^e.key == e.sum {
 			return buf[:e.head], buf[e.head:], true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/durable"
+	"mercator/pkg/httpmsg"
 )
 
 // document is the n-th of a test: its row, and its head and body.
@@ -24,7 +25,7 @@ func document(n int) (row *record.Fetch, head, body []byte) {
 
 func create(t *testing.T, dir string) *Writer {
 	t.Helper()
-	w := Create(durable.OS, dir)
+	w := Create(durable.OS, dir, 1)
 	if w == nil {
 		t.Skip("too little room for a test of a file of 2 MiB")
 	}
@@ -130,6 +131,51 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestEntryOfTwo: an entry with the key of one row and the rest of the entry of another, whose body is as long, is none.
+func TestEntryOfTwo(t *testing.T) {
+	dir := t.TempDir()
+	w := create(t, dir)
+	const a, b = 3, 4
+	add(w, a)
+	row, head, _ := document(b)
+	_, _, body := document(a)
+	body = bytes.ToUpper(body)
+	row.BodyLength = int64(len(body))
+	w.Enter(row, w.Put(append(head, body...), len(head)))
+	first, _, _ := document(a)
+	rest := make([]byte, entryLen-8)
+	if _, err := w.f.ReadAt(rest, int64(keyOf(row)%buckets)*ways*entryLen+8); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.f.WriteAt(rest, int64(keyOf(first)%buckets)*ways*entryLen+8); err != nil {
+		t.Fatal(err)
+	}
+	r := Open(dir)
+	defer r.Close()
+	if found(t, r, a) {
+		t.Error("found by an entry that is half another's")
+	}
+	if _, got, ok := r.Read(row, nil); !ok || !bytes.Equal(got, body) {
+		t.Errorf("%q, %v: want %q", got, ok, body)
+	}
+}
+
+// TestRoomOfShards: table and ring take an eighth of what is free, all shards together.
+func TestRoomOfShards(t *testing.T) {
+	const free = 1 << 30
+	for _, sharing := range []int64{1, 2, 8, 12} {
+		if n := sharing * (tableLen + ringLen(free, int(sharing))); n > free/8 || n < free/8-sharing {
+			t.Errorf("%d shards take %d bytes, want an eighth of %d", sharing, n, free)
+		}
+	}
+	if n := ringLen(1<<40, 8); n != ringMax {
+		t.Errorf("a ring of %d bytes where there is room", n)
+	}
+	if n := ringLen(free, 64); n >= ringMin {
+		t.Errorf("a ring of %d bytes, want less than makes a file", n)
+	}
+}
+
 // TestRing: a file that is full begins anew, while it is read. What is found is whole.
 func TestRing(t *testing.T) {
 	dir := t.TempDir()
@@ -197,14 +243,16 @@ func (f failingFile) WriteAt(b []byte, at int64) (int, error) {
 func TestFull(t *testing.T) {
 	dir := t.TempDir()
 	disk := &failing{FS: durable.OS}
-	w := Create(disk, dir)
+	w := Create(disk, dir, 1)
 	if w == nil {
 		t.Skip("too little room")
 	}
 	defer w.Close()
 	add(w, 1)
-	if w.Put(make([]byte, lengthMax+1), 0) != (Place{}) {
-		t.Error("a document that is too long has a place")
+	for _, long := range []struct{ len, head int }{{lengthMax + 1, 0}, {BodyMax + 1, 0}, {BodyMax + 11, 10}, {httpmsg.HeadMax + 10, httpmsg.HeadMax + 1}} {
+		if w.Put(make([]byte, long.len), long.head) != (Place{}) {
+			t.Errorf("a document of %d bytes, %d of them the head, has a place", long.len, long.head)
+		}
 	}
 	r := Open(dir)
 	defer r.Close()

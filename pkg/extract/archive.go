@@ -128,8 +128,8 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// left is read of what mfetch has left of the round.
-func (a *archive) left(row *record.Fetch, max int64) (p reply, ok bool) {
+// plain reads a reply from the documents that mfetch has left of the round.
+func (a *archive) plain(row *record.Fetch, max int64) (p reply, ok bool) {
 	if !a.asked {
 		a.asked, a.bodies = true, bodies.Open(a.dir)
 	}
@@ -157,7 +157,7 @@ func (a *archive) left(row *record.Fetch, max int64) (p reply, ok bool) {
 // alone: the row carries it. An error is damage of the archive.
 func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, error) {
 	if !headOnly {
-		if p, ok := a.left(row, max); ok {
+		if p, ok := a.plain(row, max); ok {
 			return p, nil
 		}
 	}

@@ -41,8 +41,10 @@ package fetch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -156,7 +158,7 @@ type runner struct {
 }
 
 // Run fetches the batch b. It is the body of a stage.
-func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Options) error {
+func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Options) (err error) {
 	opt.BackQueues = cmp.Or(opt.BackQueues, 1<<16)
 	opt.ContactTime = cmp.Or(opt.ContactTime, DefaultTimeout)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -221,8 +223,17 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 			clean(r.s.aheadOf), (time.Duration(r.s.ahead) * time.Microsecond).Round(time.Second))
 	}
 	if tx.InCrawl() && opt.Txn != "" { // else no commit deletes it
-		if r.bodies = bodies.Create(opt.Store.FS(), opt.Store.Dir()); r.bodies != nil {
-			defer r.bodies.Close()
+		sharing := 1
+		if r.s.claims != nil {
+			sharing = r.s.claims.owners.Shards
+		}
+		if r.bodies = bodies.Create(opt.Store.FS(), opt.Store.Dir(), sharing); r.bodies != nil {
+			defer func() {
+				if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+					r.bodies.Drop() // the archive needs the room
+				}
+				r.bodies.Close()
+			}()
 		}
 	}
 	if opt.Dedup {

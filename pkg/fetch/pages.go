@@ -195,10 +195,10 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	h.lacks = 0
 	t := turn{made: true, end: end.UnixMicro(), session: reply.Session}
 	row.DurationUS = t.end - int64(row.FetchTime)
-	var left *leftBody // nil: the body stays for nobody
+	var plain *plainDoc // for the commands behind; nil: they read the archive
 	if keep == nil && r.bodies != nil {
-		if left = leave(reply); left != nil && left.whole == nil {
-			keep = &left.limited
+		if plain = plainOf(reply); plain != nil && plain.given == nil {
+			keep = &plain.limited
 		}
 	}
 	weight, err := take(ctx, r.replies, replyWeight(reply.Length)+keptMax(reply, keep), repliesMax)
@@ -213,20 +213,20 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	}
 	err = describe(ctx, row, reply, r.opt.BodyMax, end, copied, r.decoders, r.opt.Canon, r.weigh)
 	var place bodies.Place
-	if left != nil && err == nil {
-		place = left.put(r.bodies, row)
+	if plain != nil && err == nil {
+		place = plain.put(r.bodies, row)
 	}
 	if keep != nil { // most bodies need less than they might
 		needed := replyWeight(reply.Length)
-		if left == nil {
+		if plain == nil {
 			needed += int64(keep.Cap())
 		}
 		needed = min(weight, needed)
 		r.replies.Release(weight - needed)
 		weight = needed
 	}
-	if left != nil {
-		left.free()
+	if plain != nil {
+		plain.free()
 	}
 	if err != nil {
 		reply.release()

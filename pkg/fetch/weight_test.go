@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bytes"
 	"testing"
 
 	"mercator/pkg/httpmsg"
@@ -19,6 +20,17 @@ func TestKeptMax(t *testing.T) {
 		}
 		if got := keptMax(&Reply{Head: head, Length: 100}, keep); got != c.want {
 			t.Errorf("%q: %d bytes, want %d", c.codings, got, c.want)
+		}
+	}
+}
+
+// TestPlainByStatus: documents that the commands behind do not read are not gathered.
+func TestPlainByStatus(t *testing.T) {
+	for status, want := range map[int]bool{200: true, 203: true, 304: false, 302: false, 404: false, 503: false} {
+		head := &httpmsg.Head{Status: status, Size: 4, Fields: []httpmsg.Field{{Name: "Transfer-Encoding", Value: "chunked"}}}
+		l := plainOf(&Reply{Head: head, Response: bytes.NewReader([]byte("head5\r\nbody\n0\r\n\r\n")), Length: 19})
+		if (l != nil) != want {
+			t.Errorf("status %d: gathered %v, want %v", status, l != nil, want)
 		}
 	}
 }

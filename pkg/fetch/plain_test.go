@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,11 +13,14 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/bodies"
+	"mercator/pkg/durable"
 	"mercator/pkg/extract"
 	"mercator/pkg/process"
 )
@@ -231,5 +235,56 @@ func TestBodiesOfAnotherAttempt(t *testing.T) {
 				t.Errorf("%s: %q, want %q", doc.URL, doc.Body, text)
 			}
 		}
+	}
+}
+
+// fullArchive is a disk that has room for all but WARC files, once it is full.
+type fullArchive struct {
+	durable.FS
+	full atomic.Bool
+}
+
+func (d *fullArchive) OpenFile(name string, flag int, perm os.FileMode) (durable.File, error) {
+	f, err := d.FS.OpenFile(name, flag, perm)
+	if err == nil && strings.Contains(name, ".warc.") {
+		f = fullFile{f, d}
+	}
+	return f, err
+}
+
+type fullFile struct {
+	durable.File
+	disk *fullArchive
+}
+
+func (f fullFile) Write(b []byte) (int, error) {
+	if f.disk.full.Load() {
+		return 0, syscall.ENOSPC
+	}
+	return f.File.Write(b)
+}
+
+func (f fullFile) WriteAt(b []byte, at int64) (int, error) {
+	if f.disk.full.Load() {
+		return 0, syscall.ENOSPC
+	}
+	return f.File.WriteAt(b, at)
+}
+
+// TestBodiesOnAFullDisk: an archive that meets a full disk gets the room of the documents that were left.
+func TestBodiesOnAFullDisk(t *testing.T) {
+	_, st := inCrawl(t)
+	left, disk := filepath.Join(st.Dir(), bodies.File), &fullArchive{FS: durable.OS}
+	w := &web{onFetch: func(string) {
+		if _, err := os.Stat(left); err != nil {
+			t.Error(err)
+		}
+		disk.full.Store(true)
+	}}
+	if _, err := try(t, t.Context(), options(openOn(t, disk, st.Dir()), w), "r1", pages(1, 5)); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("%v, want no space left", err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file that holds room: %v, want none", err)
 	}
 }
