@@ -292,10 +292,16 @@ var notInEnum = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`must be one of (\S+) but got "(.*)"$`)
 })
 
-// notNumber is what kong says of a value that is no time, or no number from 0 on.
-var notNumber = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(--[\w-]+): expected (?:a valid \d+ bit )?(duration|uint)(?: value)? but got "([^"]*)"`)
-})
+// notNumber is what kong says of a value that is no time or no number, noValue where a flag stands in place of a value. Its advice
+// there, to take that flag as the value, helps nobody.
+var (
+	notNumber = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(--[\w-]+): expected (?:an? )?(?:valid \d+ bit )?(duration|uint|int|float)(?: value)? but got "([^"]*)"`)
+	})
+	noValue = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(--[\w-]+): expected \S+ value but got ("[^"]*") \(.*; perhaps try `)
+	})
+)
 
 // notVerb is what kong says of a verb that a command has not; others has those that people look for in the other of the two.
 var (
@@ -317,7 +323,7 @@ func usage(err error, kctx *kong.Context) error {
 		return &fault.Error{Class: fault.Usage, Err: err, Hint: fault.DidYouMean(m[2], strings.Split(strings.ReplaceAll(m[1], `"`, ""), ","))}
 	}
 	if m := notNumber().FindStringSubmatch(err.Error()); m != nil {
-		want := map[string]string{"duration": "a time such as 2h or 30s", "uint": "a whole number of 0 or more"}[m[2]]
+		want := map[string]string{"duration": "a time such as 2h or 30s", "uint": "a whole number of 0 or more", "int": "a whole number", "float": "a number"}[m[2]]
 		return &fault.Error{Class: fault.Usage, Place: m[1], Found: strconv.Quote(m[3]), Want: want}
 	}
 	var pe *kong.ParseError
@@ -337,6 +343,9 @@ func usage(err error, kctx *kong.Context) error {
 			cmd = n.FullPath()
 		}
 		hint = fmt.Sprintf("see %q", cmd+" --help")
+	}
+	if m := noValue().FindStringSubmatch(err.Error()); m != nil {
+		return &fault.Error{Class: fault.Usage, Place: m[1], Found: m[2], Want: "a value", Hint: hint}
 	}
 	return &fault.Error{Class: fault.Usage, Err: err, Hint: hint}
 }

@@ -161,7 +161,8 @@ func manuals(app *kong.Application, manual string) (map[string][]byte, error) {
 	}
 
 	var b bytes.Buffer
-	head(&b, app.Name, strings.SplitAfter(app.Help, ". ")[0])
+	first, _, _ := strings.Cut(app.Help, "\n")
+	head(&b, app.Name, strings.SplitAfter(first, ". ")[0])
 	fmt.Fprintf(&b, "# SYNOPSIS\n\n")
 	if len(verbs) == 0 {
 		fmt.Fprintf(&b, "**%s** %s\n\n", app.Name, arguments(app.Node))
@@ -169,7 +170,7 @@ func manuals(app *kong.Application, manual string) (map[string][]byte, error) {
 		fmt.Fprintf(&b, "**%s** *verb* [*option* ...] [*argument* ...]\n\n", app.Name)
 	}
 	detail, examples, _ := strings.Cut(app.Detail, "Examples:\n")
-	fmt.Fprintf(&b, "# DESCRIPTION\n\n%s\n\n%s\n\n%s\n\n", plain(app.Help), paragraphs(detail), text.about)
+	fmt.Fprintf(&b, "# DESCRIPTION\n\n%s\n\n%s\n\n%s\n\n", paragraphs(app.Help), paragraphs(detail), text.about)
 	if len(verbs) > 0 {
 		fmt.Fprintf(&b, "# VERBS\n\n")
 		for _, verb := range verbs {
