@@ -192,6 +192,9 @@ func (d *Driver) CheckRule(rule string) error {
 		Hint: cmp.Or(fault.DidYouMean(rule, known), fmt.Sprintf("%q lists the rules that refused URLs", mcrawl("refused", d.Crawl.Dir(), "--count")))}
 }
 
+// errNone is the error of takeAgain where nothing is to be queued: then there is no transaction.
+var errNone = errors.New("no URL matches")
+
 // takeAgain queues the URLs of a request once more. They are chosen from the rows of the rounds before, so that a
 // repetition chooses the same; files that are there already of an open transaction stay, since the filter may have changed.
 // Each shard gets those of its hosts.
@@ -229,15 +232,17 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 	of := d.rowOptions(txn)
 	like := of
 	like.Like = history.Was
+	rows := 0
 	if r.Rule != "" {
 		err := writeRows(links, r.Rule, of, func(write func(*record.Link) error) error {
-			return wantedLinks(ctx, files, r.Rule, judge, form, write)
+			return wantedLinks(ctx, files, r.Rule, judge, form, func(l *record.Link) error { rows++; return write(l) })
 		})
 		if err != nil {
 			return err
 		}
 	}
-	err = writeRows(again, "again", like, func(write func(*record.URL) error) error {
+	err = writeRows(again, "again", like, func(put func(*record.URL) error) error {
+		write := func(u *record.URL) error { rows++; return put(u) }
 		q := history.Query{Outcomes: r.Outcomes, Statuses: r.Statuses, Before: r.Before, Rule: r.Rule}
 		if r.Listed {
 			q.Listed = func(each func(*record.URL) error) error {
@@ -265,6 +270,9 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 	}
 	if err := judge.Close(); err != nil {
 		return err
+	}
+	if rows == 0 && !open && !r.Listed {
+		return errNone
 	}
 	return d.eachTask(func(p plan, owns func(*record.URL) bool) error {
 		again, links, fresh := again, links, p.kept(txn, "new")

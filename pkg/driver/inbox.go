@@ -202,7 +202,9 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 			return "", err
 		}
 		err = d.addLists(ctx, txn, []string{asked}, good > 0 || bad == 0) // where all are left out, their list stays with the round
-	} else if err = d.takeAgain(ctx, txn, r, asked, open); err != nil {
+	} else if err = d.takeAgain(ctx, txn, r, asked, open); err == errNone {
+		return txn + ": 0 into the queue" + r.none(), errors.Join(os.RemoveAll(dir), d.Crawl.DropInbox(number))
+	} else if err != nil {
 		err = d.wrong(txn, err)
 	}
 	if err != nil {
@@ -217,9 +219,6 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 		seen += ": links to these or to URLs of the crawl"
 	}
 	text := txn + ": " + accounted(record.Ledger{Joined: k.Ledgers()}, seen)
-	if text == txn+": 0 into the queue" && r.Verb == "again" {
-		text += r.none()
-	}
 	if bad > 0 {
 		text += fmt.Sprintf(", %d left out: %s", bad, left)
 	}
@@ -228,11 +227,8 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 
 // none says why no URL is queued once more.
 func (r *Request) none() string {
-	switch {
-	case r.Rule != "":
+	if r.Rule != "" {
 		return fmt.Sprintf(": what %q refused, today's rules refuse too, or it was queued since", r.Rule)
-	case r.Listed:
-		return ""
 	}
 	return ": no URL that is done matches, and those that wait are not queued twice"
 }
