@@ -91,6 +91,9 @@ func (c *focusCmd) print(std *cli.Std, f driver.Focus, words, urls []string) (er
 	for _, s := range c.Seeds {
 		line = append(line, "--seeds", s)
 	}
+	if file := string(std.Common.Config); file != "" {
+		line = append(line, "--config", file)
+	}
 	if c.Contact != "" {
 		line = append(line, "--contact", c.Contact)
 	}

@@ -61,7 +61,7 @@ func (g *grammar) AfterApply(kctx *kong.Context) error {
 		}
 	}
 	var flag, change string
-	switch makes, runs := []string{"new", "site"}, []string{"run", "site", "try", "stage"}; {
+	switch makes, runs := []string{"new", "site", "focus"}, []string{"run", "site", "try", "stage"}; {
 	case g.Config != "" && !slices.Contains(makes, verb.Name):
 		flag, change = "--config", "KEY=VALUE"
 	case g.Memory != 0 && slices.Contains(runs, verb.Name):

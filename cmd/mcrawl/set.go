@@ -37,7 +37,7 @@ Examples:
 func (c *setCmd) Run(ctx context.Context, std *cli.Std) error {
 	folder, err := crawl.Open(c.Crawl, crawl.Options{LockWait: 70 * time.Second})
 	if err != nil {
-		return err
+		return driver.NoCrawl(c.Crawl, err)
 	}
 	values := 0
 	for _, s := range c.Settings {

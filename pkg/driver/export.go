@@ -37,7 +37,7 @@ type Export struct {
 // archive has write write what is derived from the archive. One without a reply is refused.
 func (e Export) archive(write func(parts []warc.Part) error) error {
 	if _, err := crawl.Open(e.Dir, crawl.Options{}); err != nil {
-		return noCrawl(e.Dir, err)
+		return NoCrawl(e.Dir, err)
 	}
 	parts, err := archived(e.Dir)
 	if err == nil {
@@ -113,7 +113,7 @@ func (e Export) Derived(ctx context.Context, to string, format derive.Format) er
 func (e Export) Parquet(ctx context.Context, to string) error {
 	folder, err := crawl.Open(e.Dir, crawl.Options{Warn: e.Warn})
 	if err != nil {
-		return noCrawl(e.Dir, err)
+		return NoCrawl(e.Dir, err)
 	}
 	kept, err := folder.Kept()
 	if err != nil {

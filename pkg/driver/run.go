@@ -56,6 +56,7 @@ type Driver struct {
 	engine     engine     // that runs the tasks of a crawl of several shards; nil: this program
 
 	began      store.Current // what counted when the round began
+	saidSet    atomic.Bool   // a command of this round has said which setting to change
 	unrecorded atomic.Int32  // the shard, from 1, whose mfetch says for all that no host is contacted for a while; 0: none yet
 }
 
@@ -66,7 +67,7 @@ const lockWait = 5 * time.Second
 func Open(dir string, opt Options) (*Driver, error) {
 	folder, err := crawl.Open(dir, crawl.Options{LockWait: 70 * time.Second, Warn: func(err error) { opt.Warn("%v", err) }})
 	if err != nil {
-		return nil, noCrawl(dir, err)
+		return nil, NoCrawl(dir, err)
 	}
 	f, err := openFrontiers(dir)
 	if err != nil {
@@ -84,8 +85,8 @@ func Open(dir string, opt Options) (*Driver, error) {
 	return d, err
 }
 
-// noCrawl tells how to make a crawl, where the error is that there is none.
-func noCrawl(dir string, err error) error {
+// NoCrawl tells how to make a crawl, where the error is that there is none.
+func NoCrawl(dir string, err error) error {
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -101,6 +102,9 @@ func (d *Driver) said(shard int) func(command, line string) {
 		}
 		if me := int32(shard + 1); strings.Contains(line, fetch.Unrecorded+" (") && !d.unrecorded.CompareAndSwap(0, me) && d.unrecorded.Load() != me {
 			return
+		}
+		if strings.Contains(line, ": hint: ") && strings.Contains(line, `"mcrawl set `) {
+			d.saidSet.Store(true)
 		}
 		d.opt.Teller.Said(command, line)
 	}
@@ -489,6 +493,7 @@ func (d *Driver) round(ctx context.Context, conf *config.Config, name string) er
 		return err
 	}
 	d.opt.Teller.Round(name)
+	d.saidSet.Store(false)
 	d.processes.spent = nil
 	if d.plan.shards > 0 {
 		err = d.roundOfShards(ctx, name, nil)
@@ -553,6 +558,9 @@ func (d *Driver) waysOut() string {
 	dir := d.Crawl.Dir()
 	if now, err := store.ReadCurrent(durable.OS, dir); err == nil && d.began.Epoch < now.Epoch && d.began.Last > 0 {
 		return fmt.Sprintf("mckpt restore or abandon gave the round up: %q goes on from checkpoint %d", d.goOn(), now.Checkpoint)
+	}
+	if d.saidSet.Load() {
+		return fmt.Sprintf("what is done is kept: then %q goes on", d.goOn())
 	}
 	return fmt.Sprintf("what is done is kept: %q goes on. If a setting has changed since the round began, set it back (%q), or drop the round and make it again: %q",
 		d.goOn(), mcrawl("set", dir, "KEY=VALUE"), fault.Quote("mckpt", "abandon", dir))

@@ -27,7 +27,7 @@ const IndexDir = "index"
 func Seal(ctx context.Context, dir string, progress func(int64)) (sealed int, err error) {
 	folder, err := crawl.Open(dir, crawl.Options{})
 	if err != nil {
-		return 0, noCrawl(dir, err)
+		return 0, NoCrawl(dir, err)
 	}
 	lock, err := folder.Hold(ctx, "mcrawl seal", 0)
 	if err != nil {

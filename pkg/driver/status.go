@@ -102,7 +102,7 @@ const lowerBound = "URLs left by host, at the pace of the host, and the next due
 func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error) {
 	folder, err := crawl.Open(dir, crawl.Options{})
 	if err != nil {
-		return nil, noCrawl(dir, err)
+		return nil, NoCrawl(dir, err)
 	}
 	f, err := openFrontiers(dir)
 	if err != nil {
