@@ -140,6 +140,9 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 	run := batch[record.URL]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "URLs",
 		spec: stage.Spec{Name: "mresolve", Verb: "resolve"}, silentOK: c.SilentOK}
 	if len(c.Replay) > 0 {
+		if err := noServers(std); err != nil {
+			return err
+		}
 		parts, err := fetch.Saved(c.Replay, store.Options{})
 		if err != nil {
 			return err
@@ -170,6 +173,16 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 		warnSilent(std, stats)
 		return stats, err
 	})
+}
+
+// noServers refuses the flags of servers beside --replay, which asks none.
+func noServers(std *cli.Std) error {
+	for _, flag := range []string{"server", "rate", "in-flight", "timeout", "attempts"} {
+		if std.Given(flag) {
+			return &fault.Error{Class: fault.Usage, Found: "--" + flag + " beside --replay", Want: "one of them", Hint: "a replay asks no server: leave out --" + flag}
+		}
+	}
+	return nil
 }
 
 // ofShard is a shard's part of a rate, which is for all shards of a crawl together: they may ask the same servers at once.
@@ -332,7 +345,10 @@ func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
 	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", silentOK: c.SilentOK, with: resolve.Aliases,
 		spec: stage.Spec{Name: "mresolve canon", Verb: "canon", Shape: stage.Gate}} // mresolve is in the same pipe, before it
 	if len(c.Replay) > 0 {
-		if run.replay, err = resolve.ReplayAliases(c.Replay, std.MemoryLimit()/4); err != nil {
+		if err := noServers(std); err != nil {
+			return err
+		}
+		if run.replay, err = resolve.ReplayAliases(c.Replay, c.Txn, std.MemoryLimit()/4); err != nil {
 			return err
 		}
 		defer run.replay.Close()

@@ -218,7 +218,7 @@ func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnl
 	w := &watched{Reader: rec.Block}
 	var p reply
 	kind := rec.Type
-	if _, _, refers := rec.Original(); refers && (payload != nil || headOnly) {
+	if kind == warc.TypeRevisit && headOnly || payload != nil { // it has the head of its reply, as that of 304 has
 		kind = warc.TypeResponse
 	}
 	switch kind {

@@ -55,9 +55,9 @@ func (d *Documents) Read(row *record.Fetch) (*process.Document, error) {
 	return out, nil
 }
 
-// Header is that of a row's reply, of the archive; nil where it has no body, as in Read.
+// Header is that of a row's reply, of the archive; nil where it has no body, as in Read, and is none that says "not modified".
 func (d *Documents) Header(row *record.Fetch) (http.Header, error) {
-	if row.WARCFilename == "" || row.BodyLength <= 0 {
+	if row.WARCFilename == "" || row.BodyLength <= 0 && row.Outcome != record.OutcomeNotModified {
 		return nil, nil
 	}
 	p, err := d.archive.read(row, 0, true)

@@ -8,6 +8,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/canon"
+	"mercator/pkg/fault"
 	"mercator/pkg/stage"
 )
 
@@ -74,9 +75,10 @@ func Canon(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, rec
 	return stats, err
 }
 
-// ReplayAliases answers for Canon from link rows that it made, of which mem bytes are kept in memory: a host is an alias if AliasColumn has it.
-func ReplayAliases(files []string, mem int64) (_ *Replay, err error) {
-	r := &Replay{saved: newLearnt(nil), aliases: true}
+// ReplayAliases answers for Canon from link rows that it made in transaction txn ("": in any), of which mem bytes are kept in memory: a host
+// is an alias if AliasColumn has it.
+func ReplayAliases(files []string, txn string, mem int64) (_ *Replay, err error) {
+	r := &Replay{saved: newLearnt(nil), txn: txn, aliases: true}
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -99,6 +101,9 @@ func (r *Replay) readAliases(file string, mem int64) error {
 	rows, err := record.NewReader[record.Link](f, record.ReaderOptions{Name: file})
 	if err != nil {
 		return err
+	}
+	if was := rows.Schema().Txn; was != "" && r.txn != "" && was != r.txn {
+		return &fault.Error{Class: fault.Conflict, File: file, Found: "links of transaction " + was, Want: "of " + r.txn, Hint: "give --replay the links of the round that --txn names"}
 	}
 	return record.Each(rows, func(row *record.Link) error {
 		alias := row.Extra.Text(AliasColumn)

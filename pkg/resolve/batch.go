@@ -21,8 +21,7 @@ const (
 	blockRows  = 2048 // rows are read in blocks of at most so many, or so many bytes: what the input has without waiting
 	blockBytes = 1 << 20
 
-	// Names are looked up in files together, since that reads much of a file: those of so many
-	// rows, or that come in so much time.
+	// Names are looked up in files together, since that reads much of a file: those of so many rows, or that come in so much time.
 	groupRows = 64 * blockRows
 	groupWait = 20 * time.Millisecond
 
@@ -59,9 +58,8 @@ type use[R record.Row] struct {
 	tell func(row *R, a *answer) error // puts the answer into the row
 }
 
-// Resolve is the body of mresolve: url rows in, the same out in the same order
-// with addr, addr_expires and addr_error. What was learnt joins the store's
-// cache when the batch commits.
+// Resolve is the body of mresolve: url rows in, the same out in the same order with addr, addr_expires and addr_error. What was learnt
+// joins the store's cache when the batch commits.
 func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], opt Options) (Stats, error) {
 	u := use[record.URL]{
 		name: func(row *record.URL) string { return Name(row.Host) },
@@ -89,9 +87,8 @@ func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, re
 //
 // When the table is full no more rows are taken in until the queue is empty; then it is begun again.
 //
-// All rows of a name get the same answer, whatever the number of names, so that a replay, which has
-// one for each host, can give it: an answer of this batch counts for all of it, and one of the
-// store that was valid when the batch began.
+// All rows of a name get the same answer, whatever the number of names, so that a replay, which has one for each host, can give it: an
+// answer of this batch counts for all of it, and one of the store that was valid when the batch began.
 type batch[R record.Row] struct {
 	opt    Options
 	use    use[R]
@@ -111,7 +108,7 @@ type batch[R record.Row] struct {
 	behind  int              // rows since the first of these
 	late    <-chan time.Time // then they have waited long enough
 	missing []uint32         // names to be asked for
-	came    chan came        // has room for all that can be asked for at a time
+	came    chan came        // has room for all that can be asked for at a time, and for begin, which may answer at once
 }
 
 // came is a name whose answer has come.
@@ -144,7 +141,7 @@ func resolveRows[R record.Row](ctx context.Context, st *store.Store, b *stage.Ba
 			return r.stats, err
 		}
 		defer r.files.Close()
-		r.came = make(chan came, cap(opt.Resolver.slots)+cap(opt.Resolver.late))
+		r.came = make(chan came, cap(opt.Resolver.slots)+cap(opt.Resolver.late)+1)
 	}
 	go r.read(ctx)
 	if err := r.run(ctx); err != nil {

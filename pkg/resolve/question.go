@@ -10,9 +10,8 @@ import (
 	"mercator/pkg/localfault"
 )
 
-// question is one question on its way, to one server after another, until a reply comes that
-// says something. It is no goroutine: thousands wait at a time, whose stacks would be most
-// of what they take, and of what the garbage collector reads.
+// question is one question on its way, to one server after another, until a reply comes that says something. It is no goroutine: thousands
+// wait at a time, whose stacks would be most of what they take, and of what the garbage collector reads.
 type question struct {
 	r     *Resolver
 	query query
@@ -179,9 +178,8 @@ func (q *question) next() {
 	q.send()
 }
 
-// makeRoom leaves the slot of a question that was not answered in its first time to another,
-// as long as less than as many as there are slots have done so: else a few dead names hold
-// all slots for most of the time.
+// makeRoom leaves the slot of a question that was not answered in its first time to another, as long as less than as many as there are
+// slots have done so: else a few dead names hold all slots for most of the time.
 func (q *question) makeRoom() {
 	if q.place != q.r.slots || q.attempt+1 >= q.r.cfg.Attempts {
 		return

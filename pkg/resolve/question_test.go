@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"mercator/pkg/localfault"
 )
 
 // exchanger is a transport that waits for a reply, as tests have them.
@@ -337,6 +339,45 @@ func TestProbe(t *testing.T) {
 	}
 	if names != 6 || probes != 6 {
 		t.Errorf("%d attempts for the name, and %d for the root, want 6 of each", names, probes)
+	}
+}
+
+// TestSocketsAreBounded: however many questions wait, there are so many sockets, which have room for all; a socket that has to serve alone and
+// is full refuses the next, as what this machine could not do.
+func TestSocketsAreBounded(t *testing.T) {
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pc.Close()
+	r, err := New(Config{Servers: []string{pc.LocalAddr().String()}, Timeout: patience, Family: "4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	u := r.servers[0].main.(*udp)
+	for range 20 * udpSockets {
+		if _, err := u.pick(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(u.sockets); n != udpSockets || udpSockets*socketAsking < 2*maxInFlight {
+		t.Errorf("%d sockets, want %d with room for %d questions", n, udpSockets, 2*maxInFlight)
+	}
+	for _, s := range u.sockets {
+		s.mu.Lock()
+		for id := range uint16(socketAsking) {
+			s.waiting[id] = &waiting{question: &question{r: r}, timer: time.NewTimer(patience)}
+		}
+		s.mu.Unlock()
+	}
+	if a := r.Lookup(t.Context(), "host.test"); a.Status != localfault.NoFile {
+		t.Errorf("%+v, want status %q", a, localfault.NoFile)
+	}
+	for _, s := range u.sockets {
+		s.mu.Lock()
+		clear(s.waiting)
+		s.mu.Unlock()
 	}
 }
 

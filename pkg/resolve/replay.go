@@ -7,17 +7,15 @@ import (
 	"mercator/pkg/fault"
 )
 
-// Replay answers from the DNS records of a saved round: what the columns of each
-// host said then, they say again.
+// Replay answers from the DNS records of a saved round: what the columns of each host said then, they say again.
 type Replay struct {
 	saved   *learnt // by host; of aliases by name
 	txn     string
 	aliases bool // only they are saved: a name that is not there is none
 }
 
-// OpenReplay reads the text/dns records of transaction txn from WARC files,
-// of which mem bytes are kept in memory. If the transaction ran more than once (a round
-// that was abandoned), those of its last epoch count.
+// OpenReplay reads the text/dns records of transaction txn from WARC files, of which mem bytes are kept in memory. If the transaction ran
+// more than once (a round that was abandoned), those of its last epoch count.
 func OpenReplay(files []warc.Part, txn string, mem int64) (r *Replay, err error) {
 	r = &Replay{saved: newLearnt(nil), txn: txn}
 	defer func() {

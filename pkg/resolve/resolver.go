@@ -1,11 +1,9 @@
-// Package resolve turns host names into addresses: many questions at a time,
-// and a cache on disk (cache.go). Resolve (batch.go) is the body of mresolve: it asks its table of names, the
-// cache's files, then servers. Lookup is what mfetch calls for a name whose addresses have expired: it has a table
-// of its own and does not see the store.
+// Package resolve turns host names into addresses: many questions at a time, and a cache on disk (cache.go). Resolve (batch.go) is the body
+// of mresolve: it asks its table of names, the cache's files, then servers. Lookup is what mfetch calls for a name whose addresses have
+// expired: it has a table of its own and does not see the store.
 //
-// Mercator wrote its own resolver because the system's answered one request at
-// a time, which was 87 % of a thread's elapsed time (Heydon and Najork 1999,
-// section 3.7).
+// Mercator wrote its own resolver because the system's answered one request at a time, which was 87 % of a thread's elapsed time (Heydon
+// and Najork 1999, section 3.7).
 //
 // # Invariants
 //
@@ -67,8 +65,7 @@ const (
 	maxInFlight = 100_000
 )
 
-// QuestionSize is the memory that a question in flight takes, at most, over TCP too, bytes; and
-// with it one whose first time was up.
+// QuestionSize is the memory that a question in flight takes, at most, over TCP too, bytes; and with it one whose first time was up.
 const QuestionSize = 8 << 10
 
 // Config of a Resolver. Zero fields take the defaults. Those with names in JSON are its Settings.
@@ -88,8 +85,7 @@ type Config struct {
 // maxSettings bounds the text of Settings: a record stream's metadata have room for so much.
 const maxSettings = 1024
 
-// Settings tells another program how this one asks: ReadSettings makes a Config of it. Servers
-// for which there is no room are left out.
+// Settings tells another program how this one asks: ReadSettings makes a Config of it. Servers for which there is no room are left out.
 func (r *Resolver) Settings() string {
 	cfg := r.cfg
 	cfg.Servers = nil
@@ -227,8 +223,7 @@ func positive[T int | time.Duration](v, otherwise T) T {
 	return otherwise
 }
 
-// Trouble says which server could not be reached last, and why, as long as none has
-// replied to anything. It is "" if that did not happen.
+// Trouble says which server could not be reached last, and why, as long as none has replied to anything. It is "" if that did not happen.
 func (r *Resolver) Trouble() string {
 	if trouble := r.trouble.Load(); trouble != nil && !r.heard.Load() {
 		return *trouble
@@ -246,8 +241,7 @@ func (r *Resolver) Close() {
 	r.workers.Wait()
 }
 
-// systemServers reads the servers of resolv.conf(5). Its search list and options are for
-// programs that ask with the system's own resolver.
+// systemServers reads the servers of resolv.conf(5). Its search list and options are for programs that ask with the system's own resolver.
 func systemServers(path string) ([]string, error) {
 	conf, err := dns.ClientConfigFromFile(path)
 	found := "no nameserver"
@@ -269,8 +263,7 @@ func systemServers(path string) ([]string, error) {
 	return out, nil
 }
 
-// Literal answers names that need no server: IP addresses, and localhost with
-// all below it (RFC 6761, section 6.3).
+// Literal answers names that need no server: IP addresses, and localhost with all below it (RFC 6761, section 6.3).
 func Literal(host string) ([]netip.Addr, bool) {
 	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return []netip.Addr{a.Unmap()}, true
@@ -542,8 +535,7 @@ func withAddr(addrs []netip.Addr, data []byte) []netip.Addr {
 // seconds reads a time to live; the upper half of its range is no special case (RFC 8767, section 4).
 func seconds(ttl uint32) time.Duration { return time.Duration(ttl) * time.Second }
 
-// negative tells how long there is no such name or address (RFC 2308, section 5: the lesser
-// of the SOA's own TTL and its minimum field).
+// negative tells how long there is no such name or address (RFC 2308, section 5: the lesser of the SOA's own TTL and its minimum field).
 func (q *question) negative() time.Duration {
 	minimum, ok := q.minimum, q.soa
 	if q.reply != nil {
@@ -560,8 +552,7 @@ func (q *question) negative() time.Duration {
 	return min(max(minimum, q.r.cfg.MinTTL), maxNegativeTTL, q.r.cfg.MaxTTL)
 }
 
-// reachable says whether any server has replied to any question. If none has, it waits for what
-// comes of probe.
+// reachable says whether any server has replied to any question. If none has, it waits for what comes of probe.
 func (r *Resolver) reachable(ctx context.Context) bool {
 	if r.heard.Load() {
 		return true

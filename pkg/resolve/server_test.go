@@ -151,6 +151,7 @@ func TestLargeReplies(t *testing.T) {
 		{"records that are none", StatusBadReply, patience, func(c net.Conn, q []byte) {
 			sendTCP(c, append(section(q, 9), bytes.Repeat([]byte{0xff}, 1<<14)...))
 		}},
+		{"shorter than a header", StatusBadReply, patience, func(c net.Conn, q []byte) { sendTCP(c, q[:headerLen-1]) }},
 		{"a length, and no more", StatusTimeout, 200 * time.Millisecond, func(c net.Conn, q []byte) { c.Write([]byte{255, 255}); io.Copy(io.Discard, c) }},
 	} {
 		t.Run(c.kind, func(t *testing.T) {

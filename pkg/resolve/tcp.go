@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -11,8 +12,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// maxTCP bounds the connections at a time, and with them the messages of up to 64 KiB in memory. A question
-// beyond them waits.
+// maxTCP bounds the connections at a time, and with them the messages of up to 64 KiB in memory. A question beyond them waits.
 const maxTCP = 32
 
 // tcp asks servers what their datagrams do not hold: a connection, and a goroutine, for each question.
@@ -60,6 +60,9 @@ func (t *tcp) exchange(addr netip.AddrPort, q *query, timeout time.Duration) ([]
 		return nil, err
 	}
 	m, err := conn.ReadMsgHeader(nil)
+	if errors.Is(err, dns.ErrShortRead) {
+		err = errBadReply
+	}
 	if err != nil {
 		return nil, err
 	}

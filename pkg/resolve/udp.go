@@ -9,13 +9,15 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
-// Bounds of the sockets of one server. A forger must guess the port as well as the id
-// and the case of the letters: the system draws each socket's port.
+// Bounds of the sockets of one server. The system draws their ports once for the resolver's life: a forger who has found them
+// must still guess the id, and the case of the letters.
 const (
 	udpSockets   = 8
+	socketAsking = 1 << 15 // questions at a time, of 2^16 ids; all sockets together have room for maxInFlight and as many late ones
 	socketBuffer = 4 << 20 // bytes of replies that may wait to be read
 	maxDatagram  = 4 << 10 // of one, more than udpPayload, for servers that heed none; a longer one is cut
 )
@@ -33,7 +35,7 @@ type socket struct {
 	conn *net.UDPConn
 
 	mu      sync.Mutex
-	waiting map[uint16]*waiting // by id, of maxInFlight's few
+	waiting map[uint16]*waiting // by id
 }
 
 // waiting is a question whose reply is to come.
@@ -47,11 +49,15 @@ func (u *udp) ask(q *question) {
 	var room [headerLen + maxName + 4 + optLen]byte
 	message := q.query.append(room[:0], 0) // from enlist on, the question may be over at any time
 	s, err := u.pick()
+	var id uint16
+	var w *waiting
+	if err == nil {
+		id, w, err = s.enlist(q)
+	}
 	if err != nil {
 		q.came(nil, err)
 		return
 	}
-	id, w := s.enlist(q)
 	binary.BigEndian.PutUint16(message, id)
 	if _, err := s.conn.Write(message); err != nil {
 		if c, again := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(u.addr)); again != nil {
@@ -84,10 +90,13 @@ func (u *udp) pick() (*socket, error) {
 	return u.sockets[rand.IntN(len(u.sockets))], nil
 }
 
-// enlist finds an id for a question, whose time begins.
-func (s *socket) enlist(q *question) (uint16, *waiting) {
+// enlist finds an id for a question, whose time begins. EMFILE if the socket is full: the system has granted too few.
+func (s *socket) enlist(q *question) (uint16, *waiting, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.waiting) >= socketAsking {
+		return 0, nil, syscall.EMFILE
+	}
 	id := uint16(rand.Uint32())
 	for s.waiting[id] != nil {
 		id = uint16(rand.Uint32())
@@ -95,7 +104,7 @@ func (s *socket) enlist(q *question) (uint16, *waiting) {
 	w := &waiting{question: q}
 	w.timer = time.AfterFunc(q.timeout, func() { s.fail(id, w, os.ErrDeadlineExceeded) })
 	s.waiting[id] = w
-	return id, w
+	return id, w, nil
 }
 
 // end tells a question that still waits what came of it. The mutex is held.

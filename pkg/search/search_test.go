@@ -68,6 +68,16 @@ func round(t testing.TB, crawl, under, name string, at int, visits ...visit) Fil
 		if v.last != "" {
 			row.LastContentFP = fingerprint.Of([]byte(v.last))
 		}
+		if v.status == 304 && v.header != "" {
+			row.WARCFilename, row.WARCOffset = name+".warc", int64(len(file))
+			reply := "HTTP/1.1 304 Not Modified\r\n" + v.header + "\r\n"
+			rec := &warc.Record{Type: warc.TypeRevisit, Date: time.Unix(int64(at), 0), TargetURI: v.url, ContentType: warc.MediaResponse, Block: strings.NewReader(reply), Length: int64(len(reply))}
+			rec.Add(warc.FieldProfile, warc.ProfileNotModified)
+			if file, err = (&warc.Encoder{Codec: warc.None}).Append(file, rec); err != nil {
+				t.Fatal(err)
+			}
+			row.WARCLength = int64(len(file)) - row.WARCOffset
+		}
 		if v.body != "" {
 			row.BodyLength, row.WARCFilename, row.WARCOffset, row.ContentFP = int64(len(v.body)), name+".warc", int64(len(file)), fingerprint.Of([]byte(v.body))
 			reply := fmt.Sprintf("HTTP/1.1 %d OK\r\nContent-Type: %s\r\n%s\r\n%s", v.status, v.mime, v.header, v.body)
@@ -248,6 +258,8 @@ func TestNoIndex(t *testing.T) {
 		{[]visit{again(a, ask), again(b, ""), again(barred, "")}, Report{Files: 1, New: 1, Gone: 1}, []string{"http://h/d"}, []string{b.url}},
 		{[]visit{unchanged(a), unchanged(b), unchanged(barred), c}, Report{Files: 1, New: 1, Same: 1}, []string{"http://h/d", c.url}, []string{b.url}},
 		{[]visit{again(a, ""), again(b, ask), barred}, Report{Files: 1, New: 1, Gone: 2}, []string{"http://h/d"}, []string{a.url}},
+		{[]visit{with(unchanged(a), ask), with(unchanged(b), "ETag: x\r\n"), with(visit{url: "http://h/d", outcome: record.OutcomeNotModified, status: 304}, "ETag: x\r\n")}, Report{Files: 1, Same: 1, Gone: 1}, []string{"http://h/d"}, nil},
+		{[]visit{unchanged(a)}, Report{Files: 1, New: 1}, []string{"http://h/d"}, []string{a.url}},
 	}
 	var files []File
 	for i, r := range rounds {

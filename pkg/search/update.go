@@ -259,6 +259,8 @@ func (u *update) read(ctx context.Context, f File, store string, out chan<- []jo
 					j := &window[i]
 					var err error
 					switch {
+					case j.row.Outcome == record.OutcomeNotModified:
+						err = d.look(store, j)
 					case !has(&j.row):
 					case !j.row.Duplicate && j.row.ContentFP != j.row.LastContentFP:
 						err = d.read(store, j)
@@ -310,6 +312,12 @@ func (u *update) apply(ctx context.Context, store string, j *job) error {
 	case record.OutcomeDeferred, record.OutcomeParked:
 		return nil // nobody asked
 	case record.OutcomeNotModified:
+		if err := u.documents[0].look(store, j); err != nil {
+			return err
+		}
+		if j.noindex {
+			return u.gone(ctx, r.URL)
+		}
 		return u.again(ctx, r)
 	case record.OutcomeAddress, record.OutcomeDenied, record.OutcomeScheme:
 		return u.gone(ctx, r.URL) // settings refuse it
