@@ -123,8 +123,8 @@ func (c *Crawl) Closed(txn string) (bool, error) {
 	return slices.Contains(names, txn), err
 }
 
-// Open names the round that is open in the frontier; "" if there is none.
-func (c *Crawl) Open() (txn string, err error) {
+// OpenRound names the round that is open in the frontier; "" if there is none.
+func (c *Crawl) OpenRound() (txn string, err error) {
 	_, look, err := c.look()
 	if err != nil {
 		return "", err

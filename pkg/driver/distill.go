@@ -47,7 +47,7 @@ func (d *Driver) raiseDue(conf *config.Config, made uint64) (txn string, err err
 
 // openRaise names the raise that a killed run left open; "" if there is none.
 func (d *Driver) openRaise() (string, error) {
-	txn, err := d.Crawl.Open() // a raise changes nothing else
+	txn, err := d.Crawl.OpenRound() // a raise changes nothing else
 	if err != nil || !strings.HasPrefix(txn, "raise") {
 		return "", err
 	}

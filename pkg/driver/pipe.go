@@ -128,6 +128,7 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 	p.stopping.Store(false)
 	commands, held, tells := make([]*exec.Cmd, len(pipe)), make([][]string, len(pipe)), make([]saying, len(pipe))
 	for i, words := range pipe {
+		tells[i].ahead.Store(int32(i))
 		path, err := find(words[0])
 		if err != nil {
 			return nil, err
@@ -139,7 +140,7 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 				held[i] = append(held[i], line)
 				return
 			}
-			if tells[i].take(words[0], line) && words[0] == "mresolve" {
+			if tells[i].take(words[0], line, time.Now()) && words[0] == "mresolve" {
 				return
 			}
 			p.tell(words[0], line)
@@ -170,6 +171,9 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 				err = nil
 			}
 			cmd.Stderr.(*lines).end()
+			for j := range tells[i+1:] {
+				tells[i+1+j].ahead.Add(-1)
+			}
 			ends <- ended{i, pipe[i], err, time.Now(), held[i]}
 		}()
 	}

@@ -503,20 +503,20 @@ func (d *Driver) round(ctx context.Context, conf *config.Config, name string) er
 	if err != nil {
 		return err
 	}
-	if err := d.commit(ctx, conf, name); err != nil {
+	if err := d.closeRound(ctx, conf, name); err != nil {
 		return err
 	}
 	return d.opt.Teller.Ended(ctx)
 }
 
-// commit closes a round by a checkpoint. That comes before the record of the round's times, which is of use for a round that
-// counts.
-func (d *Driver) commit(ctx context.Context, conf *config.Config, round string) error {
+// closeRound closes a round by a checkpoint, and then keeps the round's times, which are of use for a round that counts.
+func (d *Driver) closeRound(ctx context.Context, conf *config.Config, round string) error {
 	begun := d.opt.Now()
 	if _, _, err := d.Crawl.Commit(ctx, round, d.opt.Now(), interval(conf)); err != nil {
 		return err
 	}
-	return d.keepTimes(d.plan, round, append(d.processes.taken(), d.own(begun, "mckpt", "commit")))
+	d.keepTimes(d.plan, round, "", append(d.processes.taken(), d.own(begun, "mckpt", "commit")))
+	return nil
 }
 
 // push brings the copy of the crawl elsewhere up to its last checkpoint, if the crawl has one. If that fails, the crawl

@@ -198,7 +198,7 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 			return err
 		}
 		for tries := 1; ; tries++ { // another machine may do the same
-			if err = d.commit(ctx, conf, of.name); err == nil {
+			if err = d.closeRound(ctx, conf, of.name); err == nil {
 				return d.push(ctx)
 			}
 			if tries == attempts || !errors.Is(err, fault.Busy) {
@@ -335,7 +335,8 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 	if len(lists) > 0 || run.spent == nil {
 		return nil
 	}
-	return d.keepTimes(p, round, run.taken())
+	d.keepTimes(p, round, s.name, run.taken())
+	return nil
 }
 
 // step runs a step once.

@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
 	"mercator/pkg/history"
@@ -497,17 +498,25 @@ func readLive(dir string) *Status {
 	return l
 }
 
-// writeLive replaces the file. It is of no use after a crash, so it is not synced.
-func writeLive(dir string, l *Status) error {
-	b, err := json.Marshal(l)
+// writeLive replaces the file.
+func writeLive(dir string, l *Status) error { return replace(filepath.Join(dir, liveFile), l) }
+
+// replace writes a file that tells something, as JSON. A crawl is whole without it, so nobody waits for the disk: a power cut may tear it.
+func replace(file string, value any) error {
+	b, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	temp := filepath.Join(dir, "."+liveFile+".tmp")
-	if err := os.WriteFile(temp, append(b, '\n'), 0o666); err != nil {
-		return err
+	dir, name := filepath.Split(file)
+	temp := dir + "." + name + durable.TempSuffix
+	err = os.WriteFile(temp, append(b, '\n'), 0o666)
+	if err == nil {
+		err = os.Rename(temp, file)
 	}
-	return os.Rename(temp, filepath.Join(dir, liveFile))
+	if err != nil {
+		_ = os.Remove(temp) // the first error is the one to tell
+	}
+	return err
 }
 
 func removeLive(dir string) error {

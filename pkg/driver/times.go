@@ -10,10 +10,10 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/stats"
@@ -32,21 +32,23 @@ type times struct {
 	Commands []stats.Spent `json:"commands"`
 }
 
-// keepTimes adds to the file of a round. What a command took before, when it was run in another attempt, is replaced.
-func (d *Driver) keepTimes(p plan, round string, spent []stats.Spent) error {
+// keepTimes adds to the file of a round what the commands of a stage took, or with stage "" those that were run together. It replaces what
+// they took in another attempt. A failure is a warning: the round does not depend on its times.
+func (d *Driver) keepTimes(p plan, round, stage string, spent []stats.Spent) {
 	file := p.path("rounds", round, crawl.TimesFile)
 	before, err := readTimes(file)
 	if err != nil {
 		before = nil // it is replaced
 	}
+	for i := range spent {
+		spent[i].Stage = stage
+	}
 	again := func(b stats.Spent) bool {
-		return slices.ContainsFunc(spent, func(s stats.Spent) bool { return s.Command == b.Command })
+		return slices.ContainsFunc(spent, func(s stats.Spent) bool { return s.Stage == b.Stage && s.Command == b.Command })
 	}
-	b, err := json.Marshal(times{timesVersion, append(slices.DeleteFunc(before, again), spent...)})
-	if err != nil {
-		return err
+	if err := replace(file, times{timesVersion, append(slices.DeleteFunc(before, again), spent...)}); err != nil {
+		d.opt.Warn("the times of round %s are not kept, and the crawl goes on without: %v", round, err)
 	}
-	return durable.WriteOutput(file, append(b, '\n'))
 }
 
 // readTimes reads the file of a round; nil if there is none.
@@ -97,39 +99,68 @@ func (d *Driver) own(begun time.Time, words ...string) stats.Spent {
 
 // saying is what a command has said of its work so far.
 type saying struct {
-	last    string    // its last line of --progress json
-	waiting time.Time // since when it waits until a URL is due; zero: it does not
+	ahead   atomic.Int32 // commands before it in the pipe that still work
+	waiting time.Time    // since when it waits until a URL is due; zero: it does not
+
+	then, next, last heard // of --progress json: the last one while a command before it worked, the one after that, and the last of all
+}
+
+// heard is a line of a command.
+type heard struct {
+	text string
+	at   time.Time
+}
+
+// bound is for how long politeness has bound mfetch, which began, at a moment between the lines then and next.
+func (t *saying) bound(began, at time.Time) float64 {
+	from, to := bound(t.then), bound(t.next)
+	if t.then.text != "" {
+		began = t.then.at
+	}
+	if gap := t.next.at.Sub(began); gap > 0 {
+		return from + (to-from)*min(max(at.Sub(began).Seconds()/gap.Seconds(), 0), 1)
+	}
+	return from
+}
+
+func bound(h heard) float64 {
+	var p fetch.Progress
+	_ = json.Unmarshal([]byte(h.text), &p) // without a line it is 0
+	return p.Bound
 }
 
 // take keeps a line of standard error, and reports whether it is one of --progress json.
-func (t *saying) take(command, line string) bool {
-	if command == "mfrontier" && t.waiting.IsZero() && strings.Contains(line, ": waiting for ") {
-		t.waiting = time.Now()
+func (t *saying) take(command, text string, now time.Time) bool {
+	if command == "mfrontier" && t.waiting.IsZero() && strings.Contains(text, ": waiting for ") {
+		t.waiting = now
 	}
-	if !strings.HasPrefix(line, `{"command":"`+command+`"`) {
+	if !strings.HasPrefix(text, `{"command":"`+command+`"`) {
 		return false
 	}
-	t.last = line
+	t.last = heard{text, now}
+	switch {
+	case t.ahead.Load() > 0:
+		t.then = t.last
+	case t.next.text == "":
+		t.next = t.last
+	}
 	return true
 }
 
 // spend keeps what the commands of a pipe took that went well.
 func (p *processes) spend(pipe Pipe, commands []*exec.Cmd, said []saying, began time.Time, ends []time.Time) {
-	before := began
+	before := began // of the commands before it, the end of the last
 	for i, cmd := range commands {
 		s := stats.Spent{Command: verb(pipe[i]), Began: began.UTC(), ElapsedS: ends[i].Sub(began).Seconds(), OwnS: max(ends[i].Sub(before).Seconds(), 0),
 			CPUS: (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()}
-		if before.Before(ends[i]) {
-			before = ends[i]
-		}
 		if t := said[i].waiting; !t.IsZero() {
 			s.WaitedS = min(ends[i].Sub(t).Seconds(), s.OwnS)
 		}
 		switch pipe[i][0] {
 		case "mfetch":
 			var line fetch.Progress
-			if json.Unmarshal([]byte(said[i].last), &line) == nil {
-				s.WaitedS, s.LookupsS = min(line.Bound, s.OwnS), line.Names
+			if json.Unmarshal([]byte(said[i].last.text), &line) == nil {
+				s.WaitedS, s.LookupsS = min(max(line.Bound-said[i].bound(began, before), 0), s.OwnS), line.Names
 			}
 		case "mresolve":
 			var line struct {
@@ -137,11 +168,14 @@ func (p *processes) spend(pipe Pipe, commands []*exec.Cmd, said []saying, began 
 					LookupsS float64 `json:"lookups_s"`
 				} `json:"found"`
 			}
-			if json.Unmarshal([]byte(said[i].last), &line) == nil {
+			if json.Unmarshal([]byte(said[i].last.text), &line) == nil {
 				s.LookupsS = line.Found.LookupsS
 			}
 		}
 		p.spent = append(p.spent, s)
+		if before.Before(ends[i]) {
+			before = ends[i]
+		}
 	}
 }
 

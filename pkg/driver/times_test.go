@@ -2,17 +2,22 @@ package driver
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 	"mercator/pkg/stats"
 )
 
-// A record of times is added to by the stages of a round, and the later attempt of a command counts; one that is damaged is an error that
+// A record of times is added to by the stages of a round, which may run the same command, and the later attempt of a stage counts; one that is damaged is an error that
 // says what to type, until the next stage replaces it.
 func TestTimesFile(t *testing.T) {
 	dir := t.TempDir()
@@ -20,12 +25,9 @@ func TestTimesFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, file := &Driver{}, filepath.Join(dir, "rounds", "r1", crawl.TimesFile)
-	keep := func(spent ...stats.Spent) {
-		t.Helper()
-		if err := d.keepTimes(plan{crawl: dir}, "r1", spent); err != nil {
-			t.Fatal(err)
-		}
-	}
+	d.opt.Warn = func(format string, args ...any) { t.Errorf(format, args...) }
+	stage := ""
+	keep := func(spent ...stats.Spent) { d.keepTimes(plan{crawl: dir}, "r1", stage, spent) }
 	if spent, err := readTimes(file); spent != nil || err != nil {
 		t.Fatalf("%v, %v", spent, err)
 	}
@@ -48,5 +50,63 @@ func TestTimesFile(t *testing.T) {
 	keep(stats.Spent{Command: "mfetch", OwnS: 3})
 	if spent, err := readTimes(file); err != nil || len(spent) != 1 || spent[0].OwnS != 3 {
 		t.Errorf("%+v, %v", spent, err)
+	}
+	for _, s := range []string{"mark", "fetch", "mark"} { // fetch sends twice
+		stage = s
+		keep(slices.Repeat([]stats.Spent{{Command: "mmerge split", OwnS: 4}}, len(s)-3)...)
+	}
+	spent, err = readTimes(file)
+	if err != nil || len(spent) != 4 || spent[1].Stage != "fetch" || spent[2].Stage != "fetch" || spent[3].Stage != "mark" {
+		t.Errorf("%+v, %v", spent, err)
+	}
+}
+
+// A record that cannot be written is a warning, and leaves nothing behind.
+func TestTimesNotWritten(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rounds", "r1", crawl.TimesFile)
+	if err := os.MkdirAll(file, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	d := &Driver{opt: Options{Warn: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}}
+	d.keepTimes(plan{crawl: dir}, "r1", "", []stats.Spent{{Command: "mfetch"}})
+	left, err := os.ReadDir(filepath.Dir(file))
+	if len(said) != 1 || !strings.Contains(said[0], file) || len(left) != 1 || err != nil {
+		t.Errorf("%q, %v, %v", said, left, err)
+	}
+}
+
+// What mfetch waited while commands before it in the pipe worked is not in its end, whenever it tells of it.
+func TestWaitedAtTheEnd(t *testing.T) {
+	began := time.Unix(1000, 0)
+	at := func(s float64) time.Time { return began.Add(time.Duration(s * float64(time.Second))) }
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		says [][2]float64 // seconds, and how many of them were bound by politeness
+		want float64
+	}{
+		"as it ends":   {[][2]float64{{2, 2}, {4, 4}, {6, 5}}, 1},
+		"between":      {[][2]float64{{3, 2}, {5, 4}, {6, 5}}, 2},
+		"only at last": {[][2]float64{{6, 3}}, 1},
+		"before alone": {[][2]float64{{3, 3}, {6, 3}}, 0},
+		"nothing":      {nil, 0},
+	} {
+		var p processes
+		said := make([]saying, 2)
+		said[1].ahead.Store(1)
+		for _, s := range c.says {
+			if s[0] > 4 { // mresolve has ended
+				said[1].ahead.Store(0)
+			}
+			said[1].take("mfetch", fmt.Sprintf(`{"command":"mfetch","bound_by_politeness_s":%g}`, s[1]), at(s[0]))
+		}
+		p.spend(Pipe{{"mresolve", "dns"}, {"mfetch", "fetch"}}, []*exec.Cmd{ended, ended}, said, began, []time.Time{at(4), at(6)})
+		if s := p.spent[1]; s.OwnS != 2 || math.Abs(s.WaitedS-c.want) > 1e-9 {
+			t.Errorf("%s: waited %g s of %g, want %g", name, s.WaitedS, s.OwnS, c.want)
+		}
 	}
 }

@@ -1,14 +1,16 @@
 package stats
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
 
 // Spent is what a command of a round took.
 type Spent struct {
-	Command  string    `json:"command"` // with its verb
-	Began    time.Time `json:"began"`   // of its process
+	Stage    string    `json:"stage,omitempty"` // that was run by itself
+	Command  string    `json:"command"`         // with its verb
+	Began    time.Time `json:"began"`           // of its process
 	ElapsedS float64   `json:"elapsed_s"`
 	OwnS     float64   `json:"own_s"` // at its end, in which all commands before it in the pipe had ended
 	CPUS     float64   `json:"cpu_s,omitempty"`
@@ -108,43 +110,35 @@ func (p Part) Text() string {
 
 // spread gives the times of a round; shards are in it together.
 func spread(all []Spent) (s Spread) {
-	type span struct {
-		from, to time.Duration
-		*Spent
+	span := func(c *Spent) (from, to time.Duration) {
+		to = c.Began.Add(seconds(c.ElapsedS)).Sub(all[0].Began)
+		return to - seconds(max(c.OwnS, 0)), to
 	}
-	var spans []span
-	var edges []time.Duration
+	more := map[time.Duration]int{} // commands that begin to work at a moment, less those that end then
+	for i := range all {
+		from, to := span(&all[i])
+		more[from]++
+		more[to]--
+	}
+	share := map[time.Duration]float64{} // seconds of one that works from the start until a moment
+	working, sum := 0, 0.0
+	moments := slices.Sorted(maps.Keys(more))
+	for i, at := range moments {
+		share[at] = sum
+		if working += more[at]; working > 0 {
+			took := (moments[i+1] - at).Seconds()
+			s.ElapsedS += took
+			sum += took / float64(working)
+		}
+	}
 	for i := range all {
 		c := &all[i]
-		to := c.Began.Add(seconds(c.ElapsedS)).Sub(all[0].Began)
-		spans = append(spans, span{to - seconds(max(c.OwnS, 0)), to, c})
-		edges = append(edges, spans[i].from, to)
 		s.LookupsS += c.LookupsS
-	}
-	slices.Sort(edges)
-	edges = slices.Compact(edges)
-	slices.SortStableFunc(spans, func(a, b span) int { return int(a.from - b.from) })
-	var working []span
-	for i, from := range edges {
-		if i+1 == len(edges) {
-			break
-		}
-		working = slices.DeleteFunc(working, func(w span) bool { return w.to <= from })
-		for ; len(spans) > 0 && spans[0].from <= from; spans = spans[1:] {
-			if spans[0].to > from {
-				working = append(working, spans[0])
-			}
-		}
-		if len(working) == 0 {
-			continue
-		}
-		took := (edges[i+1] - from).Seconds()
-		s.ElapsedS += took
-		for _, w := range working {
-			part := took / float64(len(working))
-			waited := min(w.WaitedS/w.OwnS, 1) * part // OwnS is not 0 where there is a span
+		if from, to := span(c); from < to {
+			part := share[to] - share[from]
+			waited := min(c.WaitedS/c.OwnS, 1) * part
 			s.WaitingS += waited
-			*s.part(w.Command) += part - waited
+			*s.part(c.Command) += part - waited
 		}
 	}
 	return s

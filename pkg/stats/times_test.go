@@ -43,6 +43,21 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// Of any number of commands that work at the same time the parts are told at once.
+func TestManyCommands(t *testing.T) {
+	const n = 100_000
+	var all []Spent
+	for i := range n { // each begins a millisecond after the one before it, and all end together
+		own := 200 - float64(i)/1000
+		all = append(all, at("murlset new", 200, own, own))
+	}
+	begun := time.Now()
+	s := spread(all)
+	if took := time.Since(begun); took > 10*time.Second || math.Abs(s.ElapsedS-200) > 1e-6 || math.Abs(s.SetsS-200) > 1e-6 {
+		t.Errorf("%+v in %v", s, took)
+	}
+}
+
 // However many rounds there are, the list is bounded, and what it says adds up.
 func TestManyRounds(t *testing.T) {
 	for _, n := range []int{1, maxSpreads, maxSpreads + 1, 5*maxSpreads + 3} {
