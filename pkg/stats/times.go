@@ -48,7 +48,7 @@ type Spread struct {
 	OtherS      float64 `json:"other_s,omitempty"` // commands that are none of a round's
 
 	LookupsS  float64 `json:"lookups_s"`  // sum over the names asked of the time from question to answer
-	ContactsS float64 `json:"contacts_s"` // sum of the durations of contacts, also for robots.txt
+	ContactsS float64 `json:"contacts_s"` // sum of the durations of contacts, also for robots.txt, and of attempts that failed
 
 	// NamesOfElapsed is NamesS by ElapsedS.
 	NamesOfElapsed float64 `json:"names_of_elapsed"`

@@ -45,7 +45,7 @@ func TestSpread(t *testing.T) {
 
 // Of any number of commands that work at the same time the parts are told at once.
 func TestManyCommands(t *testing.T) {
-	const n = 100_000
+	const n = 60_000
 	var all []Spent
 	for i := range n { // each begins a millisecond after the one before it, and all end together
 		own := 200 - float64(i)/1000
