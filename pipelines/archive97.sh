@@ -111,6 +111,16 @@ ended() {
   done || { echo "archive97.sh: a crawler failed; the same command goes on" >&2; exit 1; }
 }
 
+# A crawl at its end that fetched nothing is a failure.
+anything() {
+  [ -n "$(find "$dir/crawlers" -path '*/rounds/r*/marked.arrows.zst' -exec "${BIN}mcat" --quiet --format tsv --columns role,outcome {} + |
+    awk '$1 == "page" && ($2 == "fetched" || $2 == "not-modified") { print; exit }')" ] || {
+    echo "archive97.sh: $dir: the crawl is at its end, and nothing was fetched" >&2
+    echo "archive97.sh: hint: \"mcrawl status $dir/crawlers/000\" says why" >&2
+    exit 1
+  }
+}
+
 n=1
 while :; do
   p=$dir/periods/$n
@@ -118,7 +128,7 @@ while :; do
     mkdir -p "$p"
     collect
     [ -e "$p/crawlers" ] || { merge; : > "$p/crawlers.part"; seeds; }
-    if [ ! -s "$p/crawlers" ]; then break; fi
+    if [ ! -s "$p/crawlers" ]; then anything; break; fi
     xargs -0 -n 1 -P "$PROCESSES" "${BIN}mcrawl" run --quiet < "$p/crawlers" > /dev/null || ended
     touch "$p/done"
     echo "archive97.sh: period $n: $(($(wc -l < "$p/new.tsv") - 1)) seeds, $(wc -l < "$dir/sites.txt") sites, $(ls "$dir/crawlers" | wc -l) crawlers" >&2

@@ -14,6 +14,8 @@
 #   FILTER    rules for links [default]           BIN      folder of the commands, with a trailing slash [from PATH]
 # Delays, for the URL server and the crawlers alike: POLITENESS_FLAGS ['--for 30s'].
 # Flags for one command each: SEED_FLAGS [--strict] RESOLVE_FLAGS FETCH_FLAGS COPY_FLAGS UPDATE_FLAGS
+# A web on this machine, such as that of mweb: RESOLVE_FLAGS="--server 127.0.0.1:15353" FETCH_FLAGS="--allow-net 127.0.0.0/8".
+# A crawl that ended without a page puts its seeds in once more when you run it again, so you can correct such flags.
 # The StoreServer refuses a record above a quarter of its memory: COPY_FLAGS="--memory 1G" takes larger ones.
 set -eu
 : "${BIN:=}" "${CRAWLERS:=4}" "${BATCH:=10000}" "${ROUNDS:=0}" "${FILTER=default}" "${CONTACT:=}"
@@ -53,7 +55,7 @@ fi
 # URL server: reads URLs out of the file, and forwards them to the crawlers. All URLs of a host go to one.
 url_server() {
   [ -e "$d/batch.$z" ] ||
-    "${BIN}mfrontier" next --quiet "$dir/urlfile" --txn "$r" -n "$BATCH" --connections $((300 * CRAWLERS)) $POLITENESS_FLAGS -o "$d/batch.$z"
+    "${BIN}mfrontier" next --progress off "$dir/urlfile" --txn "$r" -n "$BATCH" --connections $((300 * CRAWLERS)) $POLITENESS_FLAGS -o "$d/batch.$z"
   "${BIN}mmerge" split --quiet --buckets "$CRAWLERS" -o "$d/forwarded" "$d/batch.$z"
 }
 
@@ -89,12 +91,30 @@ url_resolver() {
   "${BIN}mfrontier" update --quiet "$dir/urlfile" --txn "$r" $UPDATE_FLAGS --outcomes "$d/outcomes.$z" "$d/new.$z"
 }
 
-n=1
+# Puts the seeds in once more. Nothing was fetched: what the names were said to be may be why.
+seeds_again() {
+  for k in $all; do
+    rm -rf "$dir/crawler$k/dns"
+    "${BIN}mresolve" create --quiet "$dir/crawler$k/dns"
+  done
+  "${BIN}mcat" --quiet --format tsv --columns url "$dir/rounds/seed/new.$z" > "$dir/rounds/seed/again.tsv"
+  sed 1d "$dir/rounds/seed/again.tsv" > "$dir/rounds/seed/again.txt"
+  "${BIN}mfrontier" add --quiet "$dir/urlfile" --txn "seed$n" --text "$dir/rounds/seed/again.txt"
+  echo "google98.sh: $dir: the seeds are tried once more" >&2
+}
+
+n=1 made=0
 while [ "$ROUNDS" -eq 0 ] || [ $n -le "$ROUNDS" ]; do
   r=r$n d=$dir/rounds/r$n
   if [ ! -e "$d/done" ]; then
     if [ ! -e "$d/batch.$z" ]; then
-      if "${BIN}mfrontier" stat --empty "$dir/urlfile"; then break; else s=$?; [ $s = 6 ] || exit $s; fi
+      if "${BIN}mfrontier" stat --empty "$dir/urlfile"; then break; else s=$?; fi
+      if [ $s = 1 ] && [ $made = 0 ]; then
+        seeds_again
+      elif [ $s != 6 ]; then
+        echo "google98.sh: hint: correct RESOLVE_FLAGS or FETCH_FLAGS (google98.sh --help), and \"google98.sh $dir\" tries the seeds once more" >&2
+        exit $s
+      fi
     fi
     mkdir -p "$d"
     url_server
@@ -110,6 +130,7 @@ while [ "$ROUNDS" -eq 0 ] || [ $n -le "$ROUNDS" ]; do
     indexer
     url_resolver
     touch "$d/done"
+    made=1
     echo "google98.sh: round $n: $("${BIN}mcat" --count "$d/batch.$z") URLs, $("${BIN}mcat" --count "$d/new.$z") new" >&2
   fi
   n=$((n + 1))

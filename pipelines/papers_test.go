@@ -205,3 +205,39 @@ func TestManyCrawlers(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingFetched: a crawl that fetched nothing is a failure. google98.sh goes on from there with corrected flags, and says
+// what it waits for.
+func TestNothingFetched(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 3, 1, 3)
+	none := filepath.Join(t.TempDir(), "none.txt")
+	if err := os.WriteFile(none, []byte("http://127.0.0.1:1/\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	archive := paper(w, "archive97.sh", filepath.Join(t.TempDir(), "crawl"), "")
+	archive.Args[2] = none
+	out, err := archive.CombinedOutput()
+	if archive.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "nothing was fetched\narchive97.sh: hint: ") {
+		t.Errorf("archive97.sh: %v, want exit code 1\n%s", err, out)
+	}
+
+	dir := filepath.Join(t.TempDir(), "crawl")
+	google := func(more ...string) (string, error) {
+		cmd := paper(w, "google98.sh", dir, "")
+		cmd.Env = append(cmd.Env, more...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	hint := "google98.sh: hint: correct RESOLVE_FLAGS or FETCH_FLAGS"
+	wrong := "RESOLVE_FLAGS=--server 127.0.0.1:1 --timeout 10ms --silent-ok" // where no name server is
+	if out, err := google(wrong, "UPDATE_FLAGS=--max-attempts 2 --retry-delay 6s"); err == nil || !strings.Contains(out, hint) || !strings.Contains(out, ": waiting for http://h0.mweb.test") {
+		t.Errorf("google98.sh with wrong flags: %v\n%s", err, out)
+	}
+	if out, err := google(wrong); err == nil || !strings.Contains(out, hint) {
+		t.Errorf("google98.sh with wrong flags again: %v\n%s", err, out)
+	}
+	if out, err := google("ROUNDS=0"); err != nil || !strings.Contains(out, "the seeds are tried once more") {
+		t.Errorf("google98.sh with corrected flags: %v\n%s", err, out)
+	}
+}
