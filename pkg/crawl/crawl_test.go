@@ -412,6 +412,28 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// TestVerifyFarNumbers: the numbers of two checkpoints may be far apart.
+func TestVerifyFarNumbers(t *testing.T) {
+	fsys := testCrawl(t)
+	rounds(t, fsys, 1, 5, 0)
+	c, err := Open("/c", Options{FS: fsys})
+	must(t, err)
+	cur, err := c.current()
+	must(t, err)
+	cur.Last, cur.Forgotten = 1<<40-1, "6-1099511627775"
+	must(t, store.WriteCurrent(fsys, "/c", cur))
+	rounds(t, fsys, 6, 6, 0)
+	s := openStore(t, fsys, "urls")
+	m, err := s.Current()
+	must(t, err)
+	run := s.Path(m.WithRole("run")[0].Path)
+	must(t, durable.WriteFile(fsys, run, []byte("merc")))
+	v, err := c.Verify(ctx)
+	if err != nil || !slices.Equal(v.Needed, []string{run}) || v.Sound == 0 || v.Sound > 5 {
+		t.Errorf("%+v, %v; want %s, which the current checkpoint needs", v, err, run)
+	}
+}
+
 // A folder that cannot be made leaves nothing, and the corrected command makes it.
 func TestWhole(t *testing.T) {
 	parent := t.TempDir()

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -187,5 +188,55 @@ func TestBetweenRounds(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// readFS is a nodeFS on which another acts before files are opened, too.
+type readFS struct{ *nodeFS }
+
+func (r readFS) OpenFile(name string, flag int, perm fs.FileMode) (durable.File, error) {
+	r.step()
+	return r.FS.OpenFile(name, flag, perm)
+}
+
+// TestVerifyMeanwhile: whatever is done to a crawl at any step of Verify, which takes no lock, is no problem.
+func TestVerifyMeanwhile(t *testing.T) {
+	round := func(fsys durable.FS, i int) error {
+		txn := fmt.Sprintf("r%d", i)
+		c, err := Open("/c", Options{FS: fsys})
+		must(t, err, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "next", txn), change(fsys, "/c/frontier", "more", txn), change(fsys, "/c/frontier", "update", txn))
+		keep(t, fsys, txn, "0")
+		_, _, err = c.Commit(ctx, txn, time.Unix(int64(60*i), 0), 90*time.Second) // forgets every second checkpoint
+		return err
+	}
+	for _, test := range []struct {
+		what   string
+		rounds int
+		do     func(durable.FS) error
+	}{
+		{"rounds", 4, func(fsys durable.FS) error { return errors.Join(round(fsys, 5), round(fsys, 6)) }},
+		{"gc", 3, func(fsys durable.FS) error { return errors.Join(round(fsys, 5), round(fsys, 6), gc(fsys, 1)) }},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			t.Parallel()
+			base := testCrawl(t)
+			for i := 1; i <= test.rounds; i++ {
+				must(t, round(base, i))
+			}
+			must(t, change(base, "/c/urls", "new", "r5"), change(base, "/c/frontier", "next", "r5"))
+			for at, acted := 1, true; acted; at += 3 {
+				acted = false
+				fsys := clone(base)
+				node := &nodeFS{FS: fsys, at: at, do: func() {
+					acted = true
+					must(t, test.do(fsys))
+				}}
+				c, err := Open("/c", Options{FS: readFS{node}, Progress: func(int64) { node.step() }})
+				must(t, err)
+				if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
+					t.Fatalf("step %d: %v %+v", at, err, v)
+				}
+			}
+		})
 	}
 }

@@ -56,13 +56,9 @@ type Verified struct {
 //
 // An error means that it could not go on.
 func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
-	cur, err := c.current()
-	if err != nil {
-		return nil, err
-	}
-	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]bond{}, damaged: map[string]bool{}, broken: map[uint64]bool{}, current: cur.Checkpoint, rounds: map[roundKey][]uint64{}, closed: map[string]closedRound{}}
+	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]uint64{}, damaged: map[string]bool{}, broken: map[uint64]bool{}, rounds: map[roundKey][]uint64{}, closed: map[string]closedRound{}}
 	v.Lost, v.Aside, v.Problems = []string{}, []string{}, []string{} // in JSON lists, also when they are empty
-	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
+	cur, numbers, err := v.begin()
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +73,16 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	for _, n := range numbers {
 		v.checkpoint(n)
 	}
-	for n := cur.Checkpoint; ; n = v.bound[n].parent {
+	for n := cur.Checkpoint; ; n = v.bound[n] {
 		if _, ok := v.bound[n]; !ok {
 			break
 		}
-		k, err := readCheckpoint(c.fs, c.dir, n) // again: they are too many to be held
+		k, err := v.read(n)
 		if err != nil {
 			return nil, err
+		}
+		if k == nil {
+			continue
 		}
 		v.closed[k.Txn] = closedRound{epochText(k.Epoch), k.Number}
 		lost, aside, err := v.gone(k)
@@ -135,6 +134,45 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	return &v.Verified, nil
 }
 
+// begin reads CURRENT, and the checkpoint and the list of checkpoints that belong to it: again where a commit came in between.
+func (v *verifier) begin() (cur store.Current, numbers []uint64, err error) {
+	for {
+		if cur, err = v.c.current(); err != nil {
+			return cur, nil, err
+		}
+		v.current, v.now = cur.Checkpoint, nil
+		if k, err := readCheckpoint(v.c.fs, v.c.dir, cur.Checkpoint); err == nil { // checkpoint tells of an error
+			v.now = k
+		}
+		if numbers, err = checkpointNumbers(v.c.fs, v.c.dir, cur); err != nil {
+			return cur, nil, err
+		}
+		after, err := v.c.current()
+		if err != nil || after.Last == cur.Last && after.Epoch == cur.Epoch && after.Forgotten == cur.Forgotten {
+			return cur, numbers, err
+		}
+	}
+}
+
+// read reads a checkpoint, also a second time: they are too many to be held. It is nil without an error if gc, or the commit of a round,
+// has forgotten the checkpoint since Verify began. The current one, which the next commit may forget, is held.
+func (v *verifier) read(number uint64) (*Checkpoint, error) {
+	if v.now != nil && number == v.current {
+		return v.now, nil
+	}
+	k, err := readCheckpoint(v.c.fs, v.c.dir, number)
+	if errors.Is(err, fs.ErrNotExist) && v.forgotten(number) {
+		return nil, nil
+	}
+	return k, err
+}
+
+// forgotten reports whether a checkpoint is forgotten by now.
+func (v *verifier) forgotten(number uint64) bool {
+	cur, err := v.c.current()
+	return err == nil && cur.Forgotten.Has(number)
+}
+
 // gone says whether a shard, or a crawl without any, has no files of a round though the round's checkpoint names some: they are lost, or set aside.
 func (v *verifier) gone(k *Checkpoint) (lost, aside bool, err error) {
 	for _, part := range v.parts {
@@ -167,9 +205,9 @@ type verifier struct {
 	ctx     context.Context
 	parts   []*Crawl               // the shards, or c alone
 	files   map[string][]claim     // by path on the file system
-	bound   map[uint64]bond        // whole checkpoints, by number
+	bound   map[uint64]uint64      // parents of whole checkpoints, by number
 	before  uint64                 // the checkpoint that was read before this one
-	now     *Checkpoint            // that the crawl goes on from; nil: none, or it is damaged
+	now     *Checkpoint            // that the crawl went on from when Verify began; nil: none, or it is damaged
 	damaged map[string]bool        // manifests with a problem that is noted; by path
 	current uint64                 // number of now
 	broken  map[uint64]bool        // checkpoints that need a damaged file
@@ -178,9 +216,6 @@ type verifier struct {
 	lastOf  uint64                 // checkpoint whose ledgers were asked for last
 	last    []record.Ledger        // these
 }
-
-// bond is what is held of a checkpoint.
-type bond struct{ parent uint64 }
 
 // roundKey names a round: after a restore there may be several of a name.
 type roundKey struct{ txn, epoch string }
@@ -200,12 +235,13 @@ type said struct {
 	length    int64
 	sum, link [16]byte // link: of a chained sum
 	growing   bool
-	has       uint8 // hasSum, hasLink
+	has       uint8 // hasSum, hasLink, isOutput
 }
 
 const (
 	hasSum = 1 << iota
 	hasLink
+	isOutput
 )
 
 func (c claim) who() string {
@@ -215,8 +251,8 @@ func (c claim) who() string {
 	return fmt.Sprintf("checkpoint %d", c.first)
 }
 
-// read is in. It reports bytes to store.Options.Progress, and ends when ctx does.
-func (v *verifier) read(in io.Reader) io.Reader { return verifyReader{v, in} }
+// watched is in. It reports bytes to Options.Progress, and ends when ctx does.
+func (v *verifier) watched(in io.Reader) io.Reader { return verifyReader{v, in} }
 
 type verifyReader struct {
 	v  *verifier
@@ -306,9 +342,11 @@ func (v *verifier) missing(cur store.Current, numbers []uint64) {
 }
 
 func (v *verifier) checkpoint(number uint64) {
-	k, err := readCheckpoint(v.c.fs, v.c.dir, number)
+	k, err := v.read(number)
 	if err != nil {
 		v.problem(err)
+	}
+	if k == nil {
 		return
 	}
 	v.Checkpoints++
@@ -316,10 +354,7 @@ func (v *verifier) checkpoint(number uint64) {
 	for _, key := range []roundKey{{k.Txn, ""}, {k.Txn, epochText(k.Epoch)}} {
 		v.rounds[key] = append(v.rounds[key], number)
 	}
-	v.bound[number] = bond{k.Parent}
-	if number == v.current {
-		v.now = k
-	}
+	v.bound[number] = k.Parent
 	file := checkpointPath(v.c.dir, number)
 	if k.Map > 0 {
 		if _, err := shard.ReadVersion(v.c.fs, v.c.dir, k.Map); err != nil {
@@ -339,6 +374,9 @@ func (v *verifier) checkpoint(number uint64) {
 	for _, ks := range k.Stores {
 		s := v.c.folder(ks.Name)
 		m, err := bound(s, ks, number)
+		if errors.Is(err, fs.ErrNotExist) && v.forgotten(number) {
+			break
+		}
 		if err != nil {
 			v.problem(err)
 			v.damaged[s.ManifestPath(ks.Generation)] = true
@@ -367,11 +405,14 @@ func (v *verifier) ledgers(k *Checkpoint) []record.Ledger {
 // ledgersOf are those of a checkpoint that was read before.
 func (v *verifier) ledgersOf(number uint64) ([]record.Ledger, error) {
 	if v.lastOf != number {
-		k, err := readCheckpoint(v.c.fs, v.c.dir, number)
+		k, err := v.read(number)
 		if err != nil {
 			return nil, err
 		}
-		v.lastOf, v.last = number, v.ledgers(k)
+		v.lastOf, v.last = number, nil
+		if k != nil {
+			v.last = v.ledgers(k)
+		}
 	}
 	return v.last, nil
 }
@@ -429,7 +470,7 @@ func (v *verifier) store(s *store.Store) {
 			continue
 		}
 		v.balance(s.ManifestPath(m.Generation), d.Verb+" "+d.Txn, d.Ledger)
-		if e := m.File(d.Output); e != nil && s.Spent(m, *e) {
+		if e := m.File(d.Output); e != nil && s.Spent(m, *e) && v.holds(s.Path(e.Path)) { // else the next round has begun meanwhile
 			v.problem(&fault.Error{File: s.Path(e.Path), Found: "missing", Want: fmt.Sprintf("the kept output of %s %s, a round that is open", d.Verb, d.Txn)})
 		}
 	}
@@ -515,6 +556,9 @@ func (v *verifier) claims(s *store.Store, m *store.Manifest, checkpoint uint64) 
 				says.has |= x.bit
 				_, _ = hex.Decode(x.to[:], []byte(x.text)) // a manifest with another text is refused
 			}
+		}
+		if e.Role == store.RoleOutput {
+			says.has |= isOutput
 		}
 		list := v.files[name]
 		if n := len(list) - 1; n >= 0 && checkpoint > 0 && list[n].last == v.before && list[n].said == says {
@@ -613,20 +657,69 @@ func (v *verifier) contents() error {
 			return err
 		}
 		if bad, err := v.content(name); err != nil {
+			if errors.Is(err, fs.ErrNotExist) && !v.missed(name) {
+				continue
+			}
 			v.problem(err)
 			var of []uint64
 			for _, c := range v.files[name] {
 				if c.length < bad {
 					continue
 				}
-				for n := c.first; n <= c.last; n++ {
-					of = append(of, n)
+				if c.first == 0 {
+					of = append(of, 0)
 				}
+				of = append(of, v.among(c)...)
 			}
 			v.needed(name, of...)
 		}
 	}
 	return nil
+}
+
+// among lists the whole checkpoints of a claim. Its numbers may be far apart: those between were forgotten.
+func (v *verifier) among(c claim) (numbers []uint64) {
+	for n := range v.bound {
+		if c.first <= n && n <= c.last {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
+}
+
+// missed reports whether a file that is gone is still needed. It is not if it was an output, which was there when the generation
+// was read, and is deleted when its round is closed; nor if a change or gc has come since, and neither a checkpoint nor the current generation has it.
+func (v *verifier) missed(name string) bool {
+	for _, c := range v.files[name] {
+		switch {
+		case c.has&isOutput != 0:
+		case c.first == 0:
+			if v.holds(name) {
+				return true
+			}
+		case slices.ContainsFunc(v.among(c), func(n uint64) bool { return !v.forgotten(n) }):
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether the generation of a store that counts now holds a file.
+func (v *verifier) holds(name string) bool {
+	stores, err := v.c.folders()
+	if err != nil {
+		return true
+	}
+	for _, s := range stores {
+		rel, within := strings.CutPrefix(name, s.Dir()+string(filepath.Separator))
+		if !within {
+			continue
+		}
+		if look, err := s.Look(); err != nil || look.Counts.File(filepath.ToSlash(rel)) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // needed notes which checkpoints need a damaged file; 0 is the current generation.
@@ -648,7 +741,7 @@ func (v *verifier) content(name string) (bad int64, err error) {
 	s := store.Folder(filepath.Dir(name), v.c.opt.stores())
 	f, err := s.OpenFile(filepath.Base(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, &fault.Error{File: name, Found: "missing", Want: fmt.Sprintf("%d bytes, as %s says", claims[0].length, claims[0].who())}
+		return 0, &fault.Error{File: name, Found: "missing", Want: fmt.Sprintf("%d bytes, as %s says", claims[0].length, claims[0].who()), Err: err}
 	}
 	if err != nil {
 		return 0, err
@@ -665,7 +758,7 @@ func (v *verifier) content(name string) (bad int64, err error) {
 		if st.Size() < c.length || !c.growing && !grows(claims) && st.Size() != c.length {
 			return c.length, &fault.Error{File: name, Found: fmt.Sprintf("%d bytes", st.Size()), Want: fmt.Sprintf("%d, as %s says", c.length, c.who())}
 		}
-		n, err := io.Copy(io.MultiWriter(hash, chain), v.read(io.NewSectionReader(f, at, c.length-at)))
+		n, err := io.Copy(io.MultiWriter(hash, chain), v.watched(io.NewSectionReader(f, at, c.length-at)))
 		v.Bytes += n
 		at += n
 		if err != nil {
@@ -743,12 +836,18 @@ func (v *verifier) recordFiles(part *Crawl) error {
 // exchanges checks what the shards sent each other in the rounds that the crawl's state stands on, as far as that is still
 // in rounds/.
 func (v *verifier) exchanges() error {
+	if slices.Contains(v.parts, v.c) {
+		return nil // no shards
+	}
 	for _, round := range slices.Sorted(maps.Keys(v.closed)) {
-		k, err := readCheckpoint(v.c.fs, v.c.dir, v.closed[round].checkpoint)
+		if there, err := durable.Exists(v.c.fs, v.c.roundsPath(round)); err == nil && !there {
+			continue
+		}
+		k, err := v.read(v.closed[round].checkpoint)
 		if err != nil {
 			return err
 		}
-		if there, err := durable.Exists(v.c.fs, v.c.roundsPath(round)); len(k.Exchanges) == 0 || err == nil && !there {
+		if k == nil || len(k.Exchanges) == 0 {
 			continue
 		}
 		side := make([]record.Ledger, len(k.Shards))
@@ -768,9 +867,11 @@ var errAnotherEpoch = errors.New("records of another epoch")
 // roundFiles compares the files of a closed round that are whole with what its checkpoint
 // says of them, and misses those that are gone.
 func (v *verifier) roundFiles(part *Crawl, round string, checkpoint uint64, whole map[string]bool) {
-	k, err := readCheckpoint(v.c.fs, v.c.dir, checkpoint)
+	k, err := v.read(checkpoint)
 	if err != nil {
 		v.problem(err)
+	}
+	if k == nil {
 		return
 	}
 	for _, want := range k.filesOf(part.under) {
@@ -782,7 +883,7 @@ func (v *verifier) roundFiles(part *Crawl, round string, checkpoint uint64, whol
 		if !whole[want.Name] {
 			continue // told already
 		}
-		have, err := roundFile(v.c.fs, path, v.read)
+		have, err := roundFile(v.c.fs, path, v.watched)
 		if err != nil {
 			v.problem(err)
 		} else if have != want {
@@ -798,7 +899,7 @@ func (v *verifier) recordFile(name, round string) error {
 		return err
 	}
 	defer f.Close()
-	trailer, err := drain(v.read(f), name)
+	trailer, err := drain(v.watched(f), name)
 	if err != nil {
 		return err
 	}
