@@ -52,7 +52,8 @@ func withoutOthers(grammar any, args []string) kong.Option {
 		others = append(others, regexp.QuoteMeta(field))
 	})
 	all := slices.ContainsFunc(args, func(arg string) bool {
-		return arg == "-h" || strings.HasPrefix(arg, "--help") || strings.HasPrefix(arg, "--manuals")
+		short := strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--")
+		return short && strings.Contains(arg, "h") || strings.HasPrefix(arg, "--help") || strings.HasPrefix(arg, "--manuals")
 	})
 	if all || kept == 0 || len(args) == 0 || len(others) == 0 {
 		return kong.IgnoreFields()
