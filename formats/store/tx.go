@@ -229,7 +229,7 @@ func (s *Store) Publish(m *Manifest) error {
 // shard it calls look, if not nil, when all is ready: the last look at whether to go on.
 //
 // The new HEAD reaches the disk with the folder's next sync, which is that of the next link: until then the HEAD on the disk
-// names the generation before m, which stays.
+// names the generation before m, and Newest comes from there to m, also if the manifest between is damaged.
 func (s *Store) publish(m *Manifest, folders []string, look func() error) (published bool, err error) {
 	data, err := m.Encode()
 	if err != nil {

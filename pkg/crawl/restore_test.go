@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
@@ -139,6 +140,20 @@ func TestRestorePastDamage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPowerCutAfterRestore: what restore has done past a damaged manifest stays done, also where another process holds the store, so that
+// HEAD on the disk still names that manifest.
+func TestPowerCutAfterRestore(t *testing.T) {
+	fsys := testCrawl(t)
+	rounds(t, fsys, 1, 2, 0)
+	must(t, change(fsys, "/c/urls", "new", "r3"))
+	s := openStore(t, fsys, "urls")
+	m, err := s.Newest()
+	must(t, err, durable.WriteFile(fsys, s.ManifestPath(m.Generation), []byte("merc")))
+	_, err = fsys.Lock(s.Path(store.LockFile), "another")
+	must(t, err, restore(fsys, 2))
+	must(t, change(fsys.AfterCrash(durable.LoseAll), "/c/urls", "new", "r9"))
 }
 
 // TestRestoreMovesRoundFiles: after a restore to and fro, the files under rounds/ are those of the rounds that count, wherever the

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -91,6 +92,49 @@ func TestAtomic(t *testing.T) {
 			t.Fatal("a file beyond the limit was read")
 		}
 	})
+}
+
+// TestTogether: on the disk syncsAtOnce calls run at a time and all are made; on a file system of tests one after the other, up to an error. The
+// first error in their order is returned, also if it comes later.
+func TestTogether(t *testing.T) {
+	first, later := errors.New("first"), errors.New("later")
+	var made, running, most atomic.Int32
+	full, failed := make(chan bool), make(chan bool)
+	var calls []func() error
+	for i := range 3 * syncsAtOnce {
+		calls = append(calls, func() error {
+			made.Add(1)
+			now := running.Add(1)
+			defer running.Add(-1)
+			for was := most.Load(); was < now && !most.CompareAndSwap(was, now); was = most.Load() {
+			}
+			if now == syncsAtOnce && i < syncsAtOnce {
+				close(full)
+			}
+			select {
+			case <-full:
+			case <-time.After(10 * time.Second):
+				return fmt.Errorf("%d calls run, want %d", now, syncsAtOnce)
+			}
+			switch i {
+			case 3:
+				<-failed
+				return first
+			case 5:
+				close(failed)
+				return later
+			}
+			return nil
+		})
+	}
+	if err := Together(OS, calls); err != first || int(made.Load()) != len(calls) || most.Load() != syncsAtOnce {
+		t.Errorf("%v after %d calls, %d at a time", err, made.Load(), most.Load())
+	}
+	n := 0
+	one := func(err error) func() error { return func() error { n++; return err } }
+	if err := Together(NewCrashFS(), []func() error{one(nil), one(first), one(later)}); err != first || n != 2 {
+		t.Errorf("%v after %d calls", err, n)
+	}
 }
 
 func TestLock(t *testing.T) {
