@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,6 +49,7 @@ var kinds = []struct {
 	{"`rounds/rN/*.arrows.zst`", "rounds/r1/*.arrows.zst", 0},
 	{"`rounds/rN/flags`", "rounds/r*/flags", 0},
 	{"`rounds/rN/epoch.E`", "rounds/r*/epoch.*", 0},
+	{"`rounds/rN/times.json`", "rounds/r*/times.json", 0},
 }
 
 // damages do something to the file at path; sibling is another of its kind. false: nothing to be done.
@@ -115,6 +117,11 @@ func TestVerifyTable(t *testing.T) {
 	cmd := c.command(t, "mercator.mk", "ROUNDS=3", "POLITENESS_FLAGS=--min-delay 0s --delay-factor 0 --addr-delay 0s", "FETCH_FLAGS=--dedup --warc-size 20K --allow-net 127.0.0.0/8 --contact you@example.org")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, tail(out))
+	}
+	for i, round := range []string{"r1", "r2"} { // mcrawl writes these
+		if err := os.WriteFile(filepath.Join(c.dir, "rounds", round, "times.json"), fmt.Appendf(nil, `{"version":1,"commands":[{"command":"mfetch","began":"2026-01-01T00:00:0%dZ"}]}`, i), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// An open round whose mfetch died.
 	batch := filepath.Join(t.TempDir(), "batch.arrows.zst")
