@@ -50,5 +50,7 @@ func (h *howFar) run(ctx context.Context, opt driver.Options, std *cli.Std, dir 
 	if h.Print {
 		return d.Print(std.Out)
 	}
+	hint := d.AtOnce()
+	std.AtOnce.Store(&hint)
 	return d.Run(ctx)
 }

@@ -20,6 +20,7 @@ type totals struct {
 	now      func() time.Time
 	started  time.Time
 	outcomes map[string]int64
+	earlier  int64 // replies to attempts before this one
 	robots   int64
 	bytes    int64 // decoded
 	cut      map[string]int64
@@ -49,7 +50,7 @@ func (t *totals) progress() (string, any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := fetch.Progress{Command: "mfetch", Total: t.latest.Read, Robots: t.robots, Bytes: t.latest.Received, Connections: t.latest.Busy,
-		Hosts: t.latest.Open, Waits: t.latest.Longest, Bound: t.latest.Bound, Names: t.latest.Names, Elapsed: t.now().Sub(t.started).Seconds(), Outcomes: maps.Clone(t.outcomes)}
+		Hosts: t.latest.Open, Waits: t.latest.Longest, Bound: t.latest.Bound, Names: t.latest.Names, Held: t.latest.Held, Earlier: t.earlier, Elapsed: t.now().Sub(t.started).Seconds(), Outcomes: maps.Clone(t.outcomes)}
 	for _, n := range t.outcomes {
 		p.Done += n
 	}
@@ -66,6 +67,9 @@ func (t *totals) add(row *record.Fetch) {
 	}
 	if t.outcomes[row.Outcome]++; row.Outcome == record.OutcomeAddress && t.refused == "" {
 		t.refused = row.Error
+	}
+	if (row.Outcome == record.OutcomeFetched || row.Outcome == record.OutcomeNotModified) && row.FetchTime.Go().Before(t.started) {
+		t.earlier++
 	}
 	if row.Outcome == record.OutcomeDeferred && localfault.Is(row.Error) {
 		t.machine++

@@ -91,6 +91,7 @@ type Std struct {
 	takesText     bool     // it has the flag --text
 	stats         stats
 	profile       bytes.Buffer
+	AtOnce        atomic.Pointer[string]   // the hint after a second signal, which ends the command at once; nil: that of the first
 	bar           atomic.Pointer[Progress] // set while the command runs, which a signal may outlast
 }
 
@@ -388,6 +389,9 @@ func (s *Std) run(kctx *kong.Context) int {
 		case <-time.After(grace):
 			err = interrupted
 		case <-sig:
+			if hint := s.AtOnce.Load(); hint != nil {
+				interrupted.Hint = *hint
+			}
 			err = interrupted
 		}
 	}

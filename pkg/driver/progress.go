@@ -22,7 +22,7 @@ import (
 )
 
 // Teller tells a person how a crawl goes on: in one line that is written again and again on a terminal, else in
-// a line each half minute, or as JSON each second. It writes crawl/PROGRESS for "mcrawl status", and the summary at the end.
+// a line after ten seconds and each half minute, or as JSON each second. It writes crawl/PROGRESS for "mcrawl status", and the summary at the end.
 type Teller struct {
 	Out, Err io.Writer
 	Width    int  // of the terminal that Err is; 0: it is none
@@ -84,6 +84,7 @@ const (
 	tellEvery = time.Second
 	lineEvery = 30 * time.Second
 	soonEvery = 5 * time.Second
+	firstLine = 10 * time.Second // of a run
 	rateOver  = time.Minute
 	costShare = 20 // of what is costly: it takes at most this part of the time
 )
@@ -344,7 +345,7 @@ func (t *Teller) tick() {
 		t.clear()
 		fmt.Fprint(t.Err, "\r", cut(l.Line(), t.Width-1))
 		t.shown = true
-	case now.Sub(t.told) >= lineEvery, t.soon && now.Sub(t.told) >= soonEvery:
+	case now.Sub(t.told) >= lineEvery, t.soon && now.Sub(t.told) >= soonEvery, t.told.Equal(t.begun) && now.Sub(t.begun) >= firstLine:
 		t.told, t.soon = now, false
 		fmt.Fprintln(t.Err, l.Line())
 	}
@@ -378,7 +379,10 @@ func (t *Teller) look() Status {
 		l.Waits = t.wait.text(now)
 	}
 	l.Time, l.Elapsed = now.UTC(), now.Sub(t.begun).Seconds()
-	l.Replies += uint64(t.round.Replies())
+	l.Replies += uint64(max(t.round.Replies()-t.round.Earlier, 0))
+	if until := t.round.Held; until.After(now) && t.wait.url == "" {
+		l.Waits = fmt.Sprintf("waiting until %s UTC: %s", until.UTC().Format(time.TimeOnly), fetch.Unrecorded)
+	}
 	l.Received, l.Bound = l.Received+t.round.Bytes, l.Bound+t.round.Bound
 	l.Active, l.Connections = t.round.Hosts, t.round.Connections
 	var ended []record.Count

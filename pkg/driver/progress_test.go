@@ -23,7 +23,7 @@ func told(t *testing.T, seconds int, with *Teller) string {
 	var err bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		with.Err, with.now, with.begun, with.told = &err, time.Now, time.Now(), time.Now()
-		with.live = Status{Command: "mcrawl", Crawl: t.TempDir(), Known: 56_789, Done: 12_000, Left: 38 * 60, LeftIs: lowerBound, Hosts: []HostLeft{{"www.example.org", 2310, 2310}}}
+		with.live = Status{Command: "mcrawl", Crawl: t.TempDir(), Known: 56_789, Done: 12_000, Left: 38 * 60, LeftIs: leftIs, Hosts: []HostLeft{{"www.example.org", 2310, 2310}}}
 		with.planned.at = time.Now()
 		with.Round("r12")
 		for i := range seconds {
@@ -42,7 +42,7 @@ func told(t *testing.T, seconds int, with *Teller) string {
 
 func TestTeller(t *testing.T) {
 	plain := told(t, 65, &Teller{})
-	const line = "r12: 12,063 of 56,789 URLs done, 2.0 pages/s, 0 B, errors 3 (timeout 3), 45 active hosts; politeness: www.example.org has 2,310 URLs left at 1 a second, 38 min; at least 38 min to go\n"
+	const line = "r12: 12,023 of 56,789 URLs done, 2.0 pages/s, 0 B, errors 3 (timeout 3), 45 active hosts; politeness: www.example.org has 2,310 URLs left at 1 a second, 38 min; about 38 min to go for the URLs known\n"
 	if want := strings.Count(plain, "\n"); want != 3 || !strings.HasPrefix(plain, line) || !strings.HasSuffix(plain, "\nmfetch: a word\n") {
 		t.Errorf("without a terminal:\n%s", plain)
 	}
@@ -70,6 +70,24 @@ func TestTellerSaysWhatIsWaitedFor(t *testing.T) {
 		t.Errorf("%q, and %q", l.Line(), err.String())
 	}
 	teller.Fetching(0, []byte(`{"command":"mfetch","done":1}`))
+	if l := teller.look(); strings.Contains(l.Line(), "waiting") {
+		t.Error(l.Line())
+	}
+}
+
+// TestTellerAfterKill: while no host is contacted the line says so, until when; replies of the attempt before are no pace of this one.
+func TestTellerAfterKill(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	teller := Teller{now: func() time.Time { return now }}
+	teller.Round("r3")
+	teller.look()
+	for ; now.Second() < 28; now = now.Add(time.Second) {
+		teller.Fetching(0, []byte(`{"command":"mfetch","done":48,"outcomes":{"fetched":48},"earlier":48,"hosts":1,"held_until":"2026-01-01T00:00:28Z"}`))
+		l := teller.look()
+		if line := l.Line(); !strings.HasSuffix(line, "; waiting until 00:00:28 UTC: who was contacted last is not on record") || l.PerS > 0 || l.Replies > 0 {
+			t.Fatalf("after %d s: %s", now.Second(), line)
+		}
+	}
 	if l := teller.look(); strings.Contains(l.Line(), "waiting") {
 		t.Error(l.Line())
 	}

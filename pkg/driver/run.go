@@ -200,12 +200,19 @@ func (d *Driver) Run(ctx context.Context) error {
 // stopping is called when a run is interrupted. Commands that have ended by then have nothing to be told of.
 func (d *Driver) stopping() {
 	time.Sleep(afterSignal)
+	d.opt.Teller.Said("mcrawl", fmt.Sprintf("mcrawl: stopping, within %v. Ctrl-C again ends at once: then %s", afterTerm, d.costOfKill()))
+}
+
+func (d *Driver) costOfKill() string {
 	pause := "30s"
 	if conf, err := d.settings(); err == nil {
 		pause = cmp.Or(conf.File.Politeness.MaxDelay, pause)
 	}
-	d.opt.Teller.Said("mcrawl", fmt.Sprintf("mcrawl: stopping, within %v. Ctrl-C again ends at once: then URLs in flight are fetched again, and the next run leaves all hosts alone for %s", afterTerm, pause))
+	return "URLs in flight are fetched again, and the next run leaves all hosts alone for " + pause
 }
+
+// AtOnce says how to go on after a second signal, and what that costs.
+func (d *Driver) AtOnce() string { return fmt.Sprintf("%q goes on: %s", d.goOn(), d.costOfKill()) }
 
 // rounds is what Run does while it holds the crawl.
 func (d *Driver) rounds(ctx context.Context, begun time.Time) error {

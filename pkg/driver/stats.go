@@ -127,7 +127,7 @@ func (d *Driver) Report(ctx context.Context, now time.Time) (*report.Crawl, erro
 	if err != nil {
 		return nil, err
 	}
-	c := &report.Crawl{Name: filepath.Base(dir), Policy: s.Policy, Round: s.Round, Made: s.Made, Known: s.Known, Done: s.Done, Waiting: s.Pending + s.InFlight, Running: s.Driver != "", Drops: s.Drops}
+	c := &report.Crawl{Name: filepath.Base(dir), Folder: fault.Quote(d.Crawl.Dir()), Policy: s.Policy, Round: s.Round, Made: s.Made, Known: s.Known, Done: s.Done, Waiting: s.Pending + s.InFlight, Running: s.Driver != "", Drops: s.Drops}
 	if s.Left > 0 {
 		c.Left = time.Duration(s.Left * float64(time.Second)).Round(time.Second).String()
 	}

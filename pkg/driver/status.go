@@ -96,8 +96,8 @@ type Trouble struct {
 	Error   string `json:"error"`
 }
 
-// lowerBound says what an ETA is.
-const lowerBound = "URLs left by host, at the pace of the host, and the next due time; a lower bound: links yet to be found and further retries are not in it"
+// leftIs says what an ETA is.
+const leftIs = "URLs left by host, at the pace that the host had, and the next due time; links yet to be found, further retries and changes of politeness are not in it"
 
 // ReadStatus reads where the crawl in dir stands, also while it runs.
 func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error) {
@@ -275,7 +275,7 @@ func (s *Status) plan(p *frontier.Plan, now time.Time) {
 	for _, h := range p.Slow {
 		s.Hosts = append(s.Hosts, HostLeft{h.Host, h.URLs, h.Took.Seconds()})
 	}
-	s.Left, s.LeftIs = p.Duration.Seconds(), lowerBound
+	s.Left, s.LeftIs = p.Duration.Seconds(), leftIs
 	if due, err := time.Parse(time.RFC3339Nano, s.NextDue); err == nil {
 		s.Left = max(s.Left, due.Sub(now).Seconds())
 	}
@@ -465,7 +465,7 @@ func (s *Status) printBody(w io.Writer) {
 		fmt.Fprintf(w, "%s left on %s, %s\n", column(h.URLs, "URL"), h.Host, span(h.Took))
 	}
 	if s.Left > 0 {
-		fmt.Fprintf(w, "at least %s to go (%s)\n", span(s.Left), s.LeftIs)
+		fmt.Fprintf(w, "about %s to go (%s)\n", span(s.Left), s.LeftIs)
 	}
 }
 
@@ -565,7 +565,7 @@ func (s *Status) Line() string {
 		fmt.Fprintf(&b, "; %s", text)
 	}
 	if l.Left >= 1 {
-		fmt.Fprintf(&b, "; at least %s to go", span(l.Left))
+		fmt.Fprintf(&b, "; about %s to go for the URLs known", span(l.Left))
 	}
 	return b.String()
 }

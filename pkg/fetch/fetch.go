@@ -361,6 +361,9 @@ func (r *runner) tellQueues() {
 	now := r.now()
 	q := r.s.backQueues(now, us(r.opt.MinDelay))
 	q.Read, q.Received, q.Bound, q.Names = r.urls.Load(), r.wire, seconds(r.boundBy(now)), seconds(r.namesTook)
+	if now < r.s.holdEnd() && r.s.holdFrom > 0 {
+		q.Held = time.UnixMicro(r.s.holdEnd()).UTC()
+	}
 	r.opt.OnQueues(q)
 }
 

@@ -24,6 +24,8 @@ type Progress struct {
 	Waits       []Holding        `json:"waits,omitempty"`
 	Bound       float64          `json:"bound_by_politeness_s"` // so long a connection was free, and no host with URLs left might be contacted yet
 	Names       float64          `json:"names_s,omitempty"`     // sum of the times that names took which were looked up here
+	Held        time.Time        `json:"held_until,omitzero"`   // after an unclean stop: no host is contacted before
+	Earlier     int64            `json:"earlier,omitempty"`     // of the replies: those to earlier attempts at the batch
 	Elapsed     float64          `json:"elapsed_s"`
 }
 
@@ -40,7 +42,10 @@ func (p *Progress) Add(q Progress) {
 	p.Done, p.Total, p.Robots, p.Bytes = p.Done+q.Done, p.Total+q.Total, p.Robots+q.Robots, p.Bytes+q.Bytes
 	p.Connections, p.Hosts = p.Connections+q.Connections, p.Hosts+q.Hosts
 	p.Bound, p.Elapsed = max(p.Bound, q.Bound), max(p.Elapsed, q.Elapsed)
-	p.Names += q.Names
+	p.Names, p.Earlier = p.Names+q.Names, p.Earlier+q.Earlier
+	if q.Held.After(p.Held) {
+		p.Held = q.Held
+	}
 	p.Waits = append(slices.Clone(p.Waits), q.Waits...)
 	slices.SortStableFunc(p.Waits, func(a, b Holding) int { return cmp.Compare(b.End, a.End) })
 	p.Waits = p.Waits[:min(len(p.Waits), longest)]

@@ -202,6 +202,7 @@ type BackQueues struct {
 	Received int64     `json:"received_bytes"`        // from servers
 	Bound    float64   `json:"bound_by_politeness_s"` // so long a connection was free, and no host with URLs left might be contacted yet
 	Names    float64   `json:"names_s"`               // sum of the times that names took which were looked up here
+	Held     time.Time `json:"held_until,omitzero"`   // after an unclean stop: no host is contacted before
 	Longest  []Holding `json:"longest,omitempty"`     // the hosts that hold the batch up longest
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -26,7 +27,7 @@ const (
 var classes = []string{"line a", "line b"}
 
 // lines draws values over time. It draws nothing for less than two points, or no time between them.
-func lines(times []time.Time, series ...[]float64) (template.HTML, error) {
+func lines(counts bool, times []time.Time, series ...[]float64) (template.HTML, error) {
 	if len(times) < 2 || !times[len(times)-1].After(times[0]) {
 		return "", nil
 	}
@@ -36,7 +37,7 @@ func lines(times []time.Time, series ...[]float64) (template.HTML, error) {
 	} else if span > time.Hour {
 		format = "02 15:04"
 	}
-	c := frame(series...)
+	c := frame(counts, series...)
 	c.XAxis.ValueFormatter = chart.TimeValueFormatterWithFormat(format)
 	for i, values := range series {
 		c.Series = append(c.Series, chart.TimeSeries{Style: chart.Style{ClassName: classes[i]}, XValues: times, YValues: values})
@@ -45,7 +46,7 @@ func lines(times []time.Time, series ...[]float64) (template.HTML, error) {
 }
 
 // steps draws values by number, from 1.
-func steps(series ...[]float64) (template.HTML, error) {
+func steps(counts bool, series ...[]float64) (template.HTML, error) {
 	if len(series[0]) < 2 {
 		return "", nil
 	}
@@ -53,16 +54,40 @@ func steps(series ...[]float64) (template.HTML, error) {
 	for i := range numbers {
 		numbers[i] = float64(i + 1)
 	}
-	c := frame(series...)
-	c.XAxis.ValueFormatter = func(v any) string { return strconv.Itoa(int(v.(float64))) }
+	c := frame(counts, series...)
+	last := float64(len(numbers))
+	for _, t := range ticks(last-1, true) { // 1, and whole steps from there to the last
+		if n := t.Value + 1; n < last {
+			c.XAxis.Ticks = append(c.XAxis.Ticks, chart.Tick{Value: n, Label: whole(n)})
+		}
+	}
+	c.XAxis.Ticks = append(c.XAxis.Ticks, chart.Tick{Value: last, Label: whole(last)})
 	for i, values := range series {
 		c.Series = append(c.Series, chart.ContinuousSeries{Style: chart.Style{ClassName: classes[i]}, XValues: numbers, YValues: values})
 	}
 	return draw(c)
 }
 
+// ticks are those of an axis from 0 to a value or above, at most seven; of counts only whole numbers.
+func ticks(most float64, counts bool) (list []chart.Tick) {
+	step := math.Pow(10, math.Floor(math.Log10(max(most, 1e-9)))-1)
+	for i := 0; most/step > 6; i++ {
+		step *= []float64{2, 2.5, 2}[i%3] // 1, 2, 5, 10
+	}
+	if counts {
+		step = max(step, 1)
+	}
+	for i := 0.0; ; i++ {
+		v := i * step
+		list = append(list, chart.Tick{Value: v, Label: whole(v)})
+		if v >= most && i > 0 {
+			return list
+		}
+	}
+}
+
 // frame is a chart whose y axis begins at 0.
-func frame(series ...[]float64) chart.Chart {
+func frame(counts bool, series ...[]float64) chart.Chart {
 	most := 0.0
 	for _, values := range series {
 		most = max(most, slices.Max(values))
@@ -75,7 +100,7 @@ func frame(series ...[]float64) chart.Chart {
 		Background: chart.Style{ClassName: "back", Padding: chart.Box{Top: 12, Left: 12, Right: 12, Bottom: 12}},
 		Canvas:     chart.Style{ClassName: "canvas"},
 		XAxis:      chart.XAxis{Style: chart.Style{ClassName: "axis"}},
-		YAxis: chart.YAxis{Style: chart.Style{ClassName: "axis"}, ValueFormatter: whole, Range: &chart.ContinuousRange{Min: 0, Max: most * 1.05},
+		YAxis: chart.YAxis{Style: chart.Style{ClassName: "axis"}, Ticks: ticks(most, counts),
 			GridMajorStyle: chart.Style{ClassName: "grid", StrokeWidth: 1}},
 	}
 }
@@ -90,7 +115,7 @@ func bars(bins []stats.Bin, label func(stats.Bin) string) (template.HTML, error)
 		Background: chart.Style{ClassName: "back", Padding: chart.Box{Top: 12, Left: 12, Right: 12, Bottom: 12}},
 		Canvas:     chart.Style{ClassName: "canvas"},
 		XAxis:      chart.Style{ClassName: "axis", FontSize: 7},
-		YAxis:      chart.YAxis{Style: chart.Style{ClassName: "axis"}, ValueFormatter: whole},
+		YAxis:      chart.YAxis{Style: chart.Style{ClassName: "axis"}},
 	}
 	most := 1.0
 	for i, b := range bins {
@@ -111,7 +136,8 @@ func bars(bins []stats.Bin, label func(stats.Bin) string) (template.HTML, error)
 		}
 	}
 	c.BarWidth = max((plotWidth-110)/len(c.Bars)-c.BarSpacing, 4)
-	c.YAxis.Range = &chart.ContinuousRange{Min: 0, Max: most * 1.05}
+	c.YAxis.Ticks = ticks(most, true)
+	c.YAxis.Range = &chart.ContinuousRange{Min: 0, Max: c.YAxis.Ticks[len(c.YAxis.Ticks)-1].Value}
 	return draw(c)
 }
 

@@ -21,13 +21,14 @@ import (
 // Crawl is what a page shows of one crawl.
 type Crawl struct {
 	Name   string // of its folder
+	Folder string // as it was named, quoted for a shell
 	Policy string
 	Round  string // the last that was closed; "": none
 	Made   string // when that was
 
 	Known, Done, Waiting uint64 // URLs
 	Running              bool   // a driver works
-	Left                 string // how long the rest takes at least; "": unknown, or nothing is left
+	Left                 string // about how long the rest takes; "": unknown, or nothing is left
 
 	Drops  []record.Count // URLs and links left out, by stage and reason
 	Shards []Shard        // of a crawl of several
@@ -205,6 +206,7 @@ func plots(c *Crawl) (list []plot, err error) {
 			list = append(list, plot{title, note, command, svg})
 		}
 	}
+	ask := "mcrawl stats " + c.Folder + " --json | jq "
 	slot := c.SlotS
 	var times []time.Time
 	var replies, errors, bytes []float64
@@ -218,11 +220,11 @@ func plots(c *Crawl) (list []plot, err error) {
 		errors = append(errors, float64(s.Errors)/slot)
 		bytes = append(bytes, float64(s.Bytes)/slot/1e6)
 	}
-	add("Pages a second", "replies (solid) and attempts without a reply (dotted)", "mcrawl stats --json | jq .timeline", func() (template.HTML, error) {
-		return lines(times, replies, errors)
+	add("Pages a second", "replies (solid) and attempts without a reply (dotted)", ask+".timeline", func() (template.HTML, error) {
+		return lines(false, times, replies, errors)
 	})
-	add("Megabytes a second", "decoded bodies of documents", "mcrawl stats --json | jq .timeline", func() (template.HTML, error) {
-		return lines(times, bytes)
+	add("Megabytes a second", "decoded bodies of documents", ask+".timeline", func() (template.HTML, error) {
+		return lines(false, times, bytes)
 	})
 	times = nil
 	var known, taken []float64
@@ -235,34 +237,34 @@ func plots(c *Crawl) (list []plot, err error) {
 		known = append(known, float64(g.Known))
 		taken = append(taken, float64(g.Taken))
 	}
-	add("The URL space over time", "URLs known (solid), URLs taken into batches, each as often as it was taken (dotted)", "mcrawl stats --json | jq .growth", func() (template.HTML, error) {
-		return lines(times, known, taken)
+	add("The URL space over time", "URLs known (solid), URLs taken into batches, each as often as it was taken (dotted)", ask+".growth", func() (template.HTML, error) {
+		return lines(true, times, known, taken)
 	})
-	add("The URL space by round", "URLs known after each", "mcrawl stats --json | jq .growth", func() (template.HTML, error) { return steps(known) })
-	add("Sizes of documents", "documents by decoded bytes, in powers of two", "mcrawl stats --json | jq .sizes", func() (template.HTML, error) {
+	add("The URL space by round", "URLs known after each", ask+".growth", func() (template.HTML, error) { return steps(true, known) })
+	add("Sizes of documents", "documents by decoded bytes, in powers of two", ask+".sizes", func() (template.HTML, error) {
 		return bars(c.Sizes, func(b stats.Bin) string { return power(b.From) })
 	})
-	add("Durations of contacts", "contacts by duration, in powers of two", "mcrawl stats --json | jq .durations_us", func() (template.HTML, error) {
+	add("Durations of contacts", "contacts by duration, in powers of two", ask+".durations_us", func() (template.HTML, error) {
 		return bars(c.Durations, func(b stats.Bin) string { return strings.ReplaceAll(seconds(float64(b.From)/1e6), " ", "") })
 	})
-	add("Depth", "documents by links from a seed", "mcrawl stats --json | jq .depths", func() (template.HTML, error) {
+	add("Depth", "documents by links from a seed", ask+".depths", func() (template.HTML, error) {
 		return bars(c.Depths, func(b stats.Bin) string { return strconv.FormatInt(b.From, 10) })
 	})
 	if t := c.Times; t != nil {
-		const command = "mcrawl stats --json | jq .times"
+		command := ask + ".times"
 		add("Where the time went, by round", "shares of each round's time, in the colours of the table; many rounds share a bar", command, func() (template.HTML, error) { return stacks(t.ByRound) })
 		var elapsed, thread []float64
 		for _, s := range t.ByRound {
 			elapsed, thread = append(elapsed, 100*s.NamesOfElapsed), append(thread, 100*s.NamesOfThread)
 		}
-		add("Share of names, by round", "percent of the time of the round (solid), and what it would be if each page waited for its name alone, one page after the other (dotted)", command, func() (template.HTML, error) { return steps(elapsed, thread) })
+		add("Share of names, by round", "percent of the time of the round (solid), and what it would be if each page waited for its name alone, one page after the other (dotted)", command, func() (template.HTML, error) { return steps(false, elapsed, thread) })
 	}
 	if f := c.Focus; f != nil {
 		var harvest []float64
 		for _, y := range f.ByRound {
 			harvest = append(harvest, 100*y.Harvest)
 		}
-		add("Harvest, by round", "relevant documents, percent of those fetched", "mcrawl stats --json | jq .focus", func() (template.HTML, error) { return steps(harvest) })
+		add("Harvest, by round", "relevant documents, percent of those fetched", ask+".focus", func() (template.HTML, error) { return steps(false, harvest) })
 	}
 	return list, err
 }

@@ -122,3 +122,31 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// TestTicks: labels of counts and rounds are whole numbers, each once, and reach the largest value.
+func TestTicks(t *testing.T) {
+	for most, want := range map[float64]string{1: "0 1", 3: "0 1 2 3", 4: "0 1 2 3 4", 15: "0 5 10 15", 63: "0 20 40 60 80", 1e6: "0 200k 400k 600k 800k 1M"} {
+		var got []string
+		for _, tick := range ticks(most, true) {
+			got = append(got, tick.Label)
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%v: %s, want %s", most, text, want)
+		}
+	}
+	svg, err := steps(true, []float64{1, 2, 3})
+	if err != nil || strings.Count(string(svg), ">2</text>") != 2 || strings.Count(string(svg), ">1</text>") != 2 {
+		t.Errorf("rounds 1 to 3 and counts 0 to 3: %v, %s", err, svg)
+	}
+	var b bytes.Buffer
+	c := everywhere("r1")
+	c.Folder, c.Running, c.Made = "'my crawl'", true, "2026-01-01T00:01:00Z"
+	if err := Write(&b, c, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"mcrawl stats &#39;my crawl&#39; --json | jq .timeline", "Figures as of round r1, closed 2026-01-01 00:01:00. The crawl runs: "} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+}
