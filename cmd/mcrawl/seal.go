@@ -20,7 +20,7 @@ afterwards: that begins new WARC files. The index is crawl/index/index.cdxj.
 
 Examples:
   mcrawl seal crawl
-  wayback -d crawl/index    # pywb serves the sealed crawl`
+  wayback -d crawl/index    # pywb serves it: http://localhost:8080/crawl/`
 }
 
 func (c *sealCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -30,6 +30,10 @@ func (c *sealCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(std.Out, "%s sealed; the index is in %s\n", cli.Count(sealed, "WARC file"), filepath.Join(c.Crawl, driver.IndexDir))
+	replay, err := driver.Replay(c.Crawl)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(std.Out, "%s sealed; the index is in %s\nto replay: %s\n", cli.Count(sealed, "WARC file"), filepath.Join(c.Crawl, driver.IndexDir), replay)
 	return err
 }

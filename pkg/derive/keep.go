@@ -75,7 +75,7 @@ func KeepIndex(ctx context.Context, fsys durable.FS, dir, name string, archives 
 			return err
 		}
 	}
-	config := "# wayback -d THIS-FOLDER serves the crawl (pywb).\ncollections:\n  " + yamlName(name) + ":\n    index_paths: " + indexFile + "\n    archive_paths: " + yamlPaths(archives) + "\n"
+	config := "# wayback -d THIS-FOLDER serves the crawl (pywb).\ncollections:\n  " + Collection(name) + ":\n    index_paths: " + indexFile + "\n    archive_paths: " + yamlPaths(archives) + "\n"
 	out, err := durable.CreateAll(fsys, path(indexFile))
 	if err != nil {
 		return err
@@ -120,8 +120,8 @@ func yamlPaths(dirs []string) string {
 	return list.String()
 }
 
-// yamlName is a name as pywb takes it, in its configuration and in URLs.
-func yamlName(name string) string {
+// Collection is the name of a crawl as pywb takes it, in its configuration and in URLs.
+func Collection(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 			return r

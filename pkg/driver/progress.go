@@ -16,7 +16,6 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/history"
 )
@@ -247,7 +246,11 @@ func (t *Teller) Done(ctx context.Context, d *Driver, why string) error {
 	}
 	fmt.Fprintf(t.Out, "Records of each round: %s   WARC files: %s\nnext: %s\n", d.plan.all("rounds", "rN", "*.arrows.zst"), d.plan.all("fetch"), paint(t.Out, styleCommand, s.Next))
 	if s.Next == mcrawl("run", l.Crawl) {
-		fmt.Fprintf(t.Out, "to replay what is there by now: %s && wayback -d %s\n", paint(t.Out, styleCommand, mcrawl("seal", l.Crawl)), fault.Quote(filepath.Join(l.Crawl, IndexDir)))
+		replay, err := Replay(l.Crawl)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(t.Out, "to replay what is there by now: %s && %s\n", paint(t.Out, styleCommand, mcrawl("seal", l.Crawl)), replay)
 	}
 	return nil
 }

@@ -86,6 +86,12 @@ func archived(dir string) ([]warc.Part, error) {
 	return fetch.Saved(dirs, store.Options{})
 }
 
+// Replay says how to serve the sealed crawl in dir with pywb, and where it is then.
+func Replay(dir string) (string, error) {
+	name, err := nameOf(dir)
+	return fmt.Sprintf("%s, then http://localhost:8080/%s/", fault.Quote("wayback", "-d", filepath.Join(dir, IndexDir)), derive.Collection(name)), err
+}
+
 // nameOf is the name of a crawl: that of its folder.
 func nameOf(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
