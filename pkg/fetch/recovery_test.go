@@ -326,13 +326,21 @@ func TestHostsWaitAfterAnUncleanStop(t *testing.T) {
 	inBubble(t, "with a deadline", func(t *testing.T) {
 		opt := options(newStore(t), &web{})
 		opt.DelayFactor, opt.MaxDelay, opt.Deadline = 1, 30*time.Second, 3*time.Second
-		said := ""
+		said, held := "", time.Time{}
+		opt.OnQueues = func(q fetch.BackQueues) {
+			if !q.Held.IsZero() {
+				held = q.Held
+			}
+		}
 		opt.Warn = func(format string, args ...any) { said += fmt.Sprintf(format, args...) + "\n" }
 		interrupted(t, opt, "r1", pages(4, 6))
 		for _, row := range run(t, opt, "r1", append(pages(4, 6), url("http://new.test/"))) {
 			if row.Outcome != record.OutcomeFetched || row.RequiredDelayUS > 1_000_000 {
 				t.Errorf("%s: %s %s, gap %d µs", row.URL, row.Outcome, row.Error, row.RequiredDelayUS)
 			}
+		}
+		if held.IsZero() {
+			t.Error("it is not on record until when no host is contacted")
 		}
 		if want := fetch.Unrecorded + " (an interrupted run, or a crawl that was pulled): no host is contacted for 30s"; !strings.Contains(said, want) || strings.Contains(said, "the gap after") {
 			t.Errorf("told %q, want %q", said, want)
