@@ -3,13 +3,16 @@ package pipelines
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -189,17 +192,26 @@ func polite(more ...string) string {
 	return "mcrawl() {\n  case $1 in new | site | focus) set -- \"$@\" --set " + strings.Join(sets, " --set ") + " ;; esac\n  command mcrawl \"$@\"\n}\n"
 }
 
-// freePorts finds ports for servers that a page starts.
+// portsGiven are the ports of freePorts, each for one test.
+var portsGiven sync.Map
+
+// freePorts finds ports for servers that a page starts. They are none of those that a system gives to who asks for any, which tests that run
+// at the same time do.
 func freePorts(t *testing.T, n int) (ports []string) {
 	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+	for range 1000 {
+		if len(ports) == n {
+			return ports
 		}
-		defer l.Close()
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		ports = append(ports, port)
+		port := strconv.Itoa(20_000 + rand.IntN(12_000))
+		if _, taken := portsGiven.LoadOrStore(port, true); taken {
+			continue
+		}
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			ports = append(ports, port)
+		}
 	}
-	return ports
+	t.Fatal("no free ports")
+	return nil
 }

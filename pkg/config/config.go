@@ -135,7 +135,7 @@ type File struct {
 		Rate      float64  `toml:"rate" is:"rate" flag:"mresolve --rate" doc:"questions a second to one server, of all shards together; 0: any number" like:"200"`
 		MinTTL    string   `toml:"min_ttl" is:"time 1ms" flag:"mresolve --min-ttl" doc:"shortest time that an answer is kept" like:"\"1m\""`
 		MaxTTL    string   `toml:"max_ttl" is:"time 1ms" flag:"mresolve --max-ttl" doc:"longest time that an answer is kept" like:"\"24h\""`
-		Canonical bool     `toml:"canonical" doc:"links to a host that is an alias (CNAME) lead to its canonical name, if that is of the same domain, so that pages are fetched under one name; hosts of one domain that share such a name but have pages of their own are lost (mresolve canon)" like:"false"`
+		Canonical bool     `toml:"canonical" doc:"links to a host that is an alias (CNAME) lead to its canonical name, if that is of the same domain, so that pages are fetched under one name; hosts of one domain that share such a name but have pages of their own are lost (mresolve canon); filter rules that name hosts must allow the canonical names, too" like:"false"`
 	} `toml:"resolve"`
 
 	Extract struct {

@@ -324,8 +324,11 @@ func loadFilter(conf *config.Config, form canon.Options) (rules *filter.Filter, 
 	return rules, names[0], err
 }
 
-// Notes are what a user should know of settings that have no effect beside others, under prefix ("politeness.", "frontier.") or "" for all.
+// Notes are what a user should know of settings that have no effect beside others, under prefix ("politeness.", "frontier.", "resolve.") or "" for all.
 func Notes(conf *config.Config, prefix string) (notes []string) {
+	if rules, err := conf.Setting("extract.filter"); err == nil && len(rules) > 0 && rules[0] != "" && rules[0] != "default" && conf.File.Resolve.Canonical && strings.HasPrefix("resolve.", prefix) {
+		notes = append(notes, fmt.Sprintf("resolve.canonical=true: rules of %s that name hosts must allow canonical names, too, or these URLs are not fetched", rules[0]))
+	}
 	if note := delayNote(conf); note != "" && strings.HasPrefix("politeness.", prefix) {
 		notes = append(notes, note)
 	}
