@@ -14,7 +14,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 "${BIN}mcrawl" -q try "$dir/crawl" --hosts 12 --pages 600 > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 "${BIN}mcrawl" -q report "$dir/crawl" --compare "$dir/crawl" -o "$dir/two.html"
-"${BIN}mcrawl" -q report "$dir/crawl" -o "$dir/report.html"
+captions=$(realpath "${BIN}mcrawl"); (cd "$dir" && "$captions" -q report crawl -o report.html) # which name the folder
 "${BIN}mcrawl" stats "$dir/crawl" --json > "$dir/stats.json"
 
 # A copy whose last script presses what people press, and leaves what it saw in the page.
