@@ -264,6 +264,8 @@ for mode; do
 		pages=$hosts
 		measure "crawl, postgresql-doc-15 on $hosts hosts" $((hosts * 1165)) "crawl-disk|$dir|crawl" "wget2-r-5-disk|$dir|wget2_r 5" \
 			"wget2-r-32-disk|$dir|wget2_r 32" "crawl-memory|$mem|crawl" "wget2-r-32-memory|$mem|wget2_r 32"
+		ratio crawl-disk wget2-r-5-disk 1.5
+		ratio crawl-disk wget2-r-32-disk 1.5
 		;;
 	stages)
 		[ -n "${STAGES:-}" ] || die "stages: STAGES= names the folder for profiles"
