@@ -22,12 +22,12 @@ build: ## the commands, in bin/
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
 
-# Most of the time these tests would wait for fsync: their files are in memory if there is room. With TMPDIR they are there.
+# Most of the time these tests would wait for fsync: their files are in memory if there is room. With TMPDIR they are there. Tests
+# of some packages wait for webs, kills and commands: more packages than there are processors run at a time.
 .PHONY: test
 test: build ## all tests that need Go modules only
-	$(GO) vet ./...
-	@if [ -z "$$TMPDIR" ] && memory=$$(.ci/memory); then export TMPDIR="$$memory" GOTMPDIR=/tmp; fi; \
-	$(GO) test -vet=off -timeout 30m ./...
+	@if [ -z "$$TMPDIR" ] && memory=$$(.ci/memory); then export TMPDIR="$$memory"; fi; \
+	$(GO) test -vet=all -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 30m ./...
 
 # Of the tests that do more when MERCATOR_LONG is set those that take a minute or so. Crawls
 # wait for their webs and for the disk: more of them than there are processors run at a time.
