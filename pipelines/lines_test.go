@@ -84,7 +84,10 @@ func goesOn(line string) bool {
 // has lists the programs that pages need and this machine has, besides a shell and its usual companions: "make pages" names them.
 var has = strings.Fields(os.Getenv("MERCATOR_PAGES"))
 
-// runSteps runs steps in one shell, in a folder. Of the pairs in swap the first is what the page has, the second what stands for it here. It returns
+// headReadsOn is a shell function head whose writer is not ended by it: with pipefail the pipe would fail.
+const headReadsOn = "head() { command head \"$@\" && cat > /dev/null; }\n"
+
+// runSteps runs steps in one shell, in a folder. A pipe fails if one of its commands does. Of the pairs in swap the first is what the page has, the second what stands for it here. It returns
 // all that was printed, in the page's words.
 func runSteps(t *testing.T, steps []step, dir, prelude string, swap ...string) string {
 	t.Helper()
@@ -95,7 +98,7 @@ func runSteps(t *testing.T, steps []step, dir, prelude string, swap ...string) s
 	here, page := strings.NewReplacer(swap...), strings.NewReplacer(back...)
 	const mark = "\x1e"
 	var script strings.Builder
-	fmt.Fprintf(&script, "PATH=%s:$PATH\n%s\n", strings.TrimSuffix(bin, "/"), prelude)
+	fmt.Fprintf(&script, "PATH=%s:$PATH\n%s%s\n", strings.TrimSuffix(bin, "/"), headReadsOn, prelude)
 	steps = slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.needs != "" && !slices.Contains(has, s.needs) })
 	for _, s := range steps {
 		fmt.Fprintf(&script, "printf '%s'\n%s", mark, here.Replace(s.command))
@@ -107,7 +110,7 @@ func runSteps(t *testing.T, steps []step, dir, prelude string, swap ...string) s
 	defer out.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-eu", "-c", script.String())
+	cmd := exec.CommandContext(ctx, "bash", "-eu", "-o", "pipefail", "-c", script.String()) // dash has no pipefail
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	end := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -153,7 +156,7 @@ func masked(want string) *regexp.Regexp {
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "page.md")
-	page := "# Page\n\ntext\n\n    cat > f <<'END'\n    a\n\n    b\n    END\n\nmore\n\n    true\n\n    $ cat f |\n      wc -l\n    3\n    $ true\n    $ seq 3\n    1\n    …\n\n## Later (needs nothing9)\n\n    exit 1\n\n## Last\n\n    $ echo in 7.5 s\n    in … s\n"
+	page := "# Page\n\ntext\n\n    cat > f <<'END'\n    a\n\n    b\n    END\n\nmore\n\n    true\n\n    $ cat f |\n      wc -l\n    3\n    $ false | true || echo failed\n    failed\n    $ seq 99999 | head -n 3\n    1\n    …\n\n## Later (needs nothing9)\n\n    exit 1\n\n## Last\n\n    $ echo in 7.5 s\n    in … s\n"
 	if err := os.WriteFile(name, []byte(page), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -161,16 +164,16 @@ func TestSteps(t *testing.T) {
 		{5, "cat > f <<'END'\na\n\nb\nEND\n", false, "", ""},
 		{13, "true\n", false, "", ""},
 		{15, "cat f |\n  wc -l\n", true, "3\n", ""},
-		{18, "true\n", true, "", ""},
-		{19, "seq 3\n", true, "1\n…\n", ""},
-		{25, "exit 1\n", false, "", "nothing9"},
-		{29, "echo in 7.5 s\n", true, "in … s\n", ""},
+		{18, "false | true || echo failed\n", true, "failed\n", ""},
+		{20, "seq 99999 | head -n 3\n", true, "1\n…\n", ""},
+		{26, "exit 1\n", false, "", "nothing9"},
+		{30, "echo in 7.5 s\n", true, "in … s\n", ""},
 	}
 	got := pageSteps(t, name)
 	if !slices.Equal(got, want) {
 		t.Fatalf("%+v\nwant\n%+v", got, want)
 	}
-	if said := runSteps(t, got, t.TempDir(), "", "7.5", "8.5"); said != "3\n1\n2\n3\nin 7.5 s\n" {
+	if said := runSteps(t, got, t.TempDir(), "", "7.5", "8.5"); said != "3\nfailed\n1\n2\n3\nin 7.5 s\n" {
 		t.Errorf("%q", said)
 	}
 	for _, c := range []struct {
