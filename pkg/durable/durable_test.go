@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"mercator/pkg/fault"
+	"mercator/pkg/needs"
 )
 
 func must(t *testing.T, errs ...error) {
@@ -342,7 +343,7 @@ func TestOutputRemovesWhatTheDeadLeft(t *testing.T) {
 func TestGone(t *testing.T) {
 	self := Self()
 	if self.Boot == "" {
-		t.Skip("this system does not tell its starts apart")
+		needs.Skip(t, "this system does not tell its starts apart")
 	}
 	dead, zombie := exec.Command("true"), exec.Command("true")
 	if err := errors.Join(dead.Run(), zombie.Start()); err != nil {

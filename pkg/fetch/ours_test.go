@@ -20,6 +20,7 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/fetch"
 	"mercator/pkg/localfault"
+	"mercator/pkg/needs"
 	"mercator/pkg/stage"
 )
 
@@ -412,7 +413,7 @@ func short(t *testing.T, shell string, env ...string) bool {
 	cmd.Env = append(append(os.Environ(), mark+"=1"), env...)
 	out, err := cmd.CombinedOutput()
 	if !strings.Contains(string(out), "=== RUN") {
-		t.Skipf("not possible here: %v: %s", err, out)
+		needs.Skip(t, "not possible here: ", err, string(out))
 	}
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"mercator/pkg/localfault"
+	"mercator/pkg/needs"
 )
 
 func dialError(addr string, errno syscall.Errno) error {
@@ -69,7 +70,7 @@ func TestNoRoute(t *testing.T) {
 		cmd.Env = append(os.Environ(), mark+"=1")
 		out, err := cmd.CombinedOutput()
 		if !strings.Contains(string(out), "=== RUN") {
-			t.Skip("no network namespaces here: ", err, string(out))
+			needs.Skip(t, "no network namespaces here: ", err, string(out))
 		}
 		if err != nil {
 			t.Errorf("%v\n%s", err, out)
@@ -86,7 +87,7 @@ func TestNoRoute(t *testing.T) {
 	expect("[2001:db8::1]:80", localfault.NoRoute)
 	ip := func(args string) {
 		if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
-			t.Skipf("ip %s: %v: %s", args, err, out)
+			needs.Skip(t, "ip ", args, ": ", err, string(out))
 		}
 	}
 	ip("link set lo up")

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mercator/pkg/needs"
 )
 
 // file makes a PDF of objects 1, 2, …; 1 is the catalog and 2 the root of the pages.
@@ -232,7 +234,7 @@ func TestPoppler(t *testing.T) {
 		}
 	}
 	if tried == 0 {
-		t.Skip("no pdftotext or no PDF files to compare with")
+		needs.Skip(t, "no pdftotext or no PDF files to compare with")
 	}
 }
 

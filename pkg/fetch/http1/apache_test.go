@@ -15,6 +15,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fetch"
+	"mercator/pkg/needs"
 )
 
 // TestCompressedPagesOfApache: a page that has not changed is answered with 304, by a server
@@ -66,7 +67,7 @@ func unchanged(t *testing.T, url string) {
 func apache(t *testing.T) string {
 	const program, modules = "/usr/sbin/apache2", "/usr/lib/apache2/modules/"
 	if _, err := os.Stat(program); err != nil {
-		t.Skip("Apache is not installed")
+		needs.Skip(t, "Apache is not installed")
 	}
 	dir := t.TempDir()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -20,6 +20,7 @@ import (
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
+	"mercator/pkg/needs"
 )
 
 // alone runs the test that calls it again, in a process with a network of its own, where
@@ -33,7 +34,7 @@ func alone(t *testing.T) bool {
 			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
 		out, err := cmd.CombinedOutput()
 		if _, ran := err.(*exec.ExitError); err != nil && !ran {
-			t.Skip("no network namespaces here: ", err)
+			needs.Skip(t, "no network namespaces here: ", err)
 		}
 		if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 			t.Errorf("%v\n%s", err, out)
