@@ -166,3 +166,92 @@ func TestFlushAfter(t *testing.T) {
 		t.Fatalf("%q, %v: a row must come without a flush", row.URL, err)
 	}
 }
+
+// Writers of the same rows write what each would write alone. Where rows go out before a batch is full, the batches
+// of a file beside that are what they are without it.
+func TestTwins(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	like := &Schema{Kind: KindFetch, extra: []column{{name: "flag", typ: typeBool, nullable: true}, {name: "note", typ: typeUTF8, nullable: true}, {name: "seen", typ: typeTimeUS, zone: "UTC", nullable: true}}}
+	var rows []Fetch
+	for i := range 3 * batchRows / 2 {
+		if i >= 300 {
+			rows = append(rows, rows[i%300])
+			continue
+		}
+		row := randomRow[Fetch](rng)
+		if rng.IntN(3) > 0 {
+			row.Extra = Extra{batch: &extraBatch{schema: like, columns: []inColumn{one(typeBool, []byte{byte(rng.IntN(2))}), one(typeUTF8, []byte("é")), {}}}}
+		}
+		rows = append(rows, row)
+	}
+	for _, threads := range []int{1, 3} {
+		var alone, kept, file, pipe bytes.Buffer
+		options := func(level Level, wait time.Duration) WriterOptions {
+			return WriterOptions{Level: level, FlushAfter: wait, Like: like, Txn: "r1", Threads: threads}
+		}
+		write := func(out io.Writer, twins func(w *Writer[Fetch]) []*Writer[Fetch]) {
+			w, err := NewWriter[Fetch](out, options(Fast, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := append(twins(w), w)
+			for i := range rows {
+				if err := w.Write(&rows[i]); err != nil {
+					t.Fatal(err)
+				}
+				if rng.IntN(1000) == 0 { // as the timer does
+					w.lock()
+					err := w.send(true)
+					w.unlock()
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if _, err := w.Twin(io.Discard, options(Fast, 0)); err == nil {
+				t.Error("a twin behind the first row")
+			}
+			for _, w := range all {
+				if _, err := w.Commit(Ledger{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		write(&alone, func(*Writer[Fetch]) []*Writer[Fetch] { return nil })
+		write(&kept, func(w *Writer[Fetch]) (twins []*Writer[Fetch]) {
+			for out, opt := range map[*bytes.Buffer]WriterOptions{&file: options(Fast, 0), &pipe: options(Stored, time.Hour)} {
+				twin, err := w.Twin(out, opt)
+				if err != nil {
+					t.Fatal(err)
+				}
+				twins = append(twins, twin)
+			}
+			return twins
+		})
+		if !bytes.Equal(alone.Bytes(), kept.Bytes()) || !bytes.Equal(alone.Bytes(), file.Bytes()) {
+			t.Errorf("%d threads: files of %d and %d bytes, and one written alone has %d", threads, kept.Len(), file.Len(), alone.Len())
+		}
+		want, end := rowsOf[Fetch](t, &alone)
+		got, pipeEnd := rowsOf[Fetch](t, &pipe)
+		if len(got) != len(rows) || !reflect.DeepEqual(pipeEnd, end) {
+			t.Fatalf("%d rows, %+v; want %+v", len(got), pipeEnd, end)
+		}
+		for i := range got {
+			if form := AppendRow(nil, &got[i]); !bytes.Equal(form, AppendRow(nil, &want[i])) || !bytes.Equal(form, AppendRow(nil, &rows[i])) {
+				t.Fatalf("row %d is %+v, want %+v", i, got[i], rows[i])
+			}
+		}
+	}
+}
+
+func rowsOf[T Row](t *testing.T, in io.Reader) (rows []T, end Trailer) {
+	t.Helper()
+	r, err := NewReader[T](in, ReaderOptions{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Each(r, func(row *T) error { rows = append(rows, *row); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return rows, r.Trailer()
+}

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -47,27 +48,36 @@ type WriterOptions struct {
 // reader refuses. (With FlushAfter, a batch that has begun is still written when
 // its time comes.)
 type Writer[T Row] struct {
+	*rows[T]
 	opt    WriterOptions
-	frames frameWriter
+	to     io.Writer
+	frames *frameWriter
+	done   bool // the trailer is written
+}
+
+// rows are what a Writer shares with its twins: a batch is made, and its rows are hashed, once for all of them.
+type rows[T Row] struct {
+	all    []*frameWriter // those that compress stand last: they keep the message
 	schema *arrow.Schema
 	arrow  *ipc.Writer
 	msg    messageCollector
 
-	mu    sync.Mutex // against the timer; used with FlushAfter only
-	timer *time.Timer
-	table *rowType
-	out   []outColumn // the batch: one column for each field of the table
-	room  int         // rows for which they have it
-	row   int         // rows in the batch
-	bytes int         // of values in the batch
-	forms []byte      // of rows, not hashed yet
-	extra extraWriter
-	hash  xxh3.Hasher
-	rows  uint64
-	whole *Hash // of all rows, where CopyFrom wrote them
-	ended bool  // Arrow's end of stream is written
-	done  bool  // and the trailer
-	err   error
+	mu     sync.Mutex    // against the timer; used with wait only
+	wait   time.Duration // WriterOptions.FlushAfter of those that have it; 0: none has
+	timer  *time.Timer
+	timing bool // the timer runs
+	table  *rowType
+	out    []outColumn // the batch: one column for each field of the table
+	room   int         // rows for which they have it
+	row    int         // rows in the batch
+	bytes  int         // of values in the batch
+	forms  []byte      // of rows, not hashed yet
+	extra  extraWriter
+	hash   xxh3.Hasher
+	n      uint64 // rows so far
+	whole  *Hash  // of all rows, where CopyFrom wrote them
+	ended  bool   // Arrow's end of stream is written
+	err    error
 }
 
 // NewWriter writes the schema at once, so that a reader downstream can open.
@@ -75,7 +85,7 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	if len(opt.Txn) > maxTxn || !utf8.ValidString(opt.Txn) {
 		return nil, &fault.Error{Class: fault.Usage, File: opt.Name, Found: fmt.Sprintf("a transaction name of %d bytes", len(opt.Txn)), Want: fmt.Sprintf("at most %d bytes of UTF-8", maxTxn)}
 	}
-	w := &Writer[T]{opt: opt, table: rowTypeOf[T]()}
+	w := &Writer[T]{rows: &rows[T]{table: rowTypeOf[T](), wait: opt.FlushAfter}, opt: opt}
 	for _, c := range w.table.columns {
 		w.out = append(w.out, outColumn{column: c})
 	}
@@ -107,23 +117,47 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	md := arrow.NewMetadata(keys, values)
 	w.schema = arrow.NewSchema(fields, &md)
 	w.arrow = ipc.NewWriterWithPayloadWriter(&w.msg, ipc.WithSchema(w.schema))
-	w.frames.init(out, opt)
 	// Arrow writes the schema only before the first batch, so it is given an
 	// empty one, which stays here.
-	if err := w.collect(0); err != nil {
+	if err := w.collect(0, 0); err != nil {
 		return nil, err
 	}
-	_, err := w.frames.write(w.msg.schema)
-	if err == nil {
-		err = w.frames.drain()
-	}
-	if err != nil {
-		return nil, w.named(err)
-	}
-	return w, nil
+	return w, w.begin(out)
 }
 
-func (w *Writer[T]) eachColumn(fn func(c *outColumn)) {
+// Twin makes a Writer to which all rows go that w is given, as if they were written to both. It comes before the first row;
+// rows are then given to w alone, and Finish of one ends the rows of both. Of opt only Name, Level, FlushAfter (the same for
+// all that have it) and Txn (of the trailer) count.
+func (w *Writer[T]) Twin(out io.Writer, opt WriterOptions) (*Writer[T], error) {
+	if w.n > 0 || w.ended || w.err != nil { // so no timer runs
+		return nil, errors.New("a twin of a record stream that has begun")
+	}
+	opt.Threads = w.opt.Threads
+	t := &Writer[T]{rows: w.rows, opt: opt}
+	return t, t.begin(out)
+}
+
+// begin writes the schema.
+func (w *Writer[T]) begin(out io.Writer) error {
+	w.to = out
+	w.wait = cmp.Or(w.wait, w.opt.FlushAfter)
+	for _, f := range w.all {
+		if f.level == w.opt.Level && f.timed == (w.opt.FlushAfter > 0) {
+			w.frames = f
+			return f.join(output{out, w.opt.Name})
+		}
+	}
+	w.frames = newFrameWriter(output{out, w.opt.Name}, w.opt)
+	if w.frames.packs {
+		w.all = append(w.all, w.frames)
+	} else {
+		w.all = slices.Insert(w.all, 0, w.frames)
+	}
+	_, err := w.frames.write(w.msg.schema)
+	return cmp.Or(err, w.frames.drain())
+}
+
+func (w *rows[T]) eachColumn(fn func(c *outColumn)) {
 	for i := range w.out {
 		fn(&w.out[i])
 	}
@@ -173,16 +207,22 @@ func (a *appender) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// collect leaves the Arrow message of the current columns in w.msg.batch.
-func (w *Writer[T]) collect(rows int) error {
+// collect leaves the Arrow message of those rows of the batch in w.msg.batch.
+func (w *rows[T]) collect(from, to int) error {
 	var arrays []arrow.Array
 	w.msg.body = 0
 	w.eachColumn(func(c *outColumn) {
-		arrays = append(arrays, c.array(rows))
-		valid, offsets, data := c.parts(rows)
+		a := c.array(to)
+		if from > 0 {
+			whole := a
+			a = array.NewSlice(whole, int64(from), int64(to))
+			whole.Release()
+		}
+		arrays = append(arrays, a)
+		valid, offsets, data := c.parts(to)
 		w.msg.body += len(valid) + len(offsets) + len(data) + 3*arrowAlign
 	})
-	rec := array.NewRecord(w.schema, arrays, int64(rows))
+	rec := array.NewRecord(w.schema, arrays, int64(to-from))
 	err := w.arrow.Write(rec)
 	rec.Release()
 	for _, a := range arrays {
@@ -191,21 +231,14 @@ func (w *Writer[T]) collect(rows int) error {
 	return err
 }
 
-func (w *Writer[T]) named(err error) error {
-	if w.opt.Name == "" {
-		return err
-	}
-	return &fault.Error{File: w.opt.Name, Err: err}
-}
-
-func (w *Writer[T]) lock() {
-	if w.opt.FlushAfter > 0 {
+func (w *rows[T]) lock() {
+	if w.wait > 0 {
 		w.mu.Lock()
 	}
 }
 
-func (w *Writer[T]) unlock() {
-	if w.opt.FlushAfter > 0 {
+func (w *rows[T]) unlock() {
+	if w.wait > 0 {
 		w.mu.Unlock()
 	}
 }
@@ -239,18 +272,18 @@ func (w *Writer[T]) Write(row *T) error {
 		bytes += more
 	}
 	if bytes > MaxRow {
-		return w.stick(&fault.Error{Class: fault.Usage, File: w.opt.Name, Place: fmt.Sprintf("row %d", w.rows+1), Found: fmt.Sprintf("%d bytes in one row", bytes), Want: fmt.Sprintf("at most %d", MaxRow)})
+		return w.stick(&fault.Error{Class: fault.Usage, File: w.opt.Name, Place: fmt.Sprintf("row %d", w.n+1), Found: fmt.Sprintf("%d bytes in one row", bytes), Want: fmt.Sprintf("at most %d", MaxRow)})
 	}
 	if len(w.forms) >= hashBlock {
 		w.flushHash()
 	}
-	w.rows++
+	w.n++
 	w.row++
 	w.bytes += bytes
 	if w.row == batchRows || w.bytes >= batchBytes {
 		return w.flush()
 	}
-	if w.row == 1 && w.opt.FlushAfter > 0 {
+	if w.wait > 0 && !w.timing {
 		w.startTimer()
 	}
 	return nil
@@ -259,44 +292,43 @@ func (w *Writer[T]) Write(row *T) error {
 // leastRoom is how many rows a batch has room for at first.
 const leastRoom = 64
 
-func (w *Writer[T]) startTimer() {
+func (w *rows[T]) startTimer() {
+	w.timing = true
 	if w.timer != nil {
-		w.timer.Reset(w.opt.FlushAfter)
+		w.timer.Reset(w.wait)
 		return
 	}
-	w.timer = time.AfterFunc(w.opt.FlushAfter, func() {
+	w.timer = time.AfterFunc(w.wait, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		w.timing = false
 		if w.err == nil && !w.ended {
-			w.flushAll()
+			w.send(true)
 		}
 	})
 }
 
-func (w *Writer[T]) stick(err error) error {
+func (w *rows[T]) stick(err error) error {
 	w.err = err
 	return err
 }
 
-func (w *Writer[T]) flushHash() {
+func (w *rows[T]) flushHash() {
 	w.hash.Write(w.forms)
 	w.forms = w.forms[:0]
 }
 
-// flush writes the batch; the caller holds the lock.
-func (w *Writer[T]) flush() error {
+// flush ends the batch; the caller holds the lock.
+func (w *rows[T]) flush() error {
 	if w.row == 0 {
 		return nil
 	}
-	if w.timer != nil {
+	if w.timing {
 		w.timer.Stop()
+		w.timing = false
 	}
-	err := w.collect(w.row)
-	if err == nil {
-		w.msg.batch, err = w.frames.write(w.msg.batch)
-	}
-	if err != nil {
-		return w.stick(w.named(err))
+	if err := w.send(false); err != nil {
+		return err
 	}
 	for i := range w.out {
 		w.out[i].clear(w.row)
@@ -304,12 +336,44 @@ func (w *Writer[T]) flush() error {
 	for i := range w.extra.out {
 		w.extra.out[i].reset()
 	}
+	for _, f := range w.all {
+		f.sent = 0
+	}
 	w.row, w.bytes = 0, 0
 	return nil
 }
 
+// send writes what has not been written of the batch, or only to where rows do not wait for it to be full. So the batches of
+// a file do not depend on how fast rows come, whatever pipe stands beside it.
+func (w *rows[T]) send(timed bool) error {
+	from := -1 // of the message that is there
+	for _, f := range w.all {
+		if timed && !f.timed || f.sent == w.row {
+			continue
+		}
+		if from != f.sent {
+			if err := w.collect(f.sent, w.row); err != nil {
+				return w.stick(err)
+			}
+			from = f.sent
+		}
+		if f.packs {
+			from = -1 // it keeps the message
+		}
+		var err error
+		if w.msg.batch, err = f.write(w.msg.batch); err == nil && timed {
+			err = f.drain()
+		}
+		if err != nil {
+			return w.stick(err)
+		}
+		f.sent = w.row
+	}
+	return nil
+}
+
 // Flush ends the batch and writes it.
-func (w *Writer[T]) Flush() error {
+func (w *rows[T]) Flush() error {
 	w.lock()
 	defer w.unlock()
 	if w.err != nil {
@@ -319,12 +383,14 @@ func (w *Writer[T]) Flush() error {
 }
 
 // flushAll puts on the wire all that was written.
-func (w *Writer[T]) flushAll() error {
+func (w *rows[T]) flushAll() error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if err := w.frames.drain(); err != nil {
-		return w.stick(w.named(err))
+	for _, f := range w.all {
+		if err := f.drain(); err != nil {
+			return w.stick(err)
+		}
 	}
 	return nil
 }
@@ -347,20 +413,21 @@ func (w *Writer[T]) Finish() (rows uint64, hash Hash, err error) {
 		if err := w.flush(); err != nil {
 			return 0, Hash{}, err
 		}
-		_, err := w.frames.write(bytes.Clone(endOfStream))
-		if err == nil {
-			err = w.frames.drain()
+		for _, f := range w.all {
+			if _, err := f.write(bytes.Clone(endOfStream)); err != nil {
+				return 0, Hash{}, w.stick(err)
+			}
 		}
-		if err != nil {
-			return 0, Hash{}, w.stick(w.named(err))
+		if err := w.flushAll(); err != nil {
+			return 0, Hash{}, err
 		}
 		w.flushHash()
 		w.ended = true
 	}
 	if w.whole != nil {
-		return w.rows, *w.whole, nil
+		return w.n, *w.whole, nil
 	}
-	return w.rows, sum128(&w.hash), nil
+	return w.n, sum128(&w.hash), nil
 }
 
 // Commit is Finish, if that was not called, and then the trailer. A second
@@ -380,25 +447,43 @@ func (w *Writer[T]) Commit(l Ledger) (Trailer, error) {
 	}
 	b, err := encodeTrailer(t, sum128(&w.frames.wire))
 	if err == nil {
-		_, err = w.frames.out.Write(b)
+		_, err = w.to.Write(b)
 	}
 	if err != nil {
-		return Trailer{}, w.stick(w.named(err))
+		return Trailer{}, w.stick(named(w.opt.Name, err))
 	}
 	return t, nil
 }
 
-// frameWriter makes one zstd frame of each message. With several threads, frames
-// are compressed side by side and written in order.
+// named gives an error the name of the output.
+func named(name string, err error) error {
+	if name == "" {
+		return err
+	}
+	return &fault.Error{File: name, Err: err}
+}
+
+// frameWriter makes one zstd frame of each message, for all outputs that have the same frames. With several threads,
+// frames are compressed side by side and written in order.
 type frameWriter struct {
-	out     io.Writer
+	outs    []output
+	level   Level
+	timed   bool // rows wait for a time only, not until the batch is full
+	sent    int  // rows of the batch that are on the wire
 	wire    xxh3.Hasher
+	head    []byte // the frame of the schema
 	bare    bool
 	packs   bool // frames are compressed
 	stored  []byte
 	threads int
 	busy    []*frameJob // oldest first
 	idle    []*frameJob
+}
+
+// output is where frames go, and its name for messages.
+type output struct {
+	io.Writer
+	name string
 }
 
 // maxThreads bounds a Writer's compression threads: each costs some 3 MiB. One
@@ -412,8 +497,18 @@ type frameJob struct {
 	done    chan struct{}
 }
 
-func (f *frameWriter) init(out io.Writer, opt WriterOptions) {
-	f.out, f.threads, f.bare, f.packs = out, min(max(opt.Threads, 1), maxThreads), opt.Level == Bare, opt.Level == Fast
+func newFrameWriter(out output, opt WriterOptions) *frameWriter {
+	return &frameWriter{outs: []output{out}, level: opt.Level, timed: opt.FlushAfter > 0, threads: min(max(opt.Threads, 1), maxThreads), bare: opt.Level == Bare, packs: opt.Level == Fast}
+}
+
+// join has frames written to a further output. There was none yet but that of the schema.
+func (f *frameWriter) join(out output) error {
+	f.outs = append(f.outs, out)
+	_, err := out.Write(f.head)
+	if err != nil {
+		return named(out.name, err)
+	}
+	return nil
 }
 
 // write takes msg and gives memory for the next one; with several threads it is on the wire
@@ -457,9 +552,16 @@ func (f *frameWriter) emitOldest() error {
 }
 
 func (f *frameWriter) emit(frame []byte) error {
+	if f.head == nil {
+		f.head = bytes.Clone(frame)
+	}
 	f.wire.Write(frame)
-	_, err := f.out.Write(frame)
-	return err
+	for _, out := range f.outs {
+		if _, err := out.Write(frame); err != nil {
+			return named(out.name, err)
+		}
+	}
+	return nil
 }
 
 // drain writes the frames that are still being compressed.

@@ -258,14 +258,20 @@ func kindOf[T record.Row]() record.Kind {
 	return record.KindModule
 }
 
-// openSinks starts a stream in every sink.
+// openSinks starts a stream in every sink. All streams of the stage have the same rows, which are made once.
 func (b *Batch[In, Out]) openSinks() error {
+	first := b.keptW
 	for _, s := range b.sinks {
-		w, err := record.NewWriter[Out](s, b.declare(s.Options()))
+		open := record.NewWriter[Out]
+		if first != nil {
+			open = first.Twin
+		}
+		w, err := open(s, b.declare(s.Options()))
 		if err != nil {
 			return err
 		}
 		b.writers = append(b.writers, w)
+		first = cmp.Or(first, w)
 	}
 	return nil
 }
@@ -331,21 +337,13 @@ func (b *Batch[In, Out]) refuse(txn string) error {
 }
 
 func (b *Batch[In, Out]) write(row *Out) error {
-	if b.keptW != nil {
-		if err := b.keptW.Write(row); err != nil {
-			return err
-		}
-	}
-	if b.spec.holdsRows() {
-		if b.keptW != nil {
-			return nil
-		}
+	switch {
+	case b.keptW != nil:
+		return b.keptW.Write(row)
+	case b.spec.holdsRows():
 		return b.spoolRow(row)
-	}
-	for _, w := range b.writers {
-		if err := w.Write(row); err != nil {
-			return err
-		}
+	case len(b.writers) > 0:
+		return b.writers[0].Write(row)
 	}
 	return nil
 }
