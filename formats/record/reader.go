@@ -423,20 +423,29 @@ func (r *Reader[T]) endStream(t *Trailer) error {
 	if t.Verified && t.Hash != hash {
 		return r.src.fail(&fault.Error{Class: fault.Corrupt, Found: "row hash " + hash.String(), Want: t.Hash.String()})
 	}
+	if r.all != nil {
+		hash = sum128(r.all)
+	}
+	t.Rows = r.rows
+	r.join(t, hash)
+	return nil
+}
+
+// join adds a stream's trailer to the total; hash is that of all rows so far.
+func (r *Reader[T]) join(t *Trailer, hash Hash) {
 	r.n++
 	if r.n == 1 {
 		r.total = *t
-		r.total.Rows, r.total.Hash, r.total.Epoch = r.rows, hash, r.src.layout.schema.Epoch
-		return nil
+		r.total.Hash, r.total.Epoch = hash, r.src.layout.schema.Epoch
+		return
 	}
 	r.total.Epoch = JoinEpochs(r.total.Epoch, r.src.layout.schema.Epoch)
-	r.total.Rows += r.rows
-	r.total.Hash = sum128(r.all)
+	r.total.Rows += t.Rows
+	r.total.Hash = hash
 	if r.total.Txn != t.Txn {
 		r.total.Txn = ""
 	}
 	r.total.Ledger = r.total.Ledger.Merge(t.Ledger)
-	return nil
 }
 
 // Trailer of the whole input, after Read returned io.EOF. For several streams

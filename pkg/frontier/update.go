@@ -425,20 +425,25 @@ func (c *change) begin(ctx context.Context) error {
 	return err
 }
 
-// readLinks reads the links to their verified end.
+// readLinks reads the links to their verified end. Where neither the policy nor budgets need them, only their trailer is
+// wanted: that they are of this round.
 func (c *change) readLinks(ctx context.Context, o UpdateOptions) (epoch string, err error) {
 	in, err := o.Links()
 	if err != nil {
 		return "", err
 	}
-	err = eachRead(ctx, in.Read, func(row *record.Link) error {
-		if c.gate != nil {
-			if err := c.gate.link(row); err != nil {
-				return err
+	if skipper, ok := in.(interface{ Skip() error }); ok && c.gate == nil && c.policy.links == noLinks {
+		err = skipper.Skip()
+	} else {
+		err = eachRead(ctx, in.Read, func(row *record.Link) error {
+			if c.gate != nil {
+				if err := c.gate.link(row); err != nil {
+					return err
+				}
 			}
-		}
-		return c.policy.link(c, row)
-	})
+			return c.policy.link(c, row)
+		})
+	}
 	if err != nil {
 		return "", err
 	}
