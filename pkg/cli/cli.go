@@ -344,6 +344,11 @@ func usage(err error, kctx *kong.Context) error {
 			cmd = n.FullPath()
 		}
 		hint = fmt.Sprintf("see %q", cmd+" --help")
+		if n := kctx.Selected(); n != nil && n.Parent.DefaultCmd == n && slices.Contains(kctx.Args, n.Name) && strings.HasPrefix(err.Error(), "expected ") {
+			if _, err := os.Stat(n.Name); err == nil {
+				hint = fmt.Sprintf("%s is read as the verb; the store of that name is ./%[1]s: %q", n.Name, kctx.Model.Name+" ./"+n.Name)
+			}
+		}
 	}
 	if m := noValue().FindStringSubmatch(err.Error()); m != nil {
 		return &fault.Error{Class: fault.Usage, Place: m[1], Found: m[2], Want: "a value", Hint: hint}
