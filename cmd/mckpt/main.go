@@ -254,18 +254,19 @@ func (c *listCmd) Run(std *cli.Std) error {
 		out := json.NewEncoder(std.Out)
 		return folder.List(func(k *crawl.Checkpoint) error { return out.Encode(k) })
 	}
-	st, err := folder.State()
+	now, err := folder.Current() // of a store that is damaged nobody need know here
 	if err != nil {
 		return err
 	}
 	mark := func(n uint64) string {
-		if n == st.Checkpoint {
+		if now == nil && n == 0 || now != nil && n == now.Number {
 			return "*"
 		}
 		return ""
 	}
-	out := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "\tnumber\tround\tmade\tafter\tepoch\tURLs in\tout")
+	screen := std.Screen()
+	out := tabwriter.NewWriter(screen, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, screen.Paint("heading", "\tnumber\tround\tmade\tafter\tepoch\tURLs in\tout"))
 	fmt.Fprintf(out, "%s\t0\t(empty)\t\t\t\t\t\n", mark(0))
 	err = folder.List(func(k *crawl.Checkpoint) error {
 		var in, ended uint64
@@ -355,9 +356,10 @@ func (c *showCmd) Run(std *cli.Std) error {
 	case c.JSON:
 		return printJSON(std, st)
 	}
-	out := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
+	screen := std.Screen()
+	out := tabwriter.NewWriter(screen, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(out, "checkpoint\t%d %s\nepoch\t%d\nopen round\t%s\nchanged\t%s\n\n", st.Checkpoint, st.Txn, st.Epoch, orNone(strings.Join(st.Rounds, ", ")), orNone(strings.Join(st.Changed, ", ")))
-	fmt.Fprintln(out, "store\tkind\tgeneration\tfiles\tbytes\tround\tcommitted")
+	fmt.Fprintln(out, screen.Paint("heading", "store\tkind\tgeneration\tfiles\tbytes\tround\tcommitted"))
 	for _, s := range st.Stores {
 		fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", s.Name, s.Kind, s.Generation, s.Files, s.Bytes, s.Round, strings.Join(s.Committed, " "))
 	}
@@ -420,13 +422,14 @@ func printJSON(std *cli.Std, v any) error {
 }
 
 func showCheckpoint(std *cli.Std, k *crawl.Checkpoint) error {
-	out := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
+	screen := std.Screen()
+	out := tabwriter.NewWriter(screen, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(out, "checkpoint\t%d\nround\t%s\nmade\t%s\nafter\t%d\nepoch\t%d\n\n", k.Number, k.Txn, k.Made, k.Parent, k.Epoch)
-	fmt.Fprintln(out, "store\tkind\tgeneration")
+	fmt.Fprintln(out, screen.Paint("heading", "store\tkind\tgeneration"))
 	for _, s := range k.Stores {
 		fmt.Fprintf(out, "%s\t%s\t%d\n", s.Name, s.Kind, s.Generation)
 	}
-	fmt.Fprintln(out, "\nstage\tin\tpassed\tconsumed\tdropped\tmade\tout")
+	fmt.Fprintln(out, screen.Paint("heading", "\nstage\tin\tpassed\tconsumed\tdropped\tmade\tout"))
 	for _, l := range k.Ledgers() {
 		showLedger(out, l)
 	}

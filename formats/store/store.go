@@ -211,7 +211,7 @@ func (s *Store) Made() (bool, error) {
 
 func (s *Store) noHead() error {
 	return &fault.Error{Class: fault.Corrupt, File: s.Path(HeadFile), Found: "missing", Want: "the number of the newest generation",
-		Hint: hintVerify}
+		Hint: hintHead}
 }
 
 // Dir is the store's folder, as given to Open.
@@ -296,13 +296,36 @@ func (s *Store) pointed(err error) error {
 // Point writes the HEAD of a store that was copied without it.
 func (s *Store) Point(newest uint64) error { return s.writeHead(newest) }
 
+// MendHead writes a HEAD anew that is damaged or lost, for the newest manifest in the folder, and returns what was wrong
+// with it; nil: nothing, or the store is being made. Newest refuses such a HEAD: only who goes back to a checkpoint may want to do without.
+func (s *Store) MendHead() (damage, err error) {
+	if _, damage = s.readHead(); damage == nil {
+		return nil, nil
+	}
+	if errors.Is(damage, fs.ErrNotExist) {
+		_, damage = s.Made()
+	}
+	list, err := s.Generations()
+	if damage == nil || err != nil {
+		return nil, err
+	}
+	if len(list) == 0 || fault.ClassOf(damage).ExitCode() != fault.Corrupt.ExitCode() || fault.ClassOf(damage) == fault.Version {
+		return nil, damage
+	}
+	return damage, s.writeHead(slices.Max(list))
+}
+
 func (s *Store) readHead() (head, error) {
 	file := s.Path(HeadFile)
 	data, err := durable.ReadFile(s.fs, file, MaxFile)
 	if err != nil {
 		return head{}, err
 	}
-	return decodeHead(file, data)
+	h, err := decodeHead(file, data)
+	if e := (*fault.Error)(nil); errors.As(err, &e) && e.Class != fault.Version {
+		e.Hint = hintHead
+	}
+	return h, err
 }
 
 func decodeHead(file string, data []byte) (head, error) {
@@ -591,7 +614,7 @@ func (s *Store) outputGone(verb, txn string, checkpoint uint64) error {
 // Hints are for people at a terminal. They alone name commands: mckpt, which works on crawl folders.
 const (
 	hintInit    = `make a whole crawl folder with "mckpt init CRAWL"`
-	hintVerify  = `"mckpt verify" tells which generations are whole`
+	hintHead    = `put it back from a copy; in a crawl folder "mckpt restore CRAWL N" writes it anew, too`
 	hintOpen    = `run its commands with --txn %s to the end and close it with "mckpt commit CRAWL --txn %s", or give it up with "mckpt abandon CRAWL"`
 	hintMove    = `finish it with "mcrawl run CRAWL", or give it up with "mckpt abandon CRAWL"`
 	hintClosed  = `give the new work a name of its own, or go back before it: "mckpt list CRAWL" shows the checkpoints`

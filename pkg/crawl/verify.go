@@ -445,12 +445,16 @@ func (v *verifier) store(s *store.Store) {
 			err = &fault.Error{Class: fault.Corrupt, File: s.Path("HEAD"), Found: "missing", Want: "the number of the newest generation"}
 		}
 		v.problem(err)
+		v.needed(s.Path("HEAD"), 0)
 		return
 	}
 	look, err := s.Look()
 	if err != nil {
 		if !v.toldOf(err) {
 			v.problem(err)
+		}
+		if e := (*fault.Error)(nil); errors.As(err, &e) && e.File == s.Path("HEAD") {
+			v.needed(e.File, 0)
 		}
 		return
 	}
