@@ -37,6 +37,7 @@ func TestAliases(t *testing.T) {
 	if once := duplicates(t, c.outcomes(t)); once >= twice {
 		t.Errorf("%d duplicates with canonical names, %d without", once, twice)
 	}
+	output(t, "mcrawl", "set", c.dir, "resolve.canonical=false") // a replay does what each round did
 	dir, out, err := c.replay(t)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, tail(out))

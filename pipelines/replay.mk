@@ -189,7 +189,7 @@ $(D)/marked.same: $(D)/fetched.same
 	$(call same,marked,mfpset mark)
 	@touch $@
 
-CANON = $(if $(filter true,$(shell $(BIN)mckpt show $(CRAWL) --setting resolve.canonical)),| $(BIN)mresolve canon $Q $(REPLAY)/dns $(T) --replay $(FROM)/links.$(Z))
+CANON = $(if $(findstring "mresolve canon",$(shell $(BIN)mcat --trailer $(FROM)/links.$(Z))),| $(BIN)mresolve canon $Q $(REPLAY)/dns $(T) --replay $(FROM)/links.$(Z))
 
 $(D)/links.same: $(D)/$(OUTCOMES).same
 	$(BIN)mextract $Q --warc $(CRAWL)/fetch --module-stores $(REPLAY)/modules $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $(D)/$(OUTCOMES).$(Z) $(CANON) -o $(D)/links.$(Z)
