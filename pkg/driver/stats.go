@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"slices"
 	"time"
@@ -57,16 +56,9 @@ func (d *Driver) byRound(c *stats.Collector) error {
 	for _, file := range files {
 		dir := filepath.Dir(file)
 		round := filepath.Base(dir)
-		spent, err := d.timesOf(filepath.Join(dir, crawl.TimesFile))
-		if err != nil {
-			return err
-		}
+		spent := d.timesOf(filepath.Join(dir, crawl.TimesFile))
 		if d.plan.shards > 0 && round != before { // of the whole crawl, beside those of its shards
-			all, err := d.timesOf(d.plan.path("rounds", round, crawl.TimesFile))
-			if err != nil {
-				return err
-			}
-			spent = append(spent, all...)
+			spent = append(spent, d.timesOf(d.plan.path("rounds", round, crawl.TimesFile))...)
 		}
 		before = round
 		c.Round(round, spent)
@@ -77,14 +69,13 @@ func (d *Driver) byRound(c *stats.Collector) error {
 	return nil
 }
 
-// timesOf reads the times of a round for statistics, which do without a record that is damaged.
-func (d *Driver) timesOf(file string) ([]stats.Spent, error) {
+// timesOf reads the times of a round for statistics, which do without a record that cannot be read.
+func (d *Driver) timesOf(file string) []stats.Spent {
 	spent, err := readTimes(file)
-	if errors.Is(err, fault.Corrupt) {
+	if err != nil {
 		d.opt.Warn("%v; its times are not counted", err)
-		return nil, nil
 	}
-	return spent, err
+	return spent
 }
 
 // rows gives a function that reads the outcomes of all rounds, in their order.

@@ -62,11 +62,12 @@ func readTimes(file string) ([]stats.Spent, error) {
 	}
 	defer f.Close() // was read only
 	b, err := io.ReadAll(io.LimitReader(f, timesMax+1))
-	if err != nil {
-		return nil, err
-	}
 	bad := &fault.Error{Class: fault.Corrupt, File: file, Want: fmt.Sprintf("the times of a round, version %d", timesVersion),
 		Hint: fmt.Sprintf("%q: nothing is lost but the times of this round", fault.Quote("rm", file))}
+	if err != nil {
+		bad.Found, bad.Err = "it cannot be read", err
+		return nil, bad
+	}
 	var t times
 	if len(b) > timesMax {
 		bad.Found = fmt.Sprintf("more than %d bytes", timesMax)
