@@ -189,8 +189,9 @@ func (e *explained) table(std *cli.Std, all int) error {
 	if topic == "" {
 		topic = "none"
 	}
-	fmt.Fprintf(std.Out, "%s\nscore %.3f, topic %s, %s\n", cli.Printable(e.URL), e.Score, cli.Printable(topic), cli.Count(e.Words, "word"))
-	t := tabwriter.NewWriter(std.Out, 0, 8, 2, ' ', tabwriter.AlignRight)
+	screen := std.Screen()
+	fmt.Fprintf(screen, "%s\nscore %.3f, topic %s, %s\n", cli.Printable(e.URL), e.Score, cli.Printable(topic), cli.Count(e.Words, "word"))
+	t := tabwriter.NewWriter(screen, 0, 8, 2, ' ', tabwriter.AlignRight)
 	line := func(word, count string, odds []float64) {
 		fmt.Fprintf(t, "%s\t%s\t", word, count)
 		for _, o := range odds {
@@ -198,7 +199,7 @@ func (e *explained) table(std *cli.Std, all int) error {
 		}
 		fmt.Fprintln(t)
 	}
-	fmt.Fprintf(t, "stem\ttimes\t%s\t\n", cli.Printable(strings.Join(e.Topics, "\t")))
+	fmt.Fprintln(t, screen.Paint("heading", "stem\ttimes\t"+cli.Printable(strings.Join(e.Topics, "\t"))+"\t"))
 	for _, s := range e.Shares {
 		word := s.Word
 		if word == "" {

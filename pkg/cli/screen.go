@@ -34,8 +34,16 @@ var styles = map[string]string{
 	"command": "36", // to be typed next
 }
 
-// Paint returns text in a style.
-func (w *Screen) Paint(style, text string) string { return paint(w.colors, style, text) }
+// Paint returns text in a style. Text with tabs is to be lined up, by codes that take no part in that: it gets the end of its style
+// alone, short, by which Write knows the line.
+func (w *Screen) Paint(style, text string) string {
+	if w.colors && style == "heading" && strings.Contains(text, "\t") {
+		return text + headingEnd
+	}
+	return paint(w.colors, style, text)
+}
+
+const headingEnd = "\x1b[m"
 
 func paint(colors bool, style, text string) string {
 	if code := styles[style]; colors && code != "" && text != "" {
@@ -49,7 +57,7 @@ const longestPart = 64 << 10
 
 // Write writes the lines that end in p.
 func (w *Screen) Write(p []byte) (int, error) {
-	if w.width == 0 {
+	if w.width == 0 && !w.colors {
 		return w.out.Write(p)
 	}
 	w.line = append(w.line, p...)
@@ -59,7 +67,13 @@ func (w *Screen) Write(p []byte) (int, error) {
 	}
 	var b strings.Builder
 	for line := range strings.Lines(string(w.line[:end])) {
-		b.WriteString(fit(strings.TrimSuffix(line, "\n"), w.width) + "\n")
+		if line = strings.TrimSuffix(line, "\n"); w.width > 0 {
+			line = fit(line, w.width)
+		}
+		if text, is := strings.CutSuffix(line, headingEnd); is {
+			line = paint(w.colors, "heading", text)
+		}
+		b.WriteString(line + "\n")
 	}
 	if end == 0 {
 		b.Write(w.line)

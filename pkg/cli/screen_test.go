@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"text/tabwriter"
 )
 
 func TestScreen(t *testing.T) {
@@ -40,6 +41,23 @@ func TestScreen(t *testing.T) {
 			if got := out.String(); got != tt.want {
 				t.Errorf("%s, %d bytes a write:\n%q, want\n%q", tt.name, size, got, tt.want)
 			}
+		}
+	}
+}
+
+// TestHeading: the heading of a table is lined up as if it had no style.
+func TestHeading(t *testing.T) {
+	for _, of := range []struct {
+		w    Screen
+		want string
+	}{{Screen{width: 80, colors: true}, "\x1b[1ma   b\x1b[0m\n10  20\n"}, {Screen{}, "a   b\n10  20\n"}} {
+		var out bytes.Buffer
+		of.w.out = &out
+		table := tabwriter.NewWriter(&of.w, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(table, "%s\n10\t20\n", of.w.Paint("heading", "a\tb"))
+		table.Flush()
+		if out.String() != of.want {
+			t.Errorf("%q, want %q", out.String(), of.want)
 		}
 	}
 }

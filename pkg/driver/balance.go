@@ -243,7 +243,7 @@ func madeAt(k *crawl.Checkpoint) time.Time {
 // Print writes it for people.
 func (b *Balance) Print(out io.Writer, dir string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "shard\tbuckets\thosts\tURLs known\twaiting\tdone/s\twaiting after\t")
+	fmt.Fprintln(w, paint(out, styleHeading, "shard\tbuckets\thosts\tURLs known\twaiting\tdone/s\twaiting after\t"))
 	for _, s := range b.Shards {
 		pace := "-"
 		if s.PerSecond != nil {

@@ -77,7 +77,7 @@ func (d *Driver) Measure(ctx context.Context, skip float64, names []string, sets
 func PrintEstimate(out io.Writer, e *stats.Estimate) error {
 	fmt.Fprintf(out, "%d visits of %d documents count, of %d visits in %d walks; %d URLs are known\n\n", e.Counted, e.Documents, e.Visits, e.Walks, e.Known)
 	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "set\tby quality (95 %)\tby size (95 %)")
+	fmt.Fprintln(t, paint(out, styleHeading, "set\tby quality (95 %)\tby size (95 %)"))
 	for _, s := range e.Sets {
 		fmt.Fprintf(t, "%s\t%.3f (%v to %v)\t%.3f (%v to %v)\n", s.Set, s.Quality.Share, s.Quality.Low, s.Quality.High, s.Size.Share, s.Size.Low, s.Size.High)
 	}

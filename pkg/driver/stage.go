@@ -55,7 +55,7 @@ type RoundStatus struct {
 
 // table writes a line for each stage.
 func (r *RoundStatus) table(w io.Writer) {
-	fmt.Fprintf(w, "round %s\n", r.Round)
+	fmt.Fprintln(w, paint(w, styleHeading, "round "+r.Round))
 	for _, s := range r.Stages {
 		line := fmt.Sprintf("  %-8s %s", s.Stage, s.State)
 		if s.State == stageWaits {
