@@ -24,6 +24,7 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
+	"mercator/pkg/frontier"
 	"mercator/pkg/history"
 	"mercator/pkg/shard"
 )
@@ -31,7 +32,7 @@ import (
 // Options say how far a crawl goes on, and who hears of it.
 type Options struct {
 	Rounds    uint64        // stop after the round of this number; 0: as the setting rounds has it
-	For       time.Duration // begin no round after this time; 0: any
+	For       time.Duration // begin no round after this time, nor wait beyond it for a URL that is due; 0: any
 	UntilSize int64         // bytes of WARC files, from which on no round begins; 0: any
 	Threads   int           // of each command; 0: as many as there are processors
 	Engine    EngineOptions
@@ -260,7 +261,7 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 		if err != nil {
 			return err
 		}
-		why, empty, err := d.stop(conf, n, begun)
+		why, empty, err := d.stop(ctx, conf, n, begun)
 		if err != nil {
 			return err
 		}
@@ -304,7 +305,7 @@ func (d *Driver) hold(ctx context.Context) (*os.File, error) {
 }
 
 // stop says why round n is not begun; "" if it is.
-func (d *Driver) stop(conf *config.Config, n uint64, begun time.Time) (why string, empty bool, err error) {
+func (d *Driver) stop(ctx context.Context, conf *config.Config, n uint64, begun time.Time) (why string, empty bool, err error) {
 	empty, err = d.frontier.Empty(record.TimeOf(d.opt.Now()))
 	if err != nil || empty {
 		return fmt.Sprintf("the frontier is empty after round %d", n-1), empty, err
@@ -318,8 +319,18 @@ func (d *Driver) stop(conf *config.Config, n uint64, begun time.Time) (why strin
 		return fmt.Sprintf("no relevant page in the last %d rounds, after round %d; %q goes on all the same", conf.File.Focus.Patience, n-1,
 			mcrawl("set", d.Crawl.Dir(), "focus.patience=0")), false, err
 	}
-	if d.opt.For > 0 && d.opt.Now().Sub(begun) >= d.opt.For {
-		return fmt.Sprintf("stopped after round %d and %v", n-1, d.opt.For), false, nil
+	if d.opt.For > 0 {
+		now := d.opt.Now()
+		if now.Sub(begun) >= d.opt.For {
+			return fmt.Sprintf("stopped after round %d and %v", n-1, d.opt.For), false, nil
+		}
+		due, err := d.frontier.due(record.TimeOf(now))
+		if err != nil {
+			return "", false, err
+		}
+		if st, err := d.frontier.Stat(ctx, frontier.StatOptions{}); err != nil || st.InFlight == 0 && due >= record.TimeOf(begun.Add(d.opt.For)) {
+			return fmt.Sprintf("stopped after round %d: no URL is due before %s, and --for %v ends before that", n-1, due.Go().Format(time.RFC3339), d.opt.For), false, err
+		}
 	}
 	if d.opt.UntilSize > 0 {
 		size, err := d.archived()

@@ -97,7 +97,7 @@ type Trouble struct {
 }
 
 // leftIs says what an ETA is.
-const leftIs = "URLs left by host, at the pace that the host had, and the next due time; links yet to be found, further retries and changes of politeness are not in it"
+const leftIs = "for the URLs known, at the pace that their hosts had"
 
 // ReadStatus reads where the crawl in dir stands, also while it runs.
 func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error) {
