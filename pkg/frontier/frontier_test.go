@@ -861,6 +861,42 @@ func TestASlowSpellPasses(t *testing.T) {
 	}
 }
 
+// TestLoweredPoliteness: the plan goes by the new pace after the first batch that was fetched at it; a Crawl-delay stays.
+func TestLoweredPoliteness(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	var seeds []record.URL
+	for i := range 80 {
+		seeds = append(seeds, newURL([]string{"a.test", "slow.test"}[i%2], fmt.Sprint(i), 0))
+	}
+	if err := b.add("seed", seeds...); err != nil {
+		t.Fatal(err)
+	}
+	for round, gap := range []uint64{10_000_000, 10_000_000, 10_000_000, 1_000_000} {
+		txn := fmt.Sprint("r", round)
+		urls, err := b.next(1, NextOptions{N: 20, Txn: txn})
+		if err != nil || len(urls) != 20 {
+			t.Fatal(len(urls), err)
+		}
+		var outcomes []record.Fetch
+		for i, u := range urls {
+			f := fetchOf(u, record.OutcomeFetched, 200, record.Time(1000*round+i+1))
+			f.DurationUS, f.RequiredDelayUS = 1, int64(gap)
+			if u.Host == "slow.test" {
+				f.RequiredDelayUS = 10_000_000
+			}
+			outcomes = append(outcomes, f)
+		}
+		if err := b.update(txn, 1, outcomes); err != nil {
+			t.Fatal(err)
+		}
+		for host, want := range map[string]uint64{"a.test": gap, "slow.test": 10_000_000} {
+			if h, _, err := b.f.Host(t.Context(), host); err != nil || h.DelayUS != want {
+				t.Errorf("after round %d %s has a gap of %d µs, want %d; %v", round, host, h.DelayUS, want, err)
+			}
+		}
+	}
+}
+
 func TestExportRestores(t *testing.T) {
 	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
 	var urls []record.URL

@@ -66,7 +66,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 			return run{}, err
 		}
 		was = append(was[:0], group...)
-		gaps := uint64(0)
+		gaps, waited := uint64(0), 0 // the longest gap, and contacts that had one before them
 		for !events.done && events.key == order {
 			if err := ev.Parse(order, events.row); err != nil {
 				return run{}, err
@@ -77,7 +77,9 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 				return run{}, err
 			}
 			absorb(h, &ev)
-			gaps = max(gaps, ev.DelayUS)
+			if ev.DelayUS > 0 {
+				gaps, waited = max(gaps, ev.DelayUS), waited+1
+			}
 			if int64(h.Finished) < 0 {
 				return run{}, &fault.Error{Class: fault.Conflict, Found: "URLs of host " + h.Host + " that had an outcome, to be fetched again", Want: "no more than the frontier finished"}
 			}
@@ -104,9 +106,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 			if at := slices.IndexFunc(was, func(b Host) bool { return b.Host == h.Host }); at >= 0 {
 				before = was[at]
 			}
-			if gaps == 0 {
-				hasten(h, &before)
-			}
+			hasten(h, &before, gaps, waited)
 			c.dead.rest(h, &before)
 			fresh = fresh && !known(h)
 			c.buf = h.Append(c.buf[:0])
@@ -273,11 +273,17 @@ func absorb(h, ev *Host) {
 	}
 }
 
-// hasten makes the mean gap of a host smaller that was contacted without waiting for a gap: its last one had passed when the
-// batch began. Otherwise a host that was slow once, and since then gets one URL a batch, would stay slow. before is its state before the batch.
-func hasten(h, before *Host) {
-	if h.Contacts > before.Contacts && before.Contacts > 0 {
+// hasten makes the mean gap of a host smaller after a batch that shows it to be too long. Without a gap before any contact, the last one
+// had passed when the batch began: otherwise a host that was slow once, and since then gets one URL a batch, would stay slow. And a mean above the
+// longest of several gaps is of a politeness that was lowered since, or of what a server asks no more: batches would be cut by it for long.
+// before is the host's state before the batch, in which waited contacts had gaps up to that long.
+func hasten(h, before *Host, longest uint64, waited int) {
+	switch {
+	case h.Contacts == before.Contacts || before.Contacts == 0:
+	case waited == 0:
 		h.DelayUS = smooth(h.DelayUS, 0, h.Contacts)
+	case waited > 1:
+		h.DelayUS = min(h.DelayUS, longest)
 	}
 }
 
