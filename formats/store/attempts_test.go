@@ -532,14 +532,14 @@ func TestNoAttempts(t *testing.T) {
 	if all := strings.Join(seen.calls, "\n"); len(seen.calls) != callsOfChange || strings.Contains(all, attemptPrefix) {
 		t.Errorf("%d calls, want %d:\n%s", len(seen.calls), callsOfChange, all)
 	}
-	// The commit waits for the disk three times: for new files, for what durable.Together syncs next, and for the link.
+	// The commit waits for the disk twice: for what durable.Together syncs, and for the link.
 	var waits []string
 	for _, call := range seen.calls {
 		if kind, name, _ := strings.Cut(call, " "); strings.HasPrefix(kind, "sync") {
 			waits = append(waits, kind+" "+cmp.Or(durable.TempOf(name), name))
 		}
 	}
-	want := "sync x-000002-1.txt, sync MANIFEST-000002, sync HEAD, syncdir outputs, syncdir fetch"
+	want := "sync x-000002-1.txt, syncdir outputs, sync MANIFEST-000002, sync HEAD, syncdir fetch"
 	if have := strings.Join(waits, ", "); !strings.HasSuffix(have, want) {
 		t.Errorf("it waits for %s; want %s in the end", have, want)
 	}

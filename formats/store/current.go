@@ -65,15 +65,29 @@ func CreateCurrent(fsys durable.FS, dir string, mapVersion uint64) error {
 
 // WriteCurrent replaces the CURRENT of a crawl folder, whose lock is held. That of a crawl of several shards, to which other
 // machines may have a lock of their own, it replaces only if it still is what ReadCurrent returned, from which c is to be
-// made: else fault.Busy.
-func WriteCurrent(fsys durable.FS, dir string, c Current) error {
+// made: else fault.Busy. Before it replaces anything it calls syncs, which make durable what c names.
+func WriteCurrent(fsys durable.FS, dir string, c Current, syncs ...func() error) error {
 	data, err := Seal(magicCurrent, c)
 	if err != nil {
 		return err
 	}
 	file := filepath.Join(dir, CurrentFile)
 	if c.Map == 0 || c.sum == "" {
-		return durable.WriteFile(fsys, file, data)
+		a, err := durable.Create(fsys, file)
+		if err != nil {
+			return err
+		}
+		defer a.Abort()
+		if _, err := a.Write(data); err != nil {
+			return err
+		}
+		if err := durable.Together(fsys, append(syncs, a.Seal)); err != nil {
+			return err
+		}
+		return a.Commit()
+	}
+	if err := durable.Together(fsys, syncs); err != nil {
+		return err
 	}
 	err = durable.Swap(fsys, file, func(old []byte) bool { return Sum(old) == c.sum }, MaxFile, data)
 	if errors.Is(err, durable.ErrChanged) {

@@ -24,12 +24,13 @@
 //  2. It refuses, unless the name is new and no round is open, or is that of the open round. If it has
 //     committed, there is nothing to do but to repeat its output.
 //  3. It deletes unpublished files, and those named after generation 26: a change that died left them.
-//  4. Each new file is written under a temporary name; all are synced at the same time, and renamed; then the folders are synced.
+//  4. Each new file is written under a temporary name, and renamed by Commit. No manifest names it yet: 3 deletes it if the change dies.
 //     A growing file (a WARC file) gets its name in JOURNAL-000026 before it is made, so that
 //     the same transaction, run again after a kill, goes on with it.
 //  5. Commit looks at CURRENT again: a crawl that went back meanwhile refuses the change.
-//  6. MANIFEST-000026 is written under a temporary name, synced (with the folders of 4 and the next HEAD), and linked to its
-//     name; the folder is synced. The link is the commit. A late writer of the same generation gets EEXIST and loses.
+//  6. MANIFEST-000026 is written under a temporary name. It, the files of 4, their folders and the next HEAD are synced at the same
+//     time. Then it is linked to its name, and the folder is synced. The link is the commit. A late writer of the same generation gets
+//     EEXIST and loses.
 //  7. HEAD is replaced. If that comes late or never, readers find 26 behind 25 all the same. So the folder is not synced
 //     once more: the next change does that.
 //  8. What is of no use any more is deleted: generations between the last checkpoint and the two newest,

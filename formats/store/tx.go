@@ -225,12 +225,12 @@ func (s *Store) Publish(m *Manifest) error {
 	return err
 }
 
-// publish is Publish, and says whether m is the newest generation, as it may be in spite of an error. Before that it syncs folders. In a
-// shard it calls look, if not nil, when all is ready: the last look at whether to go on.
+// publish is Publish, and says whether m is the newest generation, as it may be in spite of an error. Before that it calls syncs, which make
+// durable what m names. In a shard it calls look, if not nil, when all is ready: the last look at whether to go on.
 //
 // The new HEAD reaches the disk with the folder's next sync, which is that of the next link: until then the HEAD on the disk
 // names the generation before m, and Newest comes from there to m, also if the manifest between is damaged.
-func (s *Store) publish(m *Manifest, folders []string, look func() error) (published bool, err error) {
+func (s *Store) publish(m *Manifest, syncs []func() error, look func() error) (published bool, err error) {
 	data, err := m.Encode()
 	if err != nil {
 		return false, err
@@ -248,11 +248,7 @@ func (s *Store) publish(m *Manifest, folders []string, look func() error) (publi
 		return false, err
 	}
 	defer pointer.Abort()
-	ready := []func() error{a.Seal, pointer.Seal}
-	for _, dir := range folders {
-		ready = append(ready, func() error { return s.fs.SyncDir(dir) })
-	}
-	if err := durable.Together(s.fs, ready); err != nil {
+	if err := durable.Together(s.fs, append(syncs, a.Seal, pointer.Seal)); err != nil {
 		return false, err
 	}
 	fenced := s.fenced()
@@ -502,11 +498,11 @@ func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, e
 		next.Done = append(slices.Clone(next.Done), Done{Verb: t.verb, Txn: t.txn, Generation: next.Generation, Epoch: next.Epoch,
 			InRows: inRows, InHash: inHash, Output: t.output, Ledger: l})
 	}
-	folders, err := t.place(next)
+	syncs, err := t.place(next)
 	if err != nil {
 		return nil, err
 	}
-	if t.published, err = t.s.publish(next, folders, t.Superseded); err != nil {
+	if t.published, err = t.s.publish(next, syncs, t.Superseded); err != nil {
 		return nil, err
 	}
 	t.v.Newest, t.v.Counts = next, next
@@ -576,8 +572,9 @@ func (m *Manifest) WithRole(role string) []Entry {
 	return list
 }
 
-// place gives the new files their names and fills next.Files. The folders are to be synced.
-func (t *Tx) place(next *Manifest) (folders []string, err error) {
+// place gives the new files their names and fills next.Files. Before next is published, syncs are to be called: until then no manifest
+// names the files, and a crash may leave them damaged for the next Begin to delete.
+func (t *Tx) place(next *Manifest) (syncs []func() error, err error) {
 	for path := range t.drops {
 		if t.Base().File(path) == nil {
 			return nil, fmt.Errorf("store %s: dropped %s, which generation %d does not hold", t.s.dir, path, t.Base().Generation)
@@ -597,28 +594,25 @@ func (t *Tx) place(next *Manifest) (folders []string, err error) {
 		}
 		next.Files = append(next.Files, e)
 	}
-	made := make([]Entry, len(t.files))
-	var seal []func() error
-	for i, f := range t.files {
-		seal = append(seal, func() (err error) {
-			made[i], err = f.seal()
-			return err
-		})
-	}
-	if err := durable.Together(t.s.fs, seal); err != nil {
-		return nil, err
-	}
 	in := map[string]bool{}
-	for i, e := range made {
-		if err := t.files[i].file.Place(); err != nil {
+	for _, f := range t.files {
+		e, err := f.entry()
+		if err == nil {
+			err = f.file.Show()
+		}
+		if err != nil {
 			return nil, err
 		}
+		syncs = append(syncs, f.file.Seal)
 		in[filepath.Dir(t.s.Path(e.Path))] = true
 		e.Born, e.Epoch = next.Generation, next.Epoch
 		next.Files = append(next.Files, e)
 	}
 	sortFiles(next.Files)
-	return slices.Sorted(maps.Keys(in)), nil
+	for _, dir := range slices.Sorted(maps.Keys(in)) {
+		syncs = append(syncs, func() error { return t.s.fs.SyncDir(dir) })
+	}
+	return syncs, nil
 }
 
 func sortFiles(list []Entry) {
@@ -691,8 +685,8 @@ func (f *NewFile) Open() (io.ReaderAt, int64, error) {
 	return f.file.File(), f.length, f.buf.Flush()
 }
 
-// seal syncs the file, which has no name yet, and closes it.
-func (f *NewFile) seal() (Entry, error) {
+// entry ends the writing, and says what a manifest has of the file.
+func (f *NewFile) entry() (Entry, error) {
 	if err := f.buf.Flush(); err != nil {
 		return Entry{}, err
 	}
@@ -702,8 +696,7 @@ func (f *NewFile) seal() (Entry, error) {
 			return Entry{}, err
 		}
 	}
-	e := Entry{Path: f.path, Role: f.role, Length: f.length, Sum: HexSum(f.hash), Sticky: f.sticky}
-	return e, f.file.Seal()
+	return Entry{Path: f.path, Role: f.role, Length: f.length, Sum: HexSum(f.hash), Sticky: f.sticky}, nil
 }
 
 // HexSum is a checksum as it stands in manifests.

@@ -80,6 +80,14 @@ func (c *Crawl) commitWith(ctx context.Context, txn string, now time.Time, inter
 			cur.Map = version
 		}
 		k, made, err = c.commit(cur, stores, txn, now, version > 0)
+		thin := false
+		if err == nil && made {
+			thin, err = c.thin(cur, k, interval)
+		}
+		var syncs []func() error
+		if err == nil && made {
+			k, syncs, err = c.write(k)
+		}
 		if err != nil {
 			if is, e := c.current(); e == nil && cur.Map > 0 && (is.Epoch != cur.Epoch || is.Last != cur.Last || is.Checkpoint != cur.Checkpoint) {
 				return store.CurrentChanged(c.dir, err) // some stores were of before, some of after
@@ -95,14 +103,10 @@ func (c *Crawl) commitWith(ctx context.Context, txn string, now time.Time, inter
 		for n := cur.Last + 1; n < k.Number; n++ {
 			next.Forgotten = next.Forgotten.With(n) // of commits that lost or died
 		}
-		thin, err := c.thin(cur, k, interval)
-		if err != nil {
-			return err
-		}
 		if thin {
 			next.Forgotten = next.Forgotten.With(k.Parent)
 		}
-		if err := store.WriteCurrent(c.fs, c.dir, next); err != nil {
+		if err := store.WriteCurrent(c.fs, c.dir, next, syncs...); err != nil {
 			return err
 		}
 		c.removeParts(cur, k.Parent, k.Number) // of the parent those that a kill has left
@@ -145,7 +149,7 @@ type partRound struct {
 	closed   bool
 }
 
-// commit makes the checkpoint's file; it is one when CURRENT names it. moves says that cur has the map of a move.
+// commit makes the checkpoint. moves says that cur has the map of a move.
 func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now time.Time, moves bool) (*Checkpoint, bool, error) {
 	k := &Checkpoint{Number: cur.Last + 1, Parent: cur.Checkpoint, Epoch: cur.Epoch, Txn: txn, Made: now.UTC().Format(time.RFC3339), Map: cur.Map}
 	refuse := func(s *store.Store, found, hint string) error {
@@ -271,52 +275,67 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 	if k.Totals = before; !moves { // which fetches nothing
 		k.Totals = before.with(ledgers...)
 	}
-	if cur.Map > 0 {
-		return c.number(k)
+	return k, true, nil
+}
+
+// write makes the file of k. It is a checkpoint when CURRENT names it: before that, syncs are to be called.
+func (c *Crawl) write(k *Checkpoint) (is *Checkpoint, syncs []func() error, err error) {
+	if k.Map > 0 {
+		is, err = c.number(k)
+		return is, nil, err
 	}
 	data, err := store.Seal(magic, k)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	// A file of this number can only be of a commit that died before CURRENT
-	// named it: it never was a checkpoint.
-	if err := durable.WriteFile(c.fs, checkpointPath(c.dir, k.Number), data); err != nil {
-		return nil, false, err
+	file := checkpointPath(c.dir, k.Number)
+	a, err := durable.Create(c.fs, file)
+	if err != nil {
+		return nil, nil, err
 	}
-	return k, true, nil
+	if _, err = a.Write(data); err == nil {
+		// A file of this number can only be of a commit that died before CURRENT
+		// named it: it never was a checkpoint.
+		err = a.Show()
+	}
+	if err != nil {
+		a.Abort()
+		return nil, nil, err
+	}
+	return k, []func() error{a.Seal, func() error { return c.fs.SyncDir(filepath.Dir(file)) }}, nil
 }
 
 // number makes the file of k in a crawl of several shards: under its number, or a higher one where another commit has
 // made a file. That one may be at work on another machine: its file is taken if it says the same, and else left alone.
-func (c *Crawl) number(k *Checkpoint) (*Checkpoint, bool, error) {
+func (c *Crawl) number(k *Checkpoint) (*Checkpoint, error) {
 	for ; ; k.Number++ {
 		data, err := store.Seal(magic, k)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		err = durable.LinkFile(c.fs, checkpointPath(c.dir, k.Number), data)
 		if err == nil {
-			return k, true, nil
+			return k, nil
 		}
 		if errors.Is(err, fs.ErrNotExist) { // a gc has deleted the temporary file
 			err = store.CurrentChanged(c.dir, err)
 		}
 		if !errors.Is(err, fs.ErrExist) {
-			return nil, false, err
+			return nil, err
 		}
 		have, err := readCheckpoint(c.fs, c.dir, k.Number)
 		if err != nil && fault.ClassOf(err) == "" && !errors.Is(err, fs.ErrNotExist) {
-			return nil, false, err
+			return nil, err
 		}
 		if err == nil {
 			made := k.Made
 			k.Made = have.Made
 			same, err := store.Seal(magic, k)
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
 			if there, err := store.Seal(magic, have); err == nil && bytes.Equal(same, there) {
-				return have, true, nil
+				return have, nil
 			}
 			k.Made = made
 		}

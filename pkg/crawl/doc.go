@@ -28,11 +28,12 @@
 //     each store that this one's ledger names has a transaction r12, and no store has another round open;
 //  3. read rounds/r12 for lengths and checksums;
 //  4. write checkpoints/000013: for each store its newest generation and its manifest's checksum, the
-//     ledger, and the files of rounds/r12. Temporary name, fsync, rename, fsync of the folder: a kill before the
+//     ledger, and the files of rounds/r12. Temporary name, rename: a kill before the
 //     rename leaves the temporary file, which gc deletes.
 //     It is no checkpoint yet, since CURRENT's last is 12: a kill here leaves a file that the next
-//     commit writes over;
-//  5. write CURRENT with checkpoint 13 and the generations 42, 26, …, in the same way. The rename is the commit:
+//     commit writes over, and a power cut may leave it damaged;
+//  5. write CURRENT with checkpoint 13 and the generations 42, 26, …: temporary name, fsync of it, of checkpoints/000013 and of
+//     its folder, rename, fsync of the folder. The rename is the commit:
 //     before it the round is open in every store, after it it is closed in every one;
 //  6. with --interval, delete the file of a checkpoint that CURRENT now says is forgotten; a kill before leaves
 //     it, and gc deletes it;
@@ -40,7 +41,7 @@
 //
 // A crawl of several shards (package shard) has these stores in each of them, and is closed in the same way: step 2 looks at
 // all shards, and the one rename of step 5 closes the round in all. LOCK may hold for one machine only. So step 4 makes
-// the file by link, under the next number that is free, or takes one that says the same; and step 5 replaces CURRENT only as it was at
+// the file by link, synced, under the next number that is free, or takes one that says the same; and step 5 replaces CURRENT only as it was at
 // step 1 (store.WriteCurrent). Whoever is too late gets an error: run the command again.
 //
 // A move of buckets between shards (Crawl.Move) is a round of its own, whose transactions have the verb move: first the file of the new bucket

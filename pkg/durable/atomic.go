@@ -294,6 +294,22 @@ func (a *Atomic) Commit() error {
 // the caller syncs that once before it tells anyone of them.
 func (a *Atomic) Place() error { return a.publish(a.fs.Rename) }
 
+// Show gives the file its name before it is synced, which Seal then does: for a name that nobody reads before the caller has called
+// Seal. A crash may leave any content under it. An error leaves nothing.
+func (a *Atomic) Show() error {
+	if a.done {
+		return closed(a.path)
+	}
+	a.done = true
+	err := a.fs.Rename(a.temp, a.path)
+	if err != nil {
+		_ = a.fs.Remove(a.temp) // the first error is the one to tell
+	}
+	return err
+}
+
+func closed(path string) error { return &fs.PathError{Op: "commit", Path: path, Err: fs.ErrClosed} }
+
 // Link is Commit that never replaces: it fails with fs.ErrExist if the name is
 // taken, so that of two writers the later one loses.
 func (a *Atomic) Link() error {
@@ -312,7 +328,7 @@ func (a *Atomic) Link() error {
 
 func (a *Atomic) publish(place func(temp, path string) error) error {
 	if a.done {
-		return &fs.PathError{Op: "commit", Path: a.path, Err: fs.ErrClosed}
+		return closed(a.path)
 	}
 	err := a.Seal()
 	a.done = true
@@ -326,15 +342,16 @@ func (a *Atomic) publish(place func(temp, path string) error) error {
 	return nil
 }
 
-// Abort removes the unpublished file. After Commit or Link it does nothing.
+// Abort removes the unpublished file. After Commit or Link it does nothing, after Show it only closes the file.
 func (a *Atomic) Abort() {
+	if !a.shut {
+		a.shut = true
+		_ = a.f.Close()
+	}
 	if a.done {
 		return
 	}
 	a.done = true
-	if !a.shut {
-		_ = a.f.Close()
-	}
 	_ = a.fs.Remove(a.temp)
 }
 

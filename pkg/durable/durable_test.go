@@ -84,6 +84,23 @@ func TestAtomic(t *testing.T) {
 		b, err := Create(fsys, path)
 		must(t, err)
 		b.Abort()
+		// Show gives the name at once, and Seal or Abort ends the file.
+		for _, end := range []func(*Atomic) error{(*Atomic).Seal, func(a *Atomic) error { a.Abort(); return nil }} {
+			c, err := Create(fsys, path)
+			must(t, err)
+			_, err = c.Write([]byte("shown"))
+			must(t, err, c.Show())
+			if got := content(t, fsys, path); got != "shown" {
+				t.Fatal(got)
+			}
+			if err := c.Show(); !errors.Is(err, fs.ErrClosed) {
+				t.Fatalf("a second Show: %v", err)
+			}
+			must(t, end(c))
+			if _, err := c.File().Write([]byte("x")); !errors.Is(err, fs.ErrClosed) {
+				t.Fatalf("open in the end: %v", err)
+			}
+		}
 		// No unpublished file stays.
 		list, err := fsys.ReadDir(filepath.Dir(path))
 		if err != nil || len(list) != 1 || IsTemp(list[0].Name()) {

@@ -8,7 +8,9 @@
 // # Rules
 //
 //   - A file becomes visible under its name only complete: temporary name,
-//     write, fsync, rename or link, fsync of the folder (Atomic).
+//     write, fsync, rename or link, fsync of the folder (Atomic). One that counts only
+//     when another file names it may be renamed before the fsync (Atomic.Show): both, and
+//     the folder, are synced before that other file is published.
 //   - Close never syncs. What was not synced is lost by CrashFS.
 //   - An error from Write or Sync is final: the file is not published.
 package durable

@@ -92,8 +92,10 @@ func (osFS) Lock(name, owner string) (io.Closer, error) {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 	}
 	// Only a message for the next one: a full disk must not keep a store shut.
-	if f.Truncate(0) == nil {
-		_, _ = f.WriteAt([]byte(owner), 0)
+	// Of one process after the other it is as long as before: then no block is freed and taken again.
+	_, _ = f.WriteAt([]byte(owner), 0)
+	if info, err := f.Stat(); err == nil && info.Size() > int64(len(owner)) {
+		_ = f.Truncate(int64(len(owner)))
 	}
 	return f, nil
 }

@@ -341,9 +341,17 @@ func (a *archive) commit(ctx context.Context) error {
 	if err := a.w.Flush(); err != nil {
 		return err
 	}
-	if err := a.f.Sync(); err != nil {
+	synced := make(chan error, 1) // it waits for the disk while the sums are made
+	go func() { synced <- a.f.Sync() }()
+	if err := a.enter(ctx); err != nil {
+		<-synced
 		return err
 	}
+	return <-synced
+}
+
+// enter enters the files into the transaction.
+func (a *archive) enter(ctx context.Context) error {
 	for _, name := range append(append(a.closed, a.taken...), a.name) {
 		e := store.Entry{Path: name, Role: roleWARC, Growing: name == a.name || slices.Contains(a.taken, name)}
 		end := int64(-1)
