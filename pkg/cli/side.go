@@ -61,7 +61,10 @@ func (f *Side[T]) Publish(own record.Stage, before record.Ledger) error {
 	if _, err := f.w.Commit(before); err != nil {
 		return err
 	}
-	return f.sink.Publish()
+	if err := f.sink.Publish(); err != nil {
+		return err
+	}
+	return stage.Settle(f.sink)
 }
 
 // Abort gives up what was not published.
