@@ -56,10 +56,7 @@ func (s *sets) runURLs(std *cli.Std, op merge.Op) error {
 		}
 		all = append(all, files)
 	}
-	result, err := merge.NewKeyFile("", fingerprint.Polynomial)
-	if err != nil {
-		return err
-	}
+	result := merge.NewKeyFile("", fingerprint.Polynomial)
 	defer result.Close()
 	if err := merge.Files(result, op, all, merge.Options{Threads: std.Threads(), Memory: mem}); err != nil {
 		return err

@@ -86,10 +86,7 @@ func Add(ctx context.Context, st *store.Store, txn string, in []*Input, opt Opti
 // extend adds to tx, whose base is the set, the keys of src that are not in it, and
 // returns how many those are. n is how many src has, about.
 func extend(ctx context.Context, set Set, tx *store.Tx, src merge.Source, n uint64) (fresh uint64, err error) {
-	f, err := merge.NewKeyFile("", set.Polynomial())
-	if err != nil {
-		return 0, err
-	}
+	f := merge.NewKeyFile("", set.Polynomial())
 	defer func() { err = errors.Join(err, f.Close()) }()
 	sweep := set.Sweep(n)
 	var seen []bool

@@ -55,10 +55,7 @@ func (in *Input) Files() (merge.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := merge.NewKeyFile("", in.Polynomial)
-	if err != nil {
-		return nil, err
-	}
+	f := merge.NewKeyFile("", in.Polynomial)
 	closeSet := in.close
 	in.close = func() error { return errors.Join(closeSet(), f.Close()) }
 	if err := merge.Copy(f, all); err != nil {
@@ -341,10 +338,7 @@ func Export(path string, text bool, stdout io.Writer, polynomial uint64, workers
 
 // exportText writes text when produce has succeeded.
 func exportText(out io.Writer, polynomial uint64, produce func(merge.Dest) error) (uint64, error) {
-	k, err := merge.NewKeyFile("", polynomial)
-	if err != nil {
-		return 0, err
-	}
+	k := merge.NewKeyFile("", polynomial)
 	defer k.Close()
 	if err := produce(k); err != nil {
 		return 0, err

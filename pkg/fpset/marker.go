@@ -123,10 +123,7 @@ func (m *Marker) spilled() []merge.Source {
 
 // file writes the union of sources.
 func (m *Marker) file(from ...merge.Source) (*spill, error) {
-	f, err := merge.NewKeyFile(m.dir, m.set.Polynomial())
-	if err != nil {
-		return nil, err
-	}
+	f := merge.NewKeyFile(m.dir, m.set.Polynomial())
 	if err := merge.Union(f, from...); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

@@ -204,10 +204,7 @@ func (r *lateRun) AddKeys(keys []uint64) (err error) {
 
 // extend adds what comes, as a batch.
 func (mv *moving) extend(tx *store.Tx) (err error) {
-	f, err := merge.NewKeyFile("", fingerprint.Polynomial)
-	if err != nil {
-		return err
-	}
+	f := merge.NewKeyFile("", fingerprint.Polynomial)
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := mv.give(f, false); err != nil {
 		return err

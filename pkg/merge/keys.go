@@ -3,26 +3,22 @@ package merge
 import (
 	"errors"
 	"io"
-	"os"
 
 	"mercator/formats/fpfile"
 )
 
-// KeyFile is a fingerprint file without a name: keys that wait on disk until
+// KeyFile is a fingerprint file without a name: keys that wait on disk, if they are many, until
 // they are merged.
 type KeyFile struct {
-	file *os.File
+	file *Temp
 	w    *fpfile.Writer
 	r    *fpfile.Reader // of Finish
 }
 
 // NewKeyFile makes one in dir ("": the system's folder for temporary files).
-func NewKeyFile(dir string, polynomial uint64) (*KeyFile, error) {
-	f, err := TempFile(dir)
-	if err != nil {
-		return nil, err
-	}
-	return &KeyFile{file: f, w: fpfile.NewWriter(f, polynomial)}, nil
+func NewKeyFile(dir string, polynomial uint64) *KeyFile {
+	f := &Temp{Dir: dir}
+	return &KeyFile{file: f, w: fpfile.NewWriter(f, polynomial)}
 }
 
 // Add appends key, which must be above the one before it.
@@ -43,11 +39,8 @@ func (k *KeyFile) Finish() (*fpfile.Reader, error) {
 	if err := k.w.Finish(); err != nil {
 		return nil, err
 	}
-	size, err := k.file.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return nil, err
-	}
-	k.r, err = fpfile.Open(k.file, size, "temporary file")
+	var err error
+	k.r, err = fpfile.Open(k.file, k.file.Size(), "temporary file")
 	return k.r, err
 }
 
@@ -173,10 +166,7 @@ func (s *keySorter) add(keys []uint64) error {
 				return err
 			}
 		}
-		f, err := NewKeyFile(s.dir, s.polynomial)
-		if err != nil {
-			return err
-		}
+		f := NewKeyFile(s.dir, s.polynomial)
 		s.levels[0] = append(s.levels[0], f)
 	}
 	s.last = keys[len(keys)-1]
@@ -192,7 +182,7 @@ func (s *keySorter) end() (*KeyFile, error) {
 	s.levels = nil
 	switch len(all) {
 	case 0:
-		return NewKeyFile(s.dir, s.polynomial)
+		return NewKeyFile(s.dir, s.polynomial), nil
 	case 1:
 		return all[0], nil
 	}
@@ -210,10 +200,7 @@ func (s *keySorter) merge(runs []*KeyFile) (*KeyFile, error) {
 		}
 		set = append(set, r)
 	}
-	f, err := NewKeyFile(s.dir, s.polynomial)
-	if err != nil {
-		return nil, err
-	}
+	f := NewKeyFile(s.dir, s.polynomial)
 	if err := Files(f, OpUnion, []Set{set}, Options{Memory: s.mem / 2}); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

@@ -223,10 +223,7 @@ func extend(st *store.Store, tx *store.Tx, opt fpset.Options, keys, fresh *merge
 		return err
 	}
 	defer set.Close()
-	f, err := merge.NewKeyFile(dir, set.Polynomial())
-	if err != nil {
-		return err
-	}
+	f := merge.NewKeyFile(dir, set.Polynomial())
 	defer func() { err = errors.Join(err, f.Close()) }()
 	stats.Keys, err = unseen(set, stats.CacheMisses, keys, func(key uint64, payload []byte) error {
 		arrival, _ := binary.Uvarint(payload)

@@ -1,0 +1,85 @@
+package merge
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+)
+
+// TempFile creates a file in dir ("": the system's folder for temporary files)
+// and removes its name at once: the space is given back when it is closed, or
+// when the process ends in whatever way.
+func TempFile(dir string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, ".mercator-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// tempMin is how many bytes of a Temp stay in memory.
+const tempMin = 8 << 10
+
+// Temp is a TempFile that is made when it grows beyond 8 KiB: most rounds are small, and to make a file and to delete it costs more than
+// to write it. The zero Temp is one in the system's folder. Calls of ReadAt may run at the same time.
+type Temp struct {
+	Dir string // as of TempFile
+
+	data []byte   // all of it, unless there is a file
+	file *os.File // nil: not yet
+	size int64
+}
+
+// Size is the length in bytes.
+func (t *Temp) Size() int64 { return t.size }
+
+// Write appends p.
+func (t *Temp) Write(p []byte) (int, error) { return t.WriteAt(p, t.size) }
+
+// WriteAt writes p at off, which may be beyond the end.
+func (t *Temp) WriteAt(p []byte, off int64) (int, error) {
+	end := off + int64(len(p))
+	if t.file == nil && end > tempMin {
+		f, err := TempFile(t.Dir)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := f.Write(t.data); err != nil {
+			return 0, errors.Join(err, f.Close())
+		}
+		t.file, t.data = f, nil
+	}
+	if t.file != nil {
+		n, err := t.file.WriteAt(p, off)
+		t.size = max(t.size, off+int64(n))
+		return n, err
+	}
+	if end > t.size {
+		t.data = append(t.data, make([]byte, end-t.size)...)
+		t.size = end
+	}
+	return copy(t.data[off:], p), nil
+}
+
+// ReadAt is that of io.ReaderAt.
+func (t *Temp) ReadAt(p []byte, off int64) (int, error) {
+	if t.file != nil {
+		return t.file.ReadAt(p, off)
+	}
+	return bytes.NewReader(t.data).ReadAt(p, off)
+}
+
+// Reader reads it from its begin.
+func (t *Temp) Reader() io.Reader { return io.NewSectionReader(t, 0, t.size) }
+
+// Close gives the space back.
+func (t *Temp) Close() error {
+	if t.data = nil; t.file == nil {
+		return nil
+	}
+	return t.file.Close()
+}
