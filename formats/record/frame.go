@@ -63,8 +63,17 @@ var encoder = func() *zstd.Encoder {
 	return e
 }()
 
-// appendPacked appends a compressed frame.
-func appendPacked(dst, content []byte) []byte { return encoder.EncodeAll(content, dst) }
+// packMin is the shortest content that is compressed, in bytes. For less the compressor's table, 256 KiB, takes longer to
+// come from the system than all else that a stream of few rows costs, and a file takes a block of the disk anyway.
+const packMin = 4 << 10
+
+// appendPacked appends a compressed frame; a stored one if the content is short.
+func appendPacked(dst, content []byte) []byte {
+	if len(content) < packMin {
+		return appendStored(dst, content)
+	}
+	return encoder.EncodeAll(content, dst)
+}
 
 // decoder decompresses the frames of all streams.
 var decoder = func() *zstd.Decoder {
