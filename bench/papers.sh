@@ -42,28 +42,18 @@ archive97() { "$here/pipelines/archive97.sh" "$@"; }
 export -f mercator google98 archive97 focused
 export here settings dir
 
-# measured NAME: runs it in a session of its own, and leaves seconds, processor time and bytes in NAME.run, and what was seen in NAME.seen.
-measured() {
+# crawl NAME: measures it, and counts its requests in NAME.requests, all and those for a URL asked for before.
+crawl() {
 	local lines
 	lines=$(wc -l < "$dir/log")
-	# shellcheck disable=SC2016
-	setsid bash -euo pipefail -c '
-		TIMEFORMAT="%R %U %S"
-		time "$1" "$2/$1" "$2/seeds.txt" > "$2/$1.out" 2>&1
-		while read -r key value; do case $key in rchar: | wchar:) echo "$value" ;; esac; done < /proc/$$/io' _ "$1" "$dir" > "$dir/$1.io" 2> "$dir/$1.time" &
-	local run=$!
-	while kill -0 $run 2> /dev/null; do
-		ps -o rss= -s $run | awk '{ rss += $1; n++ } END { print n + 0, rss + 0 }' >> "$dir/$1.seen"
-		sleep 0.5
-	done
-	wait $run || { tail -20 "$dir/$1.out" >&2; echo "papers.sh: $1 failed" >&2; exit 1; }
+	measured "$dir/$1" "$1" "$dir/$1" "$dir/seeds.txt" || { tail -20 "$dir/$1.out" >&2; echo "papers.sh: $1 failed" >&2; exit 1; }
 	tail -n +$((lines + 1)) "$dir/log" | awk -F '\t' '$5 != "\"/robots.txt\"" { n++; if (seen[$4 $5]++) twice++ } END { print n + 0, twice + 0 }' > "$dir/$1.requests"
 }
 pages() { # FILE...: the URLs that have a reply
 	"${BIN}mcat" --format tsv --columns role,outcome,url "$@" | awk -F '\t' '$1 == "page" && $2 == "fetched" { print $3 }' | sort -u
 }
 
-for c in mercator google98 archive97 focused; do measured $c; done
+for c in mercator google98 archive97 focused; do crawl $c; done
 pages "$dir"/mercator/rounds/r*/marked.* > "$dir/mercator.pages"
 pages "$dir"/google98/rounds/r*/fetched-* > "$dir/google98.pages"
 pages "$dir"/archive97/crawlers/*/rounds/r*/marked.* > "$dir/archive97.pages"
