@@ -7,7 +7,7 @@ import (
 )
 
 // Each record is a gzip member of its own, and most are no longer than a page. A general library spends a third of its
-// time there on Huffman codes and on copying. The encoder in blocks.go takes a seventh less time, for the same length.
+// time there on Huffman codes and on copying. The encoder in blocks.go does less of both, for the same length.
 //
 // Each page also has a request and a metadata record of a few hundred bytes. Huffman codes of their own would save
 // little there: they are compressed by the fixed codes of DEFLATE.
