@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/zeebo/xxh3"
 )
@@ -43,7 +44,7 @@ const dateLayout = "2006-01-02T15:04:05.000000Z"
 func FormatDate(t time.Time) string { return t.UTC().Format(dateLayout) }
 
 // Encoder turns records into bytes that can be appended to a file. The zero
-// value writes gzip, without block digests; blocks that a compressor made are stored. It holds no state, so many
+// value writes gzip at level 1, without block digests; blocks that a compressor made are stored. It holds no state, so many
 // goroutines may encode, and one Writer append what they made.
 type Encoder struct {
 	Codec       Codec
@@ -58,10 +59,23 @@ type compressor struct {
 	name     [256]byte // what a record's id is made of, and then the id
 	date     time.Time // that dateText is of: records come in groups of one date
 	dateText []byte
-	deflater deflater
+	out      appender
+	gzip     *gzip.Writer
 }
 
-var compressors = sync.Pool{New: func() any { return &compressor{} }}
+// appender is what compressed bytes are appended to.
+type appender []byte
+
+func (a *appender) Write(p []byte) (int, error) {
+	*a = append(*a, p...)
+	return len(p), nil
+}
+
+var compressors = sync.Pool{New: func() any {
+	c := &compressor{}
+	c.gzip, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	return c
+}}
 
 // One zstd encoder serves all goroutines through EncodeAll. The window of a frame in a single segment is all of its
 // content, so records above windowMax take another encoder, whose window is 4 MiB.
@@ -203,16 +217,25 @@ func (e Encoder) Append(dst []byte, rec *Record) ([]byte, error) {
 	case Gzip, "":
 		if size <= shortMax {
 			c.whole = c.appendTo(slices.Grow(c.whole[:0], size), block)
-			return c.deflater.appendShort(dst, c.whole), nil
+			return appendShort(dst, c.whole), nil
 		}
 		if n := headLen(block); noise(block[n:]) {
 			n = max(0, min(n, shortMax-len(c.header)))
 			first := min(len(c.header), shortMax)
 			c.whole = append(append(c.whole[:0], c.header[:first]...), block[:n]...)
-			return c.deflater.appendStored(dst, c.whole, c.header[first:], block[n:], []byte(recordEnd)), nil
+			return appendStored(dst, c.whole, c.header[first:], block[n:], []byte(recordEnd)), nil
 		}
-		c.whole = c.appendTo(slices.Grow(c.whole[:0], size), block)
-		return c.deflater.appendMember(dst, c.whole), nil
+		c.out = dst
+		c.gzip.Reset(&c.out)
+		for _, part := range [...][]byte{c.header, block, []byte(recordEnd)} {
+			if _, err := c.gzip.Write(part); err != nil {
+				return dst, err
+			}
+		}
+		if err := c.gzip.Close(); err != nil {
+			return dst, err
+		}
+		return c.out, nil
 	}
 	return dst, fmt.Errorf("warc: codec %q, want gzip, zstd or none", e.Codec)
 }
@@ -237,6 +260,7 @@ func (c *compressor) release() {
 	if cap(c.whole) > keepMax {
 		c.whole = nil
 	}
+	c.out = nil
 	compressors.Put(c)
 }
 
