@@ -199,7 +199,8 @@ func (c *linksCmd) input(std *cli.Std, opt canon.Options, s *extract.Settings) (
 	isWARC := false
 	if files[0] == "-" {
 		isWARC = extract.IsWARC(bytes.NewReader(std.PeekIn()))
-	} else if f, err := os.Open(files[0]); err == nil { // else OpenRecords says what is wrong
+	} else if st, err := os.Stat(files[0]); err != nil || !st.Mode().IsRegular() { // OpenRecords says what is wrong; a named pipe, which can be read once, has records
+	} else if f, err := os.Open(files[0]); err == nil {
 		isWARC = extract.IsWARC(f)
 		f.Close()
 	}

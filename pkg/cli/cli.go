@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"runtime"
@@ -31,6 +32,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/config"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
 
@@ -465,8 +467,12 @@ func (s *Std) fail(err error) int {
 	}
 	text := err.Error()
 	var pe *fs.PathError
-	if errors.As(err, &pe) && slices.Contains([]string{"open", "stat", "read"}, pe.Op) { // the file first, as all errors have it, and once
-		named := pe.Path + ": " + pe.Err.Error()
+	if errors.As(err, &pe) && slices.Contains([]string{"open", "stat", "read", "write", "sync", "mkdir", "fork/exec"}, pe.Op) { // the file first, as all errors have it, and once
+		path := pe.Path
+		if name := durable.TempOf(filepath.Base(path)); name != "" { // the user knows it by the name that it was to have
+			path = filepath.Join(filepath.Dir(path), name)
+		}
+		named := path + ": " + pe.Err.Error()
 		text = strings.Replace(text, pe.Error(), named, 1)
 		text = strings.Replace(text, pe.Path+": "+named, named, 1)
 	}
@@ -482,10 +488,42 @@ func (s *Std) fail(err error) int {
 	if hint == "" && fault.ClassOf(err) == fault.Usage {
 		hint = fault.Suggest(err)
 	}
+	if hint == "" {
+		hint = systemHint(err)
+	}
 	if hint != "" {
 		fmt.Fprintf(s.Err, "%s: %s %s\n", s.Name, paint(colors, "command", "hint:"), shown(s.inSettings(hint)))
 	}
 	return code
+}
+
+// systemHint says what to do about an error of the system that any command may meet; "" of others.
+func systemHint(err error) string {
+	var pe *fs.PathError
+	if !errors.As(err, &pe) {
+		return ""
+	}
+	if named := os.Getenv("TMPDIR"); named != "" {
+		rel, relErr := filepath.Rel(named, pe.Path)
+		if relErr == nil && (rel == "." && errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(rel, "mcrawl-") || strings.HasPrefix(rel, "mercator-")) {
+			return "temporary files go to the folder that TMPDIR names: name one that can be written to and has room, such as export TMPDIR=/var/tmp"
+		}
+	}
+	for _, of := range []struct {
+		errno syscall.Errno
+		hint  string
+	}{
+		{syscall.ENOSPC, "make room on that disk, and run the same command again: df -h shows the disks"},
+		{syscall.EDQUOT, "make room for this user, and run the same command again: quota shows what is used"},
+		{syscall.EROFS, "mount that disk for writing, or work on a copy of the folder elsewhere"},
+		{syscall.EACCES, "run it as the user who owns the file or the folder: ls -ld shows whose it is"},
+		{syscall.EMFILE, "allow more open files, and run the same command again: ulimit -n 1024"},
+	} {
+		if errors.Is(pe, of.errno) {
+			return of.hint
+		}
+	}
+	return ""
 }
 
 // readerGone says whether err is that of writing to a standard output that

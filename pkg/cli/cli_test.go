@@ -215,6 +215,7 @@ func TestFileErrors(t *testing.T) {
 	dir := t.TempDir()
 	_, missing := os.ReadFile(filepath.Join(dir, "missing"))
 	_, folder := os.ReadFile(dir)
+	t.Setenv("TMPDIR", dir)
 	for _, c := range []struct {
 		err  error
 		want string
@@ -225,6 +226,8 @@ func TestFileErrors(t *testing.T) {
 		{fmt.Errorf("names: %w", missing), "names: " + dir + "/missing: no such file or directory"},
 		{folder, dir + ": is a directory"},
 		{&fault.Error{File: dir, Place: "line 1", Err: folder}, dir + ": line 1: " + dir + ": is a directory"},
+		{&fs.PathError{Op: "write", Path: "a/.b.html.17-1-4049c22c.tmp", Err: syscall.ENOSPC}, "a/b.html: no space left on device\ntoy: hint: make room on that disk, and run the same command again: df -h shows the disks"},
+		{&fs.PathError{Op: "mkdir", Path: dir + "/mcrawl-17", Err: syscall.EROFS}, dir + "/mcrawl-17: read-only file system\ntoy: hint: temporary files go to the folder that TMPDIR names: name one that can be written to and has room, such as export TMPDIR=/var/tmp"},
 	} {
 		var out bytes.Buffer
 		(&Std{Name: "toy", Err: &out, Common: &Common{}}).fail(c.err)

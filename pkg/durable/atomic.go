@@ -49,7 +49,9 @@ const writeBack = 8 << 20
 // temporary name in the same folder. What is no regular file (a device such as
 // /dev/null, a folder) is refused, since Commit would replace it.
 func Create(fsys FS, path string) (*Atomic, error) {
-	if info, err := fsys.Stat(path); err == nil && !info.Mode().IsRegular() {
+	if info, err := fsys.Stat(path); err == nil && info.IsDir() {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a folder", Want: "a name for a file"}
+	} else if err == nil && !info.Mode().IsRegular() {
 		return nil, notAFile(path)
 	}
 	dir, base := filepath.Split(path)
