@@ -104,17 +104,19 @@ func (e *Error) Is(target error) bool {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ClassOf returns the class of the outermost fault in err's chain, or "".
-func ClassOf(err error) Class {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Class
+// As sets a Class to the error's, if it has one.
+func (e *Error) As(target any) bool {
+	c, ok := target.(*Class)
+	if ok = ok && e.Class != ""; ok {
+		*c = e.Class
 	}
-	var c Class
-	if errors.As(err, &c) {
-		return c
-	}
-	return ""
+	return ok
+}
+
+// ClassOf returns the outermost class in err's chain, or "". An Error without one has that of its cause.
+func ClassOf(err error) (c Class) {
+	errors.As(err, &c)
+	return c
 }
 
 // HintOf returns the first hint in err's chain, or "".
