@@ -24,7 +24,6 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
-	"mercator/pkg/frontier"
 	"mercator/pkg/history"
 	"mercator/pkg/shard"
 )
@@ -261,7 +260,7 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 		if err != nil {
 			return err
 		}
-		why, empty, err := d.stop(ctx, conf, n, begun)
+		why, empty, err := d.stop(conf, n, begun)
 		if err != nil {
 			return err
 		}
@@ -304,10 +303,16 @@ func (d *Driver) hold(ctx context.Context) (*os.File, error) {
 	return lock, err
 }
 
-// stop says why round n is not begun; "" if it is.
-func (d *Driver) stop(ctx context.Context, conf *config.Config, n uint64, begun time.Time) (why string, empty bool, err error) {
+// stop says why round n is not begun; "" if it is. If nothing is left to fetch, a round that is open is ended first: a run may have been
+// killed between its update of the frontier and its commit.
+func (d *Driver) stop(conf *config.Config, n uint64, begun time.Time) (why string, empty bool, err error) {
+	st, err := d.Crawl.State()
+	if err != nil {
+		return "", false, err
+	}
+	open := len(st.Rounds) > 0
 	empty, err = d.frontier.Empty(record.TimeOf(d.opt.Now()))
-	if err != nil || empty {
+	if empty = empty && !open; err != nil || empty {
 		return fmt.Sprintf("the frontier is empty after round %d", n-1), empty, err
 	}
 	if last := d.last(conf); last > 0 && n > last+1 {
@@ -324,11 +329,7 @@ func (d *Driver) stop(ctx context.Context, conf *config.Config, n uint64, begun 
 		if now.Sub(begun) >= d.opt.For {
 			return fmt.Sprintf("stopped after round %d and %v", n-1, d.opt.For), false, nil
 		}
-		due, err := d.frontier.due(record.TimeOf(now))
-		if err != nil {
-			return "", false, err
-		}
-		if st, err := d.frontier.Stat(ctx, frontier.StatOptions{}); err != nil || st.InFlight == 0 && due >= record.TimeOf(begun.Add(d.opt.For)) {
+		if due, err := d.frontier.due(record.TimeOf(now)); err != nil || !open && due >= record.TimeOf(begun.Add(d.opt.For)) {
 			return fmt.Sprintf("stopped after round %d: no URL is due before %s, and --for %v ends before that", n-1, due.Go().Format(time.RFC3339), d.opt.For), false, err
 		}
 	}
