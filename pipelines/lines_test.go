@@ -84,6 +84,9 @@ func goesOn(line string) bool {
 // has lists the programs that pages need and this machine has, besides a shell and its usual companions: "make pages" names them.
 var has = strings.Fields(os.Getenv("MERCATOR_PAGES"))
 
+// progress matches the lines that a run prints every ten seconds, which come only on a slow machine.
+var progress = regexp.MustCompile(`(?m)^r[0-9]+: [0-9,]+ of [0-9,]+ URLs done, .*\n`)
+
 // headReadsOn is a shell function head whose writer is not ended by it: with pipefail the pipe would fail.
 const headReadsOn = "head() { command head \"$@\" && cat > /dev/null; }\n"
 
@@ -130,6 +133,7 @@ func runSteps(t *testing.T, steps []step, dir, prelude string, swap ...string) s
 		t.Fatalf("%d of %d steps were run", len(said), len(steps))
 	}
 	for i, s := range steps {
+		said[i] = progress.ReplaceAllString(said[i], "")
 		if s.shows && !masked(s.want).MatchString(said[i]) {
 			t.Errorf("line %d: %sprinted\n%swant\n%s", s.line, s.command, said[i], s.want)
 		}
