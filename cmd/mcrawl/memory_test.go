@@ -2,13 +2,14 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mercator/pkg/cli/clitest"
 )
 
 // TestMemory holds "balance --do" to 64 MiB, where one shard has everything: long URLs of many hosts, and of one.
@@ -48,13 +49,7 @@ func TestMemory(t *testing.T) {
 		var got struct {
 			Peak int64 `json:"peak_rss_bytes"`
 		}
-		b, err := os.ReadFile(stats)
-		if err == nil {
-			err = json.Unmarshal(b, &got)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		clitest.JSON(t, stats, &got)
 		peak = got.Peak
 		t.Logf("%d MiB at the peak", peak>>20)
 		if peak > 0 && peak < 64<<20 {

@@ -5,15 +5,15 @@ import (
 	"bytes"
 	"compress/gzip"
 	"compress/zlib"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mercator/pkg/cli/clitest"
 )
 
 // hostile are documents made to cost memory, each longer than what is searched.
@@ -150,19 +150,13 @@ func TestMemory(t *testing.T) {
 		if out, err := exec.Command("mextract", args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", in, err, out)
 		}
-		b, err := os.ReadFile(stats)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var got struct {
 			Peak    int64 `json:"peak_rss_bytes"`
 			Extract struct {
 				Bytes int64 `json:"body_bytes"`
 			} `json:"extract"`
 		}
-		if err := json.Unmarshal(b, &got); err != nil {
-			t.Fatal(err)
-		}
+		clitest.JSON(t, stats, &got)
 		t.Logf("%v: %d MiB at the peak for %d MiB searched", in[:1], got.Peak>>20, got.Extract.Bytes>>20)
 		if got.Extract.Bytes < 7*8<<20 || got.Peak == 0 || got.Peak >= 64<<20 {
 			t.Errorf("%v: %d bytes at the peak for %d bytes searched, want below 64 MiB", in[:1], got.Peak, got.Extract.Bytes)

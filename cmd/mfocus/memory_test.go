@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/zlib"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
+	"mercator/pkg/cli/clitest"
 )
 
 // TestMemory holds the stage to 64 MiB on documents made to cost memory, on two threads.
@@ -93,18 +93,12 @@ func TestMemory(t *testing.T) {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}
-	b, err := os.ReadFile(stats)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var got struct {
 		Peak    int64   `json:"peak_rss_bytes"`
 		Elapsed float64 `json:"elapsed_s"`
 		Score   struct{ Scored, Relevant int }
 	}
-	if err := json.Unmarshal(b, &got); err != nil {
-		t.Fatal(err)
-	}
+	clitest.JSON(t, stats, &got)
 	t.Logf("%d MiB at the peak, %d documents, %d relevant, %.1f s", got.Peak>>20, got.Score.Scored, got.Score.Relevant, got.Elapsed)
 	if got.Peak == 0 || got.Peak >= 64<<20 || got.Score.Scored != len(docs) || got.Score.Relevant < len(docs)/2 {
 		t.Errorf("%d bytes at the peak, %d documents, %d relevant, want below 64 MiB, %d documents, half of them relevant", got.Peak, got.Score.Scored, got.Score.Relevant, len(docs))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/pkg/cli/clitest"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
 )
@@ -56,13 +56,7 @@ func within(t *testing.T, store, verb string, args ...string) {
 				t.Fatal(err)
 			}
 			run(t, "", "", append([]string{"mfrontier", verb, trial, "-q", "--memory", fmt.Sprint(memory), "--stats", stats}, args...)...)
-			b, err := os.ReadFile(stats)
-			if err == nil {
-				err = json.Unmarshal(b, &got)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			clitest.JSON(t, stats, &got)
 			t.Logf("%d of %d bytes at the peak", got.Peak, memory)
 		}
 		if got.Peak > memory {

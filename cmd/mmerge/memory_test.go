@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 
 	"mercator/formats/fpfile"
 	"mercator/formats/record"
+	"mercator/pkg/cli/clitest"
 	"mercator/pkg/durable"
 	"mercator/pkg/exchange"
 	"mercator/pkg/fingerprint"
@@ -140,13 +140,7 @@ func peak(t *testing.T, args ...string) {
 		if out, err := exec.Command("mmerge", append(args, "--stats", stats)...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", args[0], err, out)
 		}
-		b, err := os.ReadFile(stats)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(b, &got); err != nil {
-			t.Fatal(err)
-		}
+		clitest.JSON(t, stats, &got)
 		t.Logf("%s, %d arguments: %d MiB at the peak", args[:3], len(args), got.Peak>>20)
 		if got.Peak > 0 && got.Peak < 64<<20 {
 			return

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/pkg/cli/clitest"
 	"mercator/pkg/fingerprint"
 )
 
@@ -72,19 +72,13 @@ func peakOf(t *testing.T, n int, url func(int) (string, string), flags ...string
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(stats)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var got struct {
 		Peak int64 `json:"peak_rss_bytes"`
 		URLs struct {
 			Fresh uint64 `json:"fresh"`
 		} `json:"urls"`
 	}
-	if err := json.Unmarshal(b, &got); err != nil {
-		t.Fatal(err)
-	}
+	clitest.JSON(t, stats, &got)
 	_, first := url(0)
 	_, last := url(n - 1)
 	if want := uint64(n); first != last && got.URLs.Fresh != want {

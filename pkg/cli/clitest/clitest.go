@@ -1,11 +1,13 @@
-// Package clitest has what the scripts of several commands' tests call. Tests alone import it.
+// Package clitest has what the tests of several commands and their scripts call. Tests alone import it.
 package clitest
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"strconv"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -28,4 +30,16 @@ func Exits(ts *testscript.TestScript, _ bool, args []string) {
 func CutShort(ts *testscript.TestScript, _ bool, args []string) {
 	b := ts.ReadFile(args[0])
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b[:len(b)-1]), 0o666))
+}
+
+// JSON reads a file of JSON, such as what --stats writes, into v.
+func JSON(t testing.TB, file string, v any) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
