@@ -61,10 +61,7 @@ func (f *Side[T]) Publish(own record.Stage, before record.Ledger) error {
 	if _, err := f.w.Commit(before); err != nil {
 		return err
 	}
-	if err := f.sink.Publish(); err != nil {
-		return err
-	}
-	return stage.Settle(f.sink)
+	return f.sink.Publish()
 }
 
 // Abort gives up what was not published.

@@ -634,10 +634,7 @@ type fileSink struct {
 func (f *fileSink) Options() record.WriterOptions {
 	return record.WriterOptions{Name: f.path, Level: record.Fast}
 }
-func (f *fileSink) Publish() error { return f.Place() }
-
-// Settle makes the name durable.
-func (f *fileSink) Settle() error { return durable.OS.SyncDir(filepath.Dir(f.Name())) }
+func (f *fileSink) Publish() error { return f.Commit() }
 
 // pipeSink is standard output: a pipe, or a file that the shell opened.
 type pipeSink struct {

@@ -54,8 +54,7 @@ type Input[T record.Row] interface {
 	Trailer() record.Trailer // after io.EOF
 }
 
-// Output is one place where rows go. One whose publishing is not durable yet has a method Settle() error, which Run calls when all outputs have
-// their trailers: the commands behind do not wait for that.
+// Output is one place where rows go.
 type Output interface {
 	io.Writer
 	Options() record.WriterOptions // level, flush, body, name
@@ -630,8 +629,7 @@ func (b *Batch[In, Out]) all() []*record.Writer[Out] {
 }
 
 // publish writes the trailers: files before the pipe, so that whoever sees the
-// pipe end well finds the files in place. A power cut may take such a file away again as long as this
-// command runs: it is run again then, and makes the same file.
+// pipe end well finds the files in place.
 func (b *Batch[In, Out]) publish(l record.Ledger) error {
 	for i, w := range b.writers {
 		if _, err := w.Commit(l); err != nil {
@@ -640,19 +638,6 @@ func (b *Batch[In, Out]) publish(l record.Ledger) error {
 		if err := b.sinks[i].Publish(); err != nil {
 			return err
 		}
-	}
-	for _, sink := range b.sinks {
-		if err := Settle(sink); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Settle makes durable what an output has published.
-func Settle(o Output) error {
-	if s, ok := o.(interface{ Settle() error }); ok {
-		return s.Settle()
 	}
 	return nil
 }

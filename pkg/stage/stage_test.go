@@ -349,34 +349,6 @@ func TestSinkFails(t *testing.T) {
 	}
 }
 
-// settling is a sink whose publishing is not durable at once.
-type settling struct {
-	bufferSink
-	settle func() error
-}
-
-func (s *settling) Settle() error { return s.settle() }
-
-// TestSettle: a file is made durable when the pipe behind it has its trailer, and the stage fails if it cannot be.
-func TestSettle(t *testing.T) {
-	for name, shape := range shapes {
-		t.Run(name, func(t *testing.T) {
-			full := errors.New("full")
-			pipe := &bufferSink{}
-			file := &settling{settle: func() error {
-				if !pipe.published {
-					t.Error("the pipe has no trailer yet")
-				}
-				return full
-			}}
-			spec := Spec{Name: "evens", Verb: "pick", Store: newStore(t), Txn: "r1", Shape: shape.shape}
-			if _, err := Run(t.Context(), spec, input(t, stream(t, "r1", 3)), []Output{file, pipe}, shape.body); err != full || !file.published {
-				t.Errorf("%v, published: %v", err, file.published)
-			}
-		})
-	}
-}
-
 func TestUnchangedCommitsNothing(t *testing.T) {
 	st := newStore(t)
 	before := generation(t, st)
