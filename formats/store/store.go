@@ -296,25 +296,6 @@ func (s *Store) pointed(err error) error {
 // Point writes the HEAD of a store that was copied without it.
 func (s *Store) Point(newest uint64) error { return s.writeHead(newest) }
 
-// MendHead writes a HEAD anew that is damaged or lost, for the newest manifest in the folder, and returns what was wrong
-// with it; nil: nothing, or the store is being made. Newest refuses such a HEAD: only who goes back to a checkpoint may want to do without.
-func (s *Store) MendHead() (damage, err error) {
-	if _, damage = s.readHead(); damage == nil {
-		return nil, nil
-	}
-	if errors.Is(damage, fs.ErrNotExist) {
-		_, damage = s.Made()
-	}
-	list, err := s.Generations()
-	if damage == nil || err != nil {
-		return nil, err
-	}
-	if len(list) == 0 || fault.ClassOf(damage).ExitCode() != fault.Corrupt.ExitCode() || fault.ClassOf(damage) == fault.Version {
-		return nil, damage
-	}
-	return damage, s.writeHead(slices.Max(list))
-}
-
 func (s *Store) readHead() (head, error) {
 	file := s.Path(HeadFile)
 	data, err := durable.ReadFile(s.fs, file, MaxFile)
@@ -614,7 +595,7 @@ func (s *Store) outputGone(verb, txn string, checkpoint uint64) error {
 // Hints are for people at a terminal. They alone name commands: mckpt, which works on crawl folders.
 const (
 	hintInit    = `make a whole crawl folder with "mckpt init CRAWL"`
-	hintHead    = `put it back from a copy; in a crawl folder "mckpt restore CRAWL N" writes it anew, too`
+	hintHead    = `put it back from a copy of the crawl; "mckpt verify CRAWL" names what else is damaged`
 	hintOpen    = `run its commands with --txn %s to the end and close it with "mckpt commit CRAWL --txn %s", or give it up with "mckpt abandon CRAWL"`
 	hintMove    = `finish it with "mcrawl run CRAWL", or give it up with "mckpt abandon CRAWL"`
 	hintClosed  = `give the new work a name of its own, or go back before it: "mckpt list CRAWL" shows the checkpoints`

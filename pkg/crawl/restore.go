@@ -90,7 +90,7 @@ func (c *Crawl) bound(cur store.Current) (map[string][]uint64, error) {
 // is killed before that is done, the same Restore or TidyRounds does it, and Verify names the rounds.
 //
 // A newest generation that is damaged is no hindrance: its number stays used, and the checkpoint's
-// content is published above it, with the checkpoint's own sticky files. Nor is a store's HEAD that is damaged or lost: it is written anew.
+// content is published above it, with the checkpoint's own sticky files.
 // Options.Warn is told.
 func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 	return c.locked(ctx, "mckpt restore", func(cur store.Current) error {
@@ -99,19 +99,6 @@ func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 			var err error
 			if k, err = c.checkpoint(cur, number); err != nil {
 				return err
-			}
-		}
-		stores, err := c.folders()
-		if err != nil {
-			return err
-		}
-		for _, s := range stores {
-			damage, err := s.MendHead()
-			if err != nil {
-				return err
-			}
-			if damage != nil {
-				c.warn(fmt.Errorf("%w; it was written anew, for the newest manifest in the folder", damage))
 			}
 		}
 		over := map[*store.Store]*store.Manifest{}
