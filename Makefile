@@ -22,12 +22,15 @@ build: ## the commands, in bin/
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
 
-# Most of the time these tests would wait for fsync: their files are in memory if there is room. With TMPDIR they are there. Many
-# tests wait for webs, kills and commands: more packages than there are processors run at a time, the longest from the beginning.
+# Most of the time these tests would wait for fsync: their files are in memory if there is room. With TMPDIR they are there. So are
+# the binaries that go links: with GOTMPDIR elsewhere the tests' folders would be there, too. Many tests wait for webs, kills and
+# commands: more packages than there are processors run at a time, at most 8, as each needs memory (GOFLAGS=-p=2: 2), the longest
+# from the beginning.
 .PHONY: test
 test: build ## all tests that need Go modules only
 	@if [ -z "$$TMPDIR" ] && memory=$$(.ci/memory); then export TMPDIR="$$memory"; fi; \
-	$(GO) test -vet=all -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 30m ./pipelines ./...
+	p=$$(($$(nproc 2> /dev/null || getconf _NPROCESSORS_ONLN) + 2)); [ $$p -le 8 ] || p=8; \
+	GOFLAGS="-p=$$p $$GOFLAGS" $(GO) test -vet=all -timeout 30m ./pipelines ./...
 
 # Of the tests that do more when MERCATOR_LONG is set those that take a minute or so. Crawls
 # wait for their webs and for the disk: more of them than there are processors run at a time.
