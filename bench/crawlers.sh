@@ -11,7 +11,8 @@
 #
 # Maven fetches BUbiNG and Heritrix, once, into the folder PEERS= [~/.cache/mercator-peers]. They need a JDK (17 works).
 # BUbiNG flushes its sieve every ten seconds only, and never ends. So bench/crawlers/Flush.java, which is not measured,
-# flushes it twice a second, and the script ends BUbiNG when it has asked for nothing for ten seconds. A peer that cannot be had, or fails, is left out.
+# flushes it twice a second, and the script ends BUbiNG when it has asked for nothing for ten seconds. Its JVM runs on the same cores, so
+# that BUbiNG has fewer requests a second: compare processor time. A peer that cannot be had, or fails, is left out.
 #
 # The crawls run in a network namespace with nothing but loopback, where the only name server is mweb's. That needs no root
 # where users may make namespaces. It needs unshare, ip, setsid, ps and unzip. The crawls lie below TMPDIR and are deleted.
@@ -206,6 +207,7 @@ for round in $(seq "${ROUNDS:-3}"); do
 		rm -rf "$dir"/run*
 	done
 done
+[ -s "$dir/results" ] || die "no crawler was measured"
 
 awk '
 	function median(n, a, i, j, t) { for (i = 2; i <= n; i++) for (j = i; j > 1 && a[j] < a[j-1]; j--) { t = a[j]; a[j] = a[j-1]; a[j-1] = t }; return n % 2 ? a[(n + 1) / 2] : (a[n / 2] + a[n / 2 + 1]) / 2 }

@@ -34,17 +34,20 @@ measured() {
 	setsid bash -euo pipefail -c '
 		trap : TERM
 		TIMEFORMAT="%R %U %S"
-		file=$1 status=0; shift
-		time "$@" > "$file.out" 2>&1 || status=$?
+		file=$1; shift
+		set +e # on the left of || the function would not end at what fails
+		time (set -e; "$@") > "$file.out" 2>&1
+		status=$?
+		set -e
 		while read -r key value; do case $key in rchar: | wchar:) echo "$value" ;; esac; done < /proc/$$/io
 		exit $status' _ "$file" "$@" > "$file.io" 2> "$file.time" &
 	crawling=$!
 	while kill -0 $crawling 2> /dev/null; do
 		ps -o rss= -s $crawling | awk '{ rss += $1; n++ } END { print n + 0, rss + 0 }' >> "$file.seen"
 		over=$((SECONDS - began - ${limit:-1000000}))
-		if [ $over -ge 0 ]; then # all but the leader, which adds up their time
+		if [ $over -ge 0 ]; then # all but the leader and the shell of the function, which add up their time
 			status=124
-			ps -o pid= -s $crawling | awk -v leader=$crawling '$1 != leader' | xargs -r kill $([ $over -lt 15 ] || echo -9) 2> /dev/null || true
+			ps -o pid=,ppid= -s $crawling | awk -v leader=$crawling '$1 != leader && $2 != leader { print $1 }' | xargs -r kill $([ $over -lt 15 ] || echo -9) 2> /dev/null || true
 		fi
 		sleep 0.5
 	done
