@@ -11,8 +11,8 @@ import (
 // howFar bounds a run.
 type howFar struct {
 	Rounds    uint64        `group:"How far:" placeholder:"N" help:"Stop after round N (default: rounds in crawl.toml)."`
-	For       time.Duration `group:"How far:" placeholder:"TIME" help:"Begin no round after this time, such as 2h."`
-	UntilSize cli.Size      `group:"How far:" placeholder:"SIZE" help:"Begin no round when the WARC files have this size, such as 10G."`
+	For       time.Duration `group:"How far:" placeholder:"TIME" help:"Begin no round after this time, such as 2h. A run ends earlier if no URL is due before then."`
+	UntilSize cli.Size      `group:"How far:" placeholder:"SIZE" help:"Begin no round when WARC files have SIZE, such as 10G."`
 	Print     bool          `help:"Print the shell lines of the next round, and run nothing."`
 }
 

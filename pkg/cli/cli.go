@@ -348,7 +348,9 @@ func usage(err error, kctx *kong.Context) error {
 		hint = fmt.Sprintf("see %q", cmd+" --help")
 		if n := kctx.Selected(); n != nil && n.Parent.DefaultCmd == n && slices.Contains(kctx.Args, n.Name) && strings.HasPrefix(err.Error(), "expected ") {
 			if _, err := os.Stat(n.Name); err == nil {
-				hint = fmt.Sprintf("%s is read as the verb; the store of that name is ./%[1]s: %q", n.Name, kctx.Model.Name+" ./"+n.Name)
+				args := append([]string{kctx.Model.Name}, kctx.Args...)
+				args[slices.Index(kctx.Args, n.Name)+1] = "./" + n.Name
+				hint = fmt.Sprintf("%s is read as the verb; the store of that name is ./%[1]s: %q", n.Name, fault.Quote(args...))
 			}
 		}
 	}

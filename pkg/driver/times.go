@@ -57,15 +57,18 @@ func readTimes(file string) ([]stats.Spent, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
+	var b []byte
+	if err == nil {
+		defer f.Close() // was read only
+		b, err = io.ReadAll(io.LimitReader(f, timesMax+1))
 	}
-	defer f.Close() // was read only
-	b, err := io.ReadAll(io.LimitReader(f, timesMax+1))
 	bad := &fault.Error{Class: fault.Corrupt, File: file, Want: fmt.Sprintf("the times of a round, version %d", timesVersion),
 		Hint: fmt.Sprintf("%q: nothing is lost but the times of this round", fault.Quote("rm", file))}
 	if err != nil {
-		bad.Found, bad.Err = "it cannot be read", err
+		bad.Err = err
+		if of := (*fs.PathError)(nil); errors.As(err, &of) {
+			bad.Err = of.Err // bad names the file
+		}
 		return nil, bad
 	}
 	var t times

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"unicode/utf8"
 
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
@@ -99,7 +100,11 @@ func (t *Text) slow() (key uint64, ok bool, err error) {
 		return 0, false, nil
 	}
 	if key, err = fingerprint.Parse(string(line)); err != nil {
-		return 0, false, &fault.Error{Class: fault.Corrupt, File: t.name, Place: fmt.Sprintf("line %d", t.line), Err: err}
+		hint := ""
+		if !utf8.Valid(line) {
+			hint = "this is not text: a fingerprint file is read by its name (*.fps), without --text, and not from standard input"
+		}
+		return 0, false, &fault.Error{Class: fault.Corrupt, File: t.name, Place: fmt.Sprintf("line %d", t.line), Err: err, Hint: hint}
 	}
 	return key, true, nil
 }
