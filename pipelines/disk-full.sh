@@ -16,7 +16,7 @@
 # Then each command of a round meets a disk with not a block free, in its turn.
 #
 # Mounting needs root, or user namespaces ("unshare -rm"). Where there is neither,
-# it says so and exits 0; in CI (CI set) that is a failure.
+# it says so and exits 0; with MERCATOR_NO_SKIP set that is a failure.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${BIN+x}" ]; then

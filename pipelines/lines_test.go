@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mercator/pkg/needs"
 )
 
 // A step is a piece of a page that a reader types: an indented block, or a command of a block that has "$ " before each. Lines below such a command
@@ -87,7 +89,7 @@ var has = strings.Fields(os.Getenv("MERCATOR_PAGES"))
 // progress matches the lines that a run prints every ten seconds, which come only on a slow machine.
 var progress = regexp.MustCompile(`(?m)^r[0-9]+: [0-9,]+ of [0-9,]+ URLs done, .*\n`)
 
-// headReadsOn is a shell function head whose writer is not ended by it: with pipefail the pipe would fail.
+// headReadsOn is a shell function head that reads its input to the end. Without it the writer would be killed, and with pipefail the pipe would fail.
 const headReadsOn = "head() { command head \"$@\" && cat > /dev/null; }\n"
 
 // runSteps runs steps in one shell, in a folder. A pipe fails if one of its commands does. Of the pairs in swap the first is what the page has, the second what stands for it here. It returns
@@ -113,6 +115,9 @@ func runSteps(t *testing.T, steps []step, dir, prelude string, swap ...string) s
 	defer out.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
+	if _, err := exec.LookPath("bash"); err != nil {
+		needs.Skip(t, err)
+	}
 	cmd := exec.CommandContext(ctx, "bash", "-eu", "-o", "pipefail", "-c", script.String()) // dash has no pipefail
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

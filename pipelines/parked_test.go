@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mercator/pkg/needs"
 )
 
 // listenOn listens on one port of several addresses 127.0.0.N, the first being 127.0.0.1. A port
@@ -35,7 +37,7 @@ func listenOn(t *testing.T, numbers ...int) (listeners []net.Listener, port int)
 		}
 		listeners, port = nil, 0
 		if errors.Is(err, syscall.EADDRNOTAVAIL) {
-			t.Skip("needs all of 127.0.0.0/8 to be this machine, as on Linux: ", err)
+			needs.Skip(t, "all of 127.0.0.0/8 must be this machine, as on Linux: ", err)
 		}
 	}
 	t.Fatalf("no port that is free on all of 127.0.0.%v: %v", numbers, err)

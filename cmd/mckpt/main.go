@@ -254,7 +254,7 @@ func (c *listCmd) Run(std *cli.Std) error {
 		out := json.NewEncoder(std.Out)
 		return folder.List(func(k *crawl.Checkpoint) error { return out.Encode(k) })
 	}
-	now, err := folder.Current() // of a store that is damaged nobody need know here
+	now, err := folder.Current() // works with a damaged store, too
 	if err != nil {
 		return err
 	}

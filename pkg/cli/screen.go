@@ -34,8 +34,8 @@ var styles = map[string]string{
 	"command": "36", // to be typed next
 }
 
-// Paint returns text in a style. Text with tabs is to be lined up, by codes that take no part in that: it gets the end of its style
-// alone, short, by which Write knows the line.
+// Paint returns text in a style. Escape codes would shift tabwriter's columns. So a heading with tabs is only marked at its end, and
+// Write makes the whole line bold.
 func (w *Screen) Paint(style, text string) string {
 	if w.colors && style == "heading" && strings.Contains(text, "\t") {
 		return text + headingEnd

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Skip skips a test for want of something, but fails it where MERCATOR_NO_SKIP is set, as .ci/run does: nobody reads there which tests were skipped.
+// Skip skips a test because this machine lacks something. Where MERCATOR_NO_SKIP is set, as in .ci/run, the test fails instead, as nobody
+// reads there which tests were skipped.
 func Skip(t testing.TB, why ...any) {
 	t.Helper()
 	if os.Getenv("MERCATOR_NO_SKIP") != "" {
