@@ -95,7 +95,7 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 		{urlset.Kind, func(dir string, opt store.Options) error { return urlset.Create(dir, urls, opt) }},
 		{frontier.Kind, func(dir string, opt store.Options) error { return frontier.Create(dir, params, opt) }},
 		{"dns", resolve.CreateStore},
-		{fetch.Kind, func(dir string, opt store.Options) error { return fetch.CreateHashing(dir, conf.Sets.ContentHash, opt) }},
+		{fetch.Kind, func(dir string, opt store.Options) error { return fetch.CreateStore(dir, conf.Sets.ContentHash, opt) }},
 		{fpset.Kind, func(dir string, opt store.Options) error { return fpset.Create(dir, content, opt) }},
 	}
 	for _, name := range conf.Extract.ModuleState {

@@ -447,7 +447,7 @@ Examples:
   mfetch create crawl/fetch`
 }
 
-func (c *createCmd) Run() error { return fetch.CreateHashing(c.Store, c.ContentHash, store.Options{}) }
+func (c *createCmd) Run() error { return fetch.CreateStore(c.Store, c.ContentHash, store.Options{}) }
 
 type robotsCmd struct {
 	File   string `arg:"" help:"A robots.txt."`

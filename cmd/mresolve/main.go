@@ -51,26 +51,26 @@ const rateMin = 0.001
 // are slow, or never answer.
 const besideQuestions = 24 << 20
 
-// cacheFlags say how long answers are kept.
-type cacheFlags struct {
-	MinTTL time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
-	MaxTTL time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
+// stageFlags are those of both stages.
+type stageFlags struct {
+	askFlags
+	MinTTL   time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
+	MaxTTL   time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
+	SilentOK bool          `name:"silent-ok" help:"Go on where no server answers anything."`
 }
 
-// silentFlag is of the stages.
-type silentFlag struct {
-	SilentOK bool `name:"silent-ok" help:"Go on where no server answers anything."`
-}
-
-// config is what these flags say of a resolver.
-func (f *cacheFlags) config() (cfg resolve.Config, err error) {
+// open makes the resolver of a stage whose store is in dir.
+func (f *stageFlags) open(std *cli.Std, dir, family string) (r *resolve.Resolver, err error) {
 	switch {
 	case f.MinTTL <= 0:
-		err = outOfRange("--min-ttl", f.MinTTL, "more than 0")
+		return nil, outOfRange("--min-ttl", f.MinTTL, "more than 0")
 	case f.MaxTTL < f.MinTTL:
-		err = outOfRange("--max-ttl", f.MaxTTL, fmt.Sprintf("--min-ttl, %v, or more", f.MinTTL))
+		return nil, outOfRange("--max-ttl", f.MaxTTL, fmt.Sprintf("--min-ttl, %v, or more", f.MinTTL))
 	}
-	return resolve.Config{MinTTL: f.MinTTL, MaxTTL: f.MaxTTL}, err
+	if f.Rate, err = ofShard(dir, f.Rate); err != nil {
+		return nil, err
+	}
+	return f.resolver(std, resolve.Config{MinTTL: f.MinTTL, MaxTTL: f.MaxTTL, Family: family})
 }
 
 // resolver makes the resolver of these flags; cfg has what they do not say.
@@ -104,9 +104,7 @@ func outOfRange(flag string, value any, want string) error {
 type resolveCmd struct {
 	Store string   `arg:"" help:"The dns store, such as crawl/dns."`
 	Files []string `arg:"" optional:"" help:"Files of url records (default: standard input)."`
-	askFlags
-	cacheFlags
-	silentFlag
+	stageFlags
 	Family string `default:"any" enum:"any,4,6" help:"Addresses wanted: any, 4 or 6."`
 	cli.TxnFlags
 	cli.Output
@@ -137,37 +135,14 @@ func growHeap(std *cli.Std) {
 
 func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 	growHeap(std)
-	run := batch[record.URL]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "URLs",
-		spec: stage.Spec{Name: "mresolve", Verb: "resolve"}, silentOK: c.SilentOK}
-	if len(c.Replay) > 0 {
-		if err := noServers(std); err != nil {
-			return err
-		}
-		parts, err := fetch.Saved(c.Replay, store.Options{})
-		if err != nil {
-			return err
-		}
-		if run.replay, err = resolve.OpenReplay(parts, c.Txn, std.MemoryLimit()/4); err != nil {
-			return err
-		}
-		defer run.replay.Close()
-	} else {
-		cfg, err := c.config()
-		if err != nil {
-			return err
-		}
-		cfg.Family = c.Family
-		if c.Rate, err = ofShard(c.Store, c.Rate); err != nil {
-			return err
-		}
-		if run.resolver, err = c.resolver(std, cfg); err != nil {
-			return err
-		}
-		defer run.resolver.Close()
-	}
-	if run.resolver != nil {
-		run.spec.Resolver = run.resolver.Settings() // for mfetch, which looks up where robots.txt leads
-	}
+	run := batch[record.URL]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "URLs", flags: &c.stageFlags, family: c.Family,
+		spec: stage.Spec{Name: "mresolve", Verb: "resolve"}, saved: c.Replay, replay: func(paths []string, txn string, memory int64) (*resolve.Replay, error) {
+			parts, err := fetch.Saved(paths, store.Options{})
+			if err != nil {
+				return nil, err
+			}
+			return resolve.OpenReplay(parts, txn, memory)
+		}}
 	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], opt resolve.Options) (any, error) {
 		stats, err := resolve.Resolve(ctx, st, b, opt)
 		warnSilent(std, stats)
@@ -207,20 +182,40 @@ func warnSilent(std *cli.Std, stats resolve.Stats) {
 
 // batch is a stage that looks up the names of a stream's rows.
 type batch[R record.Row] struct {
-	store    string
-	files    []string
-	txn      cli.TxnFlags
-	output   cli.Output
-	unit     string // of progress
-	spec     stage.Spec
-	resolver *resolve.Resolver
-	replay   *resolve.Replay
-	silentOK bool
-	with     func(stage.Input[R]) stage.Input[R] // what becomes of the input; nil: nothing
+	store  string
+	files  []string
+	txn    cli.TxnFlags
+	output cli.Output
+	unit   string // of progress
+	spec   stage.Spec
+	flags  *stageFlags
+	family string
+	saved  []string                                                                // to answer from in place of servers,
+	replay func(saved []string, txn string, memory int64) (*resolve.Replay, error) // as this reads them
+	with   func(stage.Input[R]) stage.Input[R]                                     // what becomes of the input; nil: nothing
 }
 
 // do runs the stage. Its body returns what --stats prints of names.
 func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Context, *store.Store, *stage.Batch[R, R], resolve.Options) (any, error)) error {
+	opt := resolve.Options{SilentOK: r.flags.SilentOK, Memory: std.MemoryLimit(), Now: std.Now}
+	var err error
+	if len(r.saved) > 0 {
+		if err := noServers(std); err != nil {
+			return err
+		}
+		if opt.Replay, err = r.replay(r.saved, r.txn.Txn, std.MemoryLimit()/4); err != nil {
+			return err
+		}
+		defer opt.Replay.Close()
+	} else {
+		if opt.Resolver, err = r.flags.open(std, r.store, r.family); err != nil {
+			return err
+		}
+		defer opt.Resolver.Close()
+		if r.spec.Shape != stage.Gate {
+			r.spec.Resolver = opt.Resolver.Settings() // for mfetch, which looks up where robots.txt leads
+		}
+	}
 	st, err := std.OpenStore(r.store, resolve.StoreKind, resolve.StoreVersion, r.txn)
 	if err != nil {
 		return err
@@ -239,7 +234,7 @@ func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Conte
 	}
 	progress := std.StartProgress(r.unit, 0)
 	defer progress.Done()
-	opt := resolve.Options{Resolver: r.resolver, Replay: r.replay, SilentOK: r.silentOK, Memory: std.MemoryLimit(), Now: std.Now, Progress: progress.Add}
+	opt.Progress = progress.Add
 	r.spec.Store, r.spec.Txn = st, r.txn.Txn
 	return cli.RunStage(ctx, std, r.spec, in, sinks, func(ctx context.Context, b *stage.Batch[R, R]) error {
 		stats, err := body(ctx, st, b, opt)
@@ -319,9 +314,7 @@ func (c lineCounter) Write(p []byte) (int, error) {
 type canonCmd struct {
 	Store string   `arg:"" help:"The dns store, such as crawl/dns."`
 	Files []string `arg:"" optional:"" help:"Files of link records (default: standard input)."`
-	askFlags
-	cacheFlags
-	silentFlag
+	stageFlags
 	cli.URLFlags
 	cli.TxnFlags
 	cli.Output
@@ -342,29 +335,9 @@ func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", silentOK: c.SilentOK, with: resolve.Aliases,
-		spec: stage.Spec{Name: "mresolve canon", Verb: "canon", Shape: stage.Gate}} // mresolve is in the same pipe, before it
-	if len(c.Replay) > 0 {
-		if err := noServers(std); err != nil {
-			return err
-		}
-		if run.replay, err = resolve.ReplayAliases(c.Replay, c.Txn, std.MemoryLimit()/4); err != nil {
-			return err
-		}
-		defer run.replay.Close()
-	} else {
-		cfg, err := c.config()
-		if err != nil {
-			return err
-		}
-		if c.Rate, err = ofShard(c.Store, c.Rate); err != nil {
-			return err
-		}
-		if run.resolver, err = c.resolver(std, cfg); err != nil {
-			return err
-		}
-		defer run.resolver.Close()
-	}
+	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", flags: &c.stageFlags, with: resolve.Aliases,
+		spec:  stage.Spec{Name: "mresolve canon", Verb: "canon", Shape: stage.Gate}, // mresolve is in the same pipe, before it
+		saved: c.Replay, replay: resolve.ReplayAliases}
 	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, record.Link], opt resolve.Options) (any, error) {
 		stats, err := resolve.Canon(ctx, st, b, opt, urls)
 		warnSilent(std, stats.Stats)

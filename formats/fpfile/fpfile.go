@@ -48,16 +48,6 @@ package fpfile
 import (
 	"encoding/binary"
 	"fmt"
-
-	"mercator/pkg/fault"
-)
-
-// The classes of errors that reading gives, for errors.Is.
-var (
-	ErrCorrupt   error = fault.Corrupt   // a checksum, a bound or a rule of SPEC.md does not hold
-	ErrTruncated error = fault.Truncated // the file ends before its trailer
-	ErrWrongKind error = fault.WrongKind // not a fingerprint file, or one of another polynomial
-	ErrVersion   error = fault.Version   // of another format version
 )
 
 // The layout. A slot is 8 KiB of file; each holds one block, but every 1,024th

@@ -241,7 +241,7 @@ func TestManyPages(t *testing.T) {
 	off, n := r.geo.page(0)
 	le.PutUint64(b[off+n-8:], r.root[1])
 	le.PutUint32(b[off:], checksum(b[off+4:off+n]))
-	if _, err := decode(b); !errors.Is(err, ErrCorrupt) {
+	if _, err := decode(b); !errors.Is(err, fault.Corrupt) {
 		t.Errorf("pages that overlap: %v", err)
 	}
 }
@@ -277,7 +277,7 @@ func TestOrder(t *testing.T) {
 	for _, keys := range [][]uint64{{5, 5}, {5, 4}, {0, 0}} {
 		w := NewWriter(io.Discard, 1)
 		w.Add(keys[0])
-		if err := w.Add(keys[1]); !errors.Is(err, ErrCorrupt) {
+		if err := w.Add(keys[1]); !errors.Is(err, fault.Corrupt) {
 			t.Errorf("Add(%d) after %d: %v", keys[1], keys[0], err)
 		}
 		if err := w.Finish(); err == nil {
@@ -285,7 +285,7 @@ func TestOrder(t *testing.T) {
 		}
 		w = NewWriter(io.Discard, 1)
 		err := w.AddKeys(keys)
-		if !errors.Is(err, ErrCorrupt) || w.Count() != 1 {
+		if !errors.Is(err, fault.Corrupt) || w.Count() != 1 {
 			t.Errorf("AddKeys(%d): %v, %d added", keys, err, w.Count())
 		}
 	}
@@ -322,11 +322,11 @@ func TestCuts(t *testing.T) {
 	b := encode(t, shapes()["uniform"][:3000])
 	for n := range b {
 		_, err := open(b[:n])
-		if !errors.Is(err, ErrTruncated) {
+		if !errors.Is(err, fault.Truncated) {
 			t.Fatalf("cut at %d of %d: %v", n, len(b), err)
 		}
 	}
-	if _, err := open(append(slices.Clone(b), 0)); !errors.Is(err, ErrTruncated) {
+	if _, err := open(append(slices.Clone(b), 0)); !errors.Is(err, fault.Truncated) {
 		t.Errorf("one byte more: %v", err)
 	}
 }

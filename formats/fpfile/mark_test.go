@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 )
 
@@ -142,7 +143,7 @@ func TestFlipsOnEveryPath(t *testing.T) {
 		bit := 8*off + rnd.Int64N(8*n)
 		b[bit/8] ^= 1 << (bit % 8)
 		for name, path := range paths {
-			if err := path(key); !errors.Is(err, ErrCorrupt) {
+			if err := path(key); !errors.Is(err, fault.Corrupt) {
 				t.Fatalf("bit %d of byte %d flipped, %s: %v", bit%8, bit/8, name, err)
 			}
 		}

@@ -199,6 +199,9 @@ func (w *Writer) Close() error {
 // Rows is the number of rows added.
 func (w *Writer) Rows() uint64 { return w.t.rows + uint64(w.count) }
 
+// Size is the number of bytes written; after Close, the file's length.
+func (w *Writer) Size() int64 { return int64(w.off) }
+
 // trailer is the end of a file.
 type trailer struct {
 	blocks, rows, directory, first, last uint64

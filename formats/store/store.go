@@ -47,13 +47,12 @@ func (o Options) fs() durable.FS {
 
 // Store is an opened store folder. It holds nothing open. Many goroutines may use it.
 type Store struct {
-	fs      durable.FS
-	dir     string
-	abs     string // dir, whatever the working directory
-	kind    string
-	version int
-	wait    time.Duration
-	last    atomic.Pointer[Manifest] // that newest returned: a generation stays as it is
+	fs   durable.FS
+	dir  string
+	abs  string // dir, whatever the working directory
+	kind string
+	wait time.Duration
+	last atomic.Pointer[Manifest] // that newest returned: a generation stays as it is
 }
 
 // head is the content of HEAD.
@@ -65,7 +64,7 @@ type head struct {
 // is not an error (idempotent); one of another kind or params, or a file, is fault.Usage.
 func Create(dir, kind string, version int, params map[string]string, opt Options) error {
 	s := Folder(dir, opt)
-	s.kind, s.version = kind, version
+	s.kind = kind
 	if err := s.notFile(); err != nil {
 		return err
 	}
@@ -145,7 +144,7 @@ func Within(dir, kind string, opt Options) string {
 func Open(dir, kind string, version int, opt Options) (*Store, error) {
 	dir = Within(dir, kind, opt)
 	s := Folder(dir, opt)
-	s.kind, s.version = kind, version
+	s.kind = kind
 	if err := s.notFile(); err != nil {
 		return nil, err
 	}

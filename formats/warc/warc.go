@@ -33,8 +33,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"mercator/pkg/fault"
 )
 
 // Values of WARC-Type. Reading accepts others too.
@@ -76,12 +74,6 @@ const (
 	MediaFields   = "application/warc-fields"
 	MediaDNS      = "text/dns"                        // RFC 4027
 	MediaControl  = "text/x-ftp-control-conversation" // commands and replies of FTP, as other crawlers name it
-)
-
-// ErrCorrupt and ErrTruncated are the classes of a Reader's errors.
-var (
-	ErrCorrupt   error = fault.Corrupt
-	ErrTruncated error = fault.Truncated
 )
 
 // Field is one named field, of a record's header or of an

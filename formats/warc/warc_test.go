@@ -199,7 +199,7 @@ func TestCutAtEveryByte(t *testing.T) {
 			if good != want {
 				t.Fatalf("%s cut at %d: good %d, want %d (%v)", c, cut, good, want, err)
 			}
-			if whole := want == int64(cut); whole != (err == nil) || !whole && !errors.Is(err, ErrTruncated) {
+			if whole := want == int64(cut); whole != (err == nil) || !whole && !errors.Is(err, fault.Truncated) {
 				t.Fatalf("%s cut at %d: %v", c, cut, err)
 			}
 		}
@@ -342,7 +342,7 @@ func TestDigests(t *testing.T) {
 			err = r.Finish()
 		}
 		r.Close()
-		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), c.want)) {
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}

@@ -106,16 +106,11 @@ type Options struct {
 // *Error.
 func URL(s string) (canonical, host string, err error) { return Options{}.URL(s) }
 
-// Resolve returns the canonical form of ref as it stands in a document at base
-// (RFC 3986 section 5, by WHATWG's rules). The error is an *Error.
-func Resolve(base, ref string) (canonical, host string, err error) {
-	return Options{}.Resolve(base, ref)
-}
-
 // URL is the function URL with these limits.
 func (o Options) URL(s string) (canonical, host string, err error) { return o.resolve(nil, s) }
 
-// Resolve is the function Resolve with these limits.
+// Resolve returns the canonical form of ref as it stands in a document at base
+// (RFC 3986 section 5, by WHATWG's rules), with these limits. The error is an *Error.
 func (o Options) Resolve(base, ref string) (canonical, host string, err error) {
 	b, err := o.Base(base)
 	if err != nil {
@@ -219,11 +214,6 @@ func (b *Base) Resolve(ref string) (canonical, host string, err error) {
 // no allocation, if dst has room. If there is an error, an *Error, dst comes back as it was.
 func (b *Base) AppendResolve(dst, ref []byte) ([]byte, Parts, error) {
 	return b.opt.appendResolve(dst, b, ref)
-}
-
-// AppendURL is AppendResolve of an absolute URL, without a base.
-func (o Options) AppendURL(dst, s []byte) ([]byte, Parts, error) {
-	return o.appendResolve(dst, nil, s)
 }
 
 func (o Options) maxURL() int {

@@ -137,7 +137,7 @@ func TestResolve(t *testing.T) {
 		"#s": base, "../../../g": "http://a/g", "g;x=1/../y": "http://a/b/c/y", "http:g": "http://a/b/c/g",
 		"https:g": "https://g/",
 	} {
-		if got, _, err := Resolve(base, ref); err != nil || got != want {
+		if got, _, err := (Options{}).Resolve(base, ref); err != nil || got != want {
 			t.Errorf("Resolve(%q) = %q, %v, want %q", ref, got, err, want)
 		}
 	}

@@ -178,7 +178,6 @@ type Records struct {
 	std   *Std
 	first *record.Source
 	in    io.Closer
-	name  string
 	rest  []string
 }
 
@@ -198,7 +197,7 @@ func OpenSource(s *Std, files []string, rows Rows) (*Records, error) {
 		in.Close()
 		return nil, err
 	}
-	return &Records{std: s, first: src, in: in, name: files[0], rest: files[1:]}, nil
+	return &Records{std: s, first: src, in: in, rest: files[1:]}, nil
 }
 
 // Kind of the first stream.

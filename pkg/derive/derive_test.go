@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mercator/formats/warc"
+	"mercator/pkg/fault"
 )
 
 const page = `<html lang=de><head><title> A
@@ -251,7 +252,7 @@ func TestDamage(t *testing.T) {
 	file := archive(t, warc.Gzip, reply("text/html", page))
 	for _, f := range []Format{WET, WAT} {
 		err := NewWriter(io.Discard, 0, Options{Format: f}).File(context.Background(), bytes.NewReader(file[:len(file)-30]), "x")
-		if !errors.Is(err, warc.ErrTruncated) {
+		if !errors.Is(err, fault.Truncated) {
 			t.Errorf("%s: %v", f, err)
 		}
 	}

@@ -167,8 +167,7 @@ func writeParts[T record.Row](ctx context.Context, s Split, schema *record.Schem
 		return err
 	}
 	defer a.Abort()
-	out := counter{out: a}
-	w := run.NewWriter(&out, runKind)
+	w := run.NewWriter(a, runKind)
 	w.Blocks(blockBytes, math.MaxInt)
 	for key, payload := uint64(0), head.Bytes(); err == nil; key, payload, err = all.Next() {
 		if err := w.Add(key, payload); err != nil {
@@ -184,7 +183,7 @@ func writeParts[T record.Row](ctx context.Context, s Split, schema *record.Schem
 	if err := w.Close(); err != nil {
 		return err
 	}
-	b.Bytes = out.n
+	b.Bytes = w.Size()
 	data, err := store.Seal(magic, b)
 	if err != nil {
 		return err
@@ -193,18 +192,6 @@ func writeParts[T record.Row](ctx context.Context, s Split, schema *record.Schem
 		return err
 	}
 	return durable.WriteFile(s.FS, BillPath(s.Dir, s.From), data)
-}
-
-// counter counts the bytes of a file.
-type counter struct {
-	out io.Writer
-	n   int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.out.Write(p)
-	c.n += int64(n)
-	return n, err
 }
 
 // ofRound refuses rows of another round or epoch.

@@ -115,7 +115,7 @@ func newSchedulerWith(a *absent) *scheduler {
 func saved(t *testing.T, s *scheduler, now micros) (*store.Store, *store.Manifest) {
 	t.Helper()
 	dir := t.TempDir() + "/fetch"
-	if err := CreateStore(dir, store.Options{}); err != nil {
+	if err := CreateStore(dir, "", store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := store.Open(dir, Kind, Version, store.Options{})

@@ -46,7 +46,7 @@ func TestRobotsAtAnotherShard(t *testing.T) {
 			}
 		}
 		for n := range count {
-			check(t, fetch.CreateStore(shard.Dir(dir, n)+"/fetch", store.Options{}))
+			check(t, fetch.CreateStore(shard.Dir(dir, n)+"/fetch", "", store.Options{}))
 			resolver[fmt.Sprintf("h%d.test", n)] = addrs[n]
 		}
 		resolver["beside.test"] = addrs[2]

@@ -41,8 +41,8 @@ var scalesPools = func() map[string]*sync.Pool {
 	return pools
 }()
 
-// CreateHashing is CreateStore of a store whose content_fp is made by a function: fp64, md5 or sha256; "" is fp64.
-func CreateHashing(dir, contentHash string, opt store.Options) error {
+// CreateStore makes an empty fetch store, whose content_fp is made by contentHash: fp64, md5 or sha256; "" is fp64.
+func CreateStore(dir, contentHash string, opt store.Options) error {
 	if err := CheckHash(contentHash); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func TestContentHash(t *testing.T) {
 	md, sha := md5.Sum([]byte(body)), sha256.Sum256([]byte(body))
 	for name, want := range map[string]uint64{"": fingerprint.OfString(body), "fp64": fingerprint.OfString(body), "md5": binary.BigEndian.Uint64(md[:]), "sha256": binary.BigEndian.Uint64(sha[:])} {
 		opt := store.Options{FS: durable.NewCrashFS()}
-		if err := errors.Join(CreateHashing("/fetch", name, opt), CreateHashing("/fetch", name, opt)); err != nil {
+		if err := errors.Join(CreateStore("/fetch", name, opt), CreateStore("/fetch", name, opt)); err != nil {
 			t.Fatal(err)
 		}
 		st, err := store.Open("/fetch", Kind, Version, opt)
@@ -54,7 +54,7 @@ func TestContentHash(t *testing.T) {
 		if _, err := hashOf(st, m, other); !errors.Is(err, fault.Conflict) {
 			t.Errorf("%s for a store of %s: %v", other, is, err)
 		}
-		if err := CreateHashing("/fetch", other, opt); !errors.Is(err, fault.Usage) {
+		if err := CreateStore("/fetch", other, opt); !errors.Is(err, fault.Usage) {
 			t.Errorf("made again with %s: %v", other, err)
 		}
 		m.Params = map[string]string{hashParam: "sha3"}
@@ -62,7 +62,7 @@ func TestContentHash(t *testing.T) {
 			t.Errorf("an unknown function: %v", err)
 		}
 	}
-	if err := CreateHashing("/fetch", "sha3", store.Options{FS: durable.NewCrashFS()}); !errors.Is(err, fault.Usage) {
+	if err := CreateStore("/fetch", "sha3", store.Options{FS: durable.NewCrashFS()}); !errors.Is(err, fault.Usage) {
 		t.Error(err)
 	}
 }

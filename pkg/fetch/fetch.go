@@ -64,11 +64,6 @@ const (
 	Version = 1
 )
 
-// CreateStore makes an empty fetch store.
-func CreateStore(dir string, opt store.Options) error {
-	return CreateHashing(dir, "", opt)
-}
-
 // failsMax is how many contacts in a row may fail before a host is left alone
 // for the rest of the batch.
 const failsMax = 5

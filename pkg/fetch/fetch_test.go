@@ -125,7 +125,7 @@ func streamOf(t testing.TB, b io.ReadWriter, txn string, rows iter.Seq[record.UR
 func newStore(t testing.TB) *store.Store {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "fetch")
-	if err := fetch.CreateStore(dir, store.Options{}); err != nil {
+	if err := fetch.CreateStore(dir, "", store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return open(t, dir)

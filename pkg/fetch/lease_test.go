@@ -69,7 +69,7 @@ func shards(t *testing.T) (on func(*machine) *store.Store, closeRound func(txn s
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "crawl")
 	_, err := crawl.Init(dir, nil, []byte("# none\n"), func(dir string) error {
-		return fetch.CreateStore(filepath.Join(dir, "fetch"), store.Options{})
+		return fetch.CreateStore(filepath.Join(dir, "fetch"), "", store.Options{})
 	}, crawl.Options{Shards: 2})
 	if err != nil {
 		t.Fatal(err)

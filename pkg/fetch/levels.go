@@ -114,8 +114,7 @@ func (l *levels) merged(n int) (*merge.Iter, error) {
 
 // write makes a run of rows, and returns its length. plain: it is not worth packing.
 func (l *levels) write(ctx context.Context, out io.Writer, rows *merge.Iter, plain bool) (int64, error) {
-	counted := &counter{w: out}
-	w := run.NewWriter(counted, l.kind)
+	w := run.NewWriter(out, l.kind)
 	w.Blocks(levelBlock, math.MaxInt)
 	if plain {
 		w.Plain()
@@ -124,7 +123,7 @@ func (l *levels) write(ctx context.Context, out io.Writer, rows *merge.Iter, pla
 		key, payload, err := rows.Next()
 		if err == io.EOF {
 			err := w.Close()
-			return counted.n, err
+			return w.Size(), err
 		}
 		if err == nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -136,17 +135,6 @@ func (l *levels) write(ctx context.Context, out io.Writer, rows *merge.Iter, pla
 			return 0, err
 		}
 	}
-}
-
-type counter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }
 
 // find calls f with the values of an id, those of newer runs first, until that says stop.

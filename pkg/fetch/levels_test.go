@@ -78,7 +78,7 @@ func TestLevels(t *testing.T) {
 func interruptedStore(tb testing.TB, n int) *Options {
 	tb.Helper()
 	dir := tb.TempDir() + "/fetch"
-	if err := CreateStore(dir, store.Options{}); err != nil {
+	if err := CreateStore(dir, "", store.Options{}); err != nil {
 		tb.Fatal(err)
 	}
 	st, err := store.Open(dir, Kind, Version, store.Options{})

@@ -19,7 +19,7 @@ import (
 // leaves nothing.
 func TestPayloadsAreFoundAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fetch")
-	if err := CreateStore(dir, store.Options{}); err != nil {
+	if err := CreateStore(dir, "", store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -77,7 +77,7 @@ func newPlanned(t *testing.T, config simweb.Config) *planned {
 	}
 	dir := t.TempDir()
 	c := &planned{fetches: filepath.Join(dir, "fetch"), web: w, hard: w.NewHard(), clock: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), met: map[string]bool{}}
-	if err := fetch.CreateStore(c.fetches, store.Options{}); err != nil {
+	if err := fetch.CreateStore(c.fetches, "", store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := frontier.Create(filepath.Join(dir, "frontier"), frontier.Params{}, store.Options{}); err != nil {

@@ -487,7 +487,7 @@ func inCrawl(t testing.TB) (*crawl.Crawl, *store.Store) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "crawl")
 	c, err := crawl.Init(dir, nil, []byte("# none\n"), func(string) error {
-		return fetch.CreateStore(filepath.Join(dir, "fetch"), store.Options{})
+		return fetch.CreateStore(filepath.Join(dir, "fetch"), "", store.Options{})
 	}, crawl.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -499,7 +499,7 @@ func inCrawl(t testing.TB) (*crawl.Crawl, *store.Store) {
 func TestFilesOfShards(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl")
 	if _, err := crawl.Init(dir, nil, []byte("# none\n"), func(dir string) error {
-		return fetch.CreateStore(filepath.Join(dir, "fetch"), store.Options{})
+		return fetch.CreateStore(filepath.Join(dir, "fetch"), "", store.Options{})
 	}, crawl.Options{Shards: 2}); err != nil {
 		t.Fatal(err)
 	}
@@ -518,7 +518,7 @@ func TestFilesOfShards(t *testing.T) {
 func TestAddressesOfShards(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl")
 	if _, err := crawl.Init(dir, nil, []byte("# none\n"), func(dir string) error {
-		return fetch.CreateStore(filepath.Join(dir, "fetch"), store.Options{})
+		return fetch.CreateStore(filepath.Join(dir, "fetch"), "", store.Options{})
 	}, crawl.Options{Shards: 2}); err != nil {
 		t.Fatal(err)
 	}
@@ -743,7 +743,7 @@ func crashStore(t testing.TB, dir string) *durable.CrashFS {
 	if err := durable.MkdirAll(fsys, filepath.Dir(dir)); err != nil {
 		t.Fatal(err)
 	}
-	if err := fetch.CreateStore(dir, store.Options{FS: fsys}); err != nil {
+	if err := fetch.CreateStore(dir, "", store.Options{FS: fsys}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil { // for the spool

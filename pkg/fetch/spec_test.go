@@ -173,7 +173,7 @@ func wantFile(t testing.TB, err error, file string) {
 func memoryStore(t testing.TB) *store.Store {
 	t.Helper()
 	fsys := durable.NewCrashFS()
-	if err := CreateStore("/fetch", store.Options{FS: fsys}); err != nil {
+	if err := CreateStore("/fetch", "", store.Options{FS: fsys}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := store.Open("/fetch", Kind, Version, store.Options{FS: fsys})

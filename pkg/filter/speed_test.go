@@ -98,6 +98,10 @@ func BenchmarkMillion(b *testing.B) {
 					}
 				}
 				var buf []byte
+				base, err := canon.Options{}.Base("http://h/")
+				if err != nil {
+					b.Fatal(err)
+				}
 				raw := make([][]byte, len(urls))
 				for i, u := range urls {
 					raw[i] = []byte(u)
@@ -107,7 +111,7 @@ func BenchmarkMillion(b *testing.B) {
 						i := k * piece
 						start := time.Now()
 						for _, u := range raw[i : i+piece] {
-							buf, _, _ = canon.Options{}.AppendURL(buf[:0], u)
+							buf, _, _ = base.AppendResolve(buf[:0], u)
 						}
 						fastest(&canonical[k], start)
 						for n, u := range urls[i : i+piece] {

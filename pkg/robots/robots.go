@@ -316,10 +316,7 @@ func (r *Rules) merge(into *Group, agent string) (parts [][]rule, found bool) {
 	return parts, found
 }
 
-// Sitemaps returns the sitemap URLs of the file as written, at most 1,000.
-func (r *Rules) Sitemaps() []string { return r.sitemaps }
-
-// Sitemaps returns those of the whole file: they belong to no group.
+// Sitemaps returns the sitemap URLs of the whole file as written, at most 1,000: they belong to no group.
 func (g *Group) Sitemaps() []string { return g.sitemaps }
 
 // CrawlDelay returns the longest Crawl-delay of the agent's groups, 0 for none.

@@ -175,7 +175,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("%s: %q, then %q", c.agent, text, again)
 		}
 	}
-	if s := r.Sitemaps(); len(s) != 2 || s[0] != "http://h/s.xml" || s[1] != "http://h/t.xml" {
+	if s := r.sitemaps; len(s) != 2 || s[0] != "http://h/s.xml" || s[1] != "http://h/t.xml" {
 		t.Errorf("sitemaps %q", s)
 	}
 }
@@ -202,8 +202,8 @@ func TestBodyLimit(t *testing.T) {
 		}
 	}
 	many := Parse([]byte(strings.Repeat("Sitemap: x\n", 5000)))
-	if len(many.Sitemaps()) != sitemapsMax {
-		t.Errorf("%d sitemaps", len(many.Sitemaps()))
+	if len(many.sitemaps) != sitemapsMax {
+		t.Errorf("%d sitemaps", len(many.sitemaps))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -113,19 +112,6 @@ func (a *Archive) Close() error {
 	}
 	return first
 }
-
-// Hosts returns the names of the archive's hosts, sorted.
-func (a *Archive) Hosts() []string {
-	names := make([]string, 0, len(a.hosts))
-	for name := range a.hosts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// URLs is how many URLs the archive answers for.
-func (a *Archive) URLs() int { return len(a.index) }
 
 // Lookup gives each host of the archive an address of its own.
 func (a *Archive) Lookup(name string) Answer {

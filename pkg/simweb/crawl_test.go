@@ -146,7 +146,7 @@ func (c *crawler) visit(url string) Verdict {
 }
 
 func (c *crawler) link(base, ref string) {
-	url, _, err := canon.Resolve(base, ref)
+	url, _, err := canon.Options{}.Resolve(base, ref)
 	if canon.ReasonOf(err) == canon.ReasonScheme {
 		return
 	}
@@ -206,7 +206,7 @@ func (c *crawler) extract(url, contentType string, body []byte) {
 						continue
 					}
 					if pass == 0 {
-						if base, _, err = canon.Resolve(url, a.Val); err != nil {
+						if base, _, err = canon.Options{}.Resolve(url, a.Val); err != nil {
 							c.t.Fatal(err)
 						}
 						continue
@@ -262,7 +262,7 @@ func (c *crawler) fetchRobots(url string, hops int) *ruleSet {
 	}
 	switch {
 	case resp.StatusCode/100 == 3:
-		to, _, err := canon.Resolve(url, resp.Header.Get("Location"))
+		to, _, err := canon.Options{}.Resolve(url, resp.Header.Get("Location"))
 		if err != nil {
 			c.t.Fatal(err)
 		}

@@ -257,7 +257,7 @@ func (*sink) Abort()                        {}
 
 func newStore(t *testing.T) *store.Store {
 	dir := filepath.Join(t.TempDir(), "fetch")
-	if err := fetch.CreateStore(dir, store.Options{}); err != nil {
+	if err := fetch.CreateStore(dir, "", store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := store.Open(dir, fetch.Kind, fetch.Version, store.Options{})

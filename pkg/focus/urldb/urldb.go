@@ -61,9 +61,6 @@ type Row struct {
 // statuses are the texts of distill.Status.
 var statuses = [...]string{distill.Found: "waiting", distill.Tried: "failed", distill.Document: "fetched", distill.Redirect: "redirect"}
 
-// Statuses lists them.
-func Statuses() []string { return statuses[:] }
-
 const schema = `
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
@@ -220,9 +217,6 @@ func Senses(ctx context.Context, path string) (senses []string, err error) {
 	}
 	return senses, rows.Err()
 }
-
-// By lists the orders.
-var By = []string{"relevance", "hub", "authority", "url"}
 
 // Each calls a function for the rows of a query.
 func Each(ctx context.Context, path string, q Query, each func(*Row) error) error {

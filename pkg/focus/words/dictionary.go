@@ -54,9 +54,6 @@ const (
 	InGloss Relation = "gloss"   // stands in the gloss
 )
 
-// DefaultDictionary is where Debian's package wordnet-base puts WordNet.
-const DefaultDictionary = "/usr/share/wordnet"
-
 // OpenDictionary opens a folder of WordNet's files, or a file of lines word<TAB>sense<TAB>similar words[<TAB>gloss],
 // the similar words separated by commas. A path that is neither is fault.Usage.
 func OpenDictionary(path string) (Dictionary, error) {
