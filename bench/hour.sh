@@ -24,14 +24,8 @@ minutes=${1:-${MINUTES:-60}} webs=${WEBS:-small large} hosts=${HOSTS:-3000}
 short=$(awk -v m="$minutes" 'BEGIN { print (m < 20) }')
 batch=${BATCH:-$((short ? 5000 : 20000))}
 pages=${PAGES:-$(awk -v m="$minutes" 'BEGIN { printf "%d", m * 300000 }')} # more than the crawl comes to
-dir=$(mktemp -d)
-pid=
-stop() {
-	[ -z "$pid" ] || { kill "$pid" && wait "$pid"; } 2> /dev/null || true
-	rm -rf "$dir"
-}
-trap stop EXIT
-trap 'exit 130' INT TERM HUP
+# shellcheck source=bench/web.sh
+. "$here/bench/web.sh"
 out=${OUT:-$(mktemp -d)}
 mkdir -p "$out"
 (cd "$here" && go build -trimpath -o "$dir/hour" ./bench/hour)
@@ -46,9 +40,9 @@ for web in $webs; do
 	esac
 	mkdir "$dir/$web"
 	"$dir/hour" -bin "${BIN:-$here/bin}" -dir "$dir/$web" -out "$out" -name "$web" -minutes "$minutes" -size "$size" -pages "$pages" -hosts "$hosts" -batch "$batch" &
-	pid=$!
-	wait $pid || status=1
-	pid=
+	server=$!
+	wait $server || status=1
+	server=
 	rm -rf "${dir:?}/$web"
 done
 echo "figures by the minute: $out"

@@ -1,4 +1,4 @@
-# Sourced by scripts that crawl mweb's web on loopback, with BIN set. $dir is a temporary folder, which goes when the script ends.
+# Sourced by scripts that crawl mweb's web on loopback, with BIN set. $dir is a temporary folder, which goes when the script ends; so does the process $server.
 # serve_web FLAG… starts mweb with these flags; then $names is the address of its name server ($dns, or one with a free port), and $port that of its web.
 # measured FILE COMMAND… runs an exported function, for at most $limit seconds if that is set; FILE.time, FILE.io and FILE.seen get its figures.
 # shellcheck shell=bash disable=SC2034

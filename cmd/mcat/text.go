@@ -8,14 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/term"
 
 	"mercator/formats/fpfile"
 	"mercator/formats/record"
@@ -40,24 +38,12 @@ func (in *input) close() {
 }
 
 func open(std *cli.Std, name string) (*input, error) {
-	if name == "-" {
-		in := &input{Reader: bufio.NewReaderSize(std.In, 64<<10), opt: record.ReaderOptions{Name: "standard input"}}
-		if f, ok := std.In.(*os.File); ok {
-			if in.opt.Pipe = isPipe(f); !in.opt.Pipe && term.IsTerminal(int(f.Fd())) {
-				return nil, &fault.Error{Class: fault.Usage, File: in.opt.Name, Found: "a terminal", Want: "a file or a pipe", Hint: `name files, or pipe into it; see "mcat --help"`}
-			}
-		}
-		return in, nil
-	}
-	f, err := os.Open(name)
+	in, opt, err := std.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	if err := cli.RefuseFolder(f); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return &input{Reader: bufio.NewReaderSize(f, 64<<10), file: f, opt: record.ReaderOptions{Name: name, Pipe: isPipe(f)}}, nil
+	file, _ := in.(*os.File)
+	return &input{bufio.NewReaderSize(in, 64<<10), file, opt}, nil
 }
 
 // prompt is a pipe whose reader prints what it has before it waits for more.
@@ -69,11 +55,6 @@ type prompt struct {
 func (p prompt) Read(b []byte) (int, error) {
 	p.out.Flush() // an error is met again by who writes
 	return p.from.Read(b)
-}
-
-func isPipe(f *os.File) bool {
-	st, err := f.Stat()
-	return err == nil && st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0
 }
 
 // size of a file that is read from its end; what is its kind.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"mercator/formats/record"
@@ -517,23 +518,25 @@ type resolver struct {
 	servers []string // of flags; none: those of mresolve
 	said    string   // by the input: how mresolve looked names up
 	now     func() time.Time
-	made    resolverOnce
+	once    sync.Once
+	asks    *resolve.Resolver
+	err     error
 }
 
 func (r *resolver) dns() (*resolve.Resolver, error) {
-	return r.made.get(func() (*resolve.Resolver, error) {
+	r.once.Do(func() {
 		var cfg resolve.Config
 		if r.said != "" {
-			var err error
-			if cfg, err = resolve.ReadSettings(r.said); err != nil {
-				return nil, err
+			if cfg, r.err = resolve.ReadSettings(r.said); r.err != nil {
+				return
 			}
 		}
 		if cfg.Now = r.now; len(r.servers) > 0 {
 			cfg.Servers = r.servers
 		}
-		return resolve.New(cfg)
+		r.asks, r.err = resolve.New(cfg)
 	})
+	return r.asks, r.err
 }
 
 // Resolve implements fetch.Resolver.

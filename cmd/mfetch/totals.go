@@ -2,7 +2,7 @@ package main
 
 import (
 	"maps"
-	"sort"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +11,6 @@ import (
 	"mercator/pkg/fetch"
 	"mercator/pkg/httpmsg"
 	"mercator/pkg/localfault"
-	"mercator/pkg/resolve"
 )
 
 // totals are what --stats and --progress print of a batch.
@@ -88,10 +87,9 @@ type outcome struct {
 
 func (t *totals) report(std *cli.Std, maxBody cli.Size) {
 	var list []outcome
-	for name, n := range t.outcomes {
-		list = append(list, outcome{name, n})
+	for _, name := range slices.Sorted(maps.Keys(t.outcomes)) {
+		list = append(list, outcome{name, t.outcomes[name]})
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Outcome < list[j].Outcome })
 	if n := t.outcomes[record.OutcomeAddress]; n > 0 {
 		std.Warn("%s not fetched because of the address: %s; --allow-net NETWORK allows a network such as 127.0.0.0/8",
 			cli.Count(n, "URL"), cli.Printable(t.refused))
@@ -112,16 +110,4 @@ func (t *totals) report(std *cli.Std, maxBody cli.Size) {
 		std.Stat("back_queues", t.queues)
 	}
 	std.Stat("body_bytes", t.bytes)
-}
-
-// resolverOnce makes a resolver once.
-type resolverOnce struct {
-	once sync.Once
-	r    *resolve.Resolver
-	err  error
-}
-
-func (o *resolverOnce) get(make func() (*resolve.Resolver, error)) (*resolve.Resolver, error) {
-	o.once.Do(func() { o.r, o.err = make() })
-	return o.r, o.err
 }

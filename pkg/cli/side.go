@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"slices"
-	"strings"
-
 	"mercator/formats/record"
 	"mercator/pkg/stage"
 )
@@ -52,11 +49,7 @@ func (f *Side[T]) Publish(own record.Stage, before record.Ledger) error {
 	if err != nil {
 		return err
 	}
-	own.Txn, own.Out, own.OutHash = f.txn, rows, hash.String()
-	for reason, n := range f.made {
-		own.Made = append(own.Made, record.Count{Reason: reason, N: n})
-	}
-	slices.SortFunc(own.Made, func(a, b record.Count) int { return strings.Compare(a.Reason, b.Reason) })
+	own.Txn, own.Out, own.OutHash, own.Made = f.txn, rows, hash.String(), stage.Counts(f.made)
 	before.Stages = append(before.Stages[:len(before.Stages):len(before.Stages)], own)
 	if _, err := f.w.Commit(before); err != nil {
 		return err

@@ -58,8 +58,8 @@ func (s *Std) PeekIn() []byte {
 	return head
 }
 
-// open opens one input; "-" is standard input.
-func (s *Std) open(name string) (io.ReadCloser, record.ReaderOptions, error) {
+// Open opens one input; "-" is standard input, and no *os.File.
+func (s *Std) Open(name string) (io.ReadCloser, record.ReaderOptions, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) && strings.Contains(name, "://") {
@@ -188,7 +188,7 @@ func OpenSource(s *Std, files []string, rows Rows) (*Records, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, opt, err := s.open(files[0])
+	in, opt, err := s.Open(files[0])
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func (c *chain[T]) closeFile() error {
 }
 
 func (c *chain[T]) openNext() error {
-	in, opt, err := c.std.open(c.rest[0])
+	in, opt, err := c.std.Open(c.rest[0])
 	if err != nil {
 		return err
 	}
@@ -370,7 +370,7 @@ func (t *text) Read(row *record.URL) error {
 }
 
 func (t *text) open() error {
-	in, opt, err := t.std.open(t.files[0])
+	in, opt, err := t.std.Open(t.files[0])
 	if err != nil {
 		return err
 	}
@@ -524,7 +524,7 @@ type lines struct {
 }
 
 func (l *lines) next() error {
-	f, opt, err := l.std.open(l.names[0])
+	f, opt, err := l.std.Open(l.names[0])
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func (s *spark) run(ctx context.Context, round, stage string, shards []int) (lis
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.in.Write(append(line, '\n')) // it fails if the application has ended, which the answer tells
+	_, _ = s.in.Write(append(line, '\n')) // it fails if the application has ended, which the answer tells
 	s.busy = true
 	var answer sparkAnswer
 	select {

@@ -44,9 +44,7 @@ func Site(urls []string, scope Scope) (folder, rules string, err error) {
 		path = path[:strings.LastIndexByte(path, '/')+1]
 		switch scope {
 		case Hosts:
-			for _, h := range namesakes(host) {
-				list = append(list, h)
-			}
+			list = append(list, namesakes(host)...)
 		case Domains:
 			list = append(list, canon.RegisteredDomain(host))
 		case Prefixes:

@@ -21,6 +21,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
 	"mercator/pkg/history"
+	"mercator/pkg/stats"
 )
 
 // Status is where a crawl stands: what its checkpoint and its frontier say, and its driver, if one works. A driver tells it
@@ -328,17 +329,7 @@ func onDisk(dir string) (n int64) {
 // counts are numbers by reason.
 type counts map[string]uint64
 
-// list has the largest first.
-func (c counts) list() []record.Count {
-	all := []record.Count{}
-	for reason, n := range c {
-		if n > 0 {
-			all = append(all, record.Count{Reason: reason, N: n})
-		}
-	}
-	slices.SortFunc(all, func(a, b record.Count) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Reason, b.Reason)) })
-	return all
-}
+func (c counts) list() []record.Count { return stats.Counts(c) }
 
 func printCounts(w io.Writer, heading string, list []record.Count) {
 	if len(list) > 0 && heading != "" {

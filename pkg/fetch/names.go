@@ -44,7 +44,7 @@ func (h *host) choose(addrs []netip.Addr, row *record.URL) netip.Addr {
 // addresses appends to room those of the host that may be contacted. outcome is not "" if there
 // are none.
 func (r *runner) addresses(ctx context.Context, h *host, row *record.URL, room []netip.Addr) (allowed []netip.Addr, outcome, detail string, err error) {
-	addrs, outcome, detail, err := r.lookup(ctx, h, row, room)
+	addrs, outcome, detail, err := r.lookup(h, row, room)
 	if err != nil || outcome != "" {
 		return addrs, outcome, detail, err
 	}
@@ -77,7 +77,7 @@ func (r *runner) addresses(ctx context.Context, h *host, row *record.URL, room [
 // resolver's, if it has any: what was good when the batch was resolved is better than none.
 // In a crawl of several shards those of row do not expire.
 // outcome is not "" if there are none. The error is errUnnamed if the resolver is to be asked.
-func (r *runner) lookup(ctx context.Context, h *host, row *record.URL, room []netip.Addr) (addrs []netip.Addr, outcome, detail string, err error) {
+func (r *runner) lookup(h *host, row *record.URL, room []netip.Addr) (addrs []netip.Addr, outcome, detail string, err error) {
 	name := hostname(h.name)
 	now := r.now()
 	valid := now

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/spectest"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
@@ -23,18 +24,7 @@ var specNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func moduleStream(t testing.TB, rows ...record.Module) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := record.NewWriter[record.Module](&b, record.WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range rows {
-		if err := w.Write(&rows[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
+	recordtest.Write(t, &b, record.WriterOptions{}, rows...)
 	return b.Bytes()
 }
 

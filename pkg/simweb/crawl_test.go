@@ -206,7 +206,7 @@ func (c *crawler) extract(url, contentType string, body []byte) {
 						continue
 					}
 					if pass == 0 {
-						if base, _, err = canon.Options{}.Resolve(url, a.Val); err != nil {
+						if base, _, err = (canon.Options{}).Resolve(url, a.Val); err != nil {
 							c.t.Fatal(err)
 						}
 						continue

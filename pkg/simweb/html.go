@@ -114,7 +114,7 @@ func (w *Web) appendPage(b []byte, r resource, variant uint64) []byte {
 	b = appendEscaped(b, url)
 	b = append(b, "</title>"...)
 	if r.kind == kindPage && !p.absolute && r.n != 0 && d.below(8) == 0 {
-		b, p = w.appendBase(b, r, p, &d)
+		b, p = w.appendBase(b, p, &d)
 	} else if !p.absolute {
 		b = append(b, "<link rel=\"bookmark\" href=\"#top\">"...)
 	}
@@ -153,7 +153,7 @@ func (w *Web) appendPage(b []byte, r resource, variant uint64) []byte {
 
 // appendBase appends a base element. Its URL is nothing that can be fetched,
 // and so are the relative links of the page without it.
-func (w *Web) appendBase(b []byte, r resource, p page, d *dice) ([]byte, page) {
+func (w *Web) appendBase(b []byte, p page, d *dice) ([]byte, page) {
 	b = append(b, "<base href=\""...)
 	switch d.below(3) {
 	case 0:

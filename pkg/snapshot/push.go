@@ -232,7 +232,7 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 		return err
 	}
 	next := &List{Number: highest + 1, Made: c.opt.Now.UTC().Format(time.RFC3339), Current: inv.Current}
-	if err := c.identify(folder, last, next); err != nil {
+	if err := c.identify(last, next); err != nil {
 		return err
 	}
 	if c.opt.Check {
@@ -392,7 +392,7 @@ func (c *copier) notForeign(last *List) error {
 }
 
 // identify gives next the identity of the crawl folder, and refuses a remote that belongs to another.
-func (c *copier) identify(folder *crawl.Crawl, last, next *List) error {
+func (c *copier) identify(last, next *List) error {
 	id, from, number, err := c.identity()
 	if errors.Is(err, fs.ErrNotExist) {
 		id, err = newIdentity(c.own, "", 0)

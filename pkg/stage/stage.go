@@ -36,8 +36,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -435,13 +436,12 @@ func Enter(m map[string]uint64, reason string, n uint64) {
 	m[reason] += n
 }
 
-func counts(m map[string]uint64) []record.Count {
-	var c []record.Count
-	for reason, n := range m {
-		c = append(c, record.Count{Reason: reason, N: n})
+// Counts lists what Enter counted, by reason.
+func Counts(m map[string]uint64) (list []record.Count) {
+	for _, reason := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, record.Count{Reason: reason, N: m[reason]})
 	}
-	sort.Slice(c, func(i, j int) bool { return c[i].Reason < c[j].Reason })
-	return c
+	return list
 }
 
 func total(m map[string]uint64) (n uint64) {
@@ -456,7 +456,7 @@ func (b *Batch[In, Out]) account() (record.Stage, error) {
 	s := record.Stage{
 		Name: b.spec.Name, Stores: b.spec.Stores, Txn: b.spec.Txn,
 		In: b.read, Passed: b.passed, Consumed: b.consumed,
-		Drops: counts(b.drops), Made: counts(b.made), Refused: counts(b.refused),
+		Drops: Counts(b.drops), Made: Counts(b.made), Refused: Counts(b.refused),
 		Out: b.passed + total(b.made),
 	}
 	if b.spec.Store != nil {

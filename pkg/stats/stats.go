@@ -231,7 +231,7 @@ func (c *Collector) End(added error) (*Stats, error) {
 	}
 	s.Largest, s.Failing, s.Slowest = c.hosts.largest.end(), c.hosts.failing.end(), c.hosts.slowest.end()
 	s.First, s.Last = timeText(c.first), timeText(c.last)
-	s.Outcomes, s.Statuses = countsOf(c.outcomes), countsOf(c.statuses)
+	s.Outcomes, s.Statuses = Counts(c.outcomes), Counts(c.statuses)
 	for _, n := range c.types.list(func(g *group) uint64 { return g.documents }) {
 		s.Types = append(s.Types, Type{n.name, n.documents, n.bytes})
 	}
@@ -258,11 +258,13 @@ func timeText(t record.Time) string {
 	return t.Go().Format("2006-01-02T15:04:05.000Z")
 }
 
-// countsOf lists counts, the largest first.
-func countsOf(m map[string]uint64) []record.Count {
+// Counts lists counts that are not 0, the largest first.
+func Counts(m map[string]uint64) []record.Count {
 	list := []record.Count{}
 	for reason, n := range m {
-		list = append(list, record.Count{Reason: reason, N: n})
+		if n > 0 {
+			list = append(list, record.Count{Reason: reason, N: n})
+		}
 	}
 	slices.SortFunc(list, func(a, b record.Count) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), strings.Compare(a.Reason, b.Reason))

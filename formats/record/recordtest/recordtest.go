@@ -17,7 +17,14 @@ func File[T record.Row](t testing.TB, path string, like *record.Schema, rows ...
 		t.Fatal(err)
 	}
 	defer out.Close()
-	w, err := record.NewWriter[T](out, record.WriterOptions{Name: path, Like: like})
+	Write(t, out, record.WriterOptions{Name: path, Like: like}, rows...)
+	return path
+}
+
+// Write writes a record stream of rows.
+func Write[T record.Row](t testing.TB, out io.Writer, o record.WriterOptions, rows ...T) {
+	t.Helper()
+	w, err := record.NewWriter[T](out, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +36,6 @@ func File[T record.Row](t testing.TB, path string, like *record.Schema, rows ...
 	if _, err := w.Commit(record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }
 
 // Rows reads a record stream, to its end.
