@@ -30,8 +30,7 @@ func eachLine(std *cli.Std, files []string, do func(line string) error) error {
 			continue
 		}
 		if err := do(line); err != nil {
-			var e *fault.Error
-			if errors.As(err, &e) && e.Place == "" {
+			if e, ok := errors.AsType[*fault.Error](err); ok && e.Place == "" {
 				e.Place = fmt.Sprintf("line %d", n)
 			}
 			return err

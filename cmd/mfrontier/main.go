@@ -437,18 +437,16 @@ func committed(f *frontier.Frontier, verb, txn string) (found bool, err error) {
 }
 
 type updateCmd struct {
-	Store         string        `arg:"" help:"The frontier."`
-	Files         []string      `arg:"" optional:"" help:"New URLs (policy walk: links); default: standard input."`
-	Outcomes      string        `required:"" type:"path" placeholder:"FILE" help:"Fetch records of the batch."`
-	Links         string        `type:"path" placeholder:"FILE" help:"Links found in the batch, for opic and budgets."`
-	NoNew         bool          `help:"There are no new URLs; do not read them."`
-	MaxAttempts   int           `group:"Failures:" default:"3" help:"Fetches of a URL before it is given up, 1 to 255."`
-	RetryDelay    time.Duration `group:"Failures:" default:"1m" help:"Wait after a failure; doubles with each further one."`
-	MaxRetryDelay time.Duration `group:"Failures:" default:"24h" help:"Longest such wait."`
-	LongestWait   time.Duration `group:"Failures:" default:"24h" help:"Park URLs of servers that ask for more."`
-	DeadAfter     int           `group:"Failures:" placeholder:"N" help:"Leave a host alone after N failed contacts."`
-	DeadDelay     time.Duration `group:"Failures:" default:"1h" help:"How long; doubles each time."`
-	MaxDeadDelay  time.Duration `group:"Failures:" default:"168h" help:"Longest time to leave it alone."`
+	Store       string        `arg:"" help:"The frontier."`
+	Files       []string      `arg:"" optional:"" help:"New URLs (policy walk: links); default: standard input."`
+	Outcomes    string        `required:"" type:"path" placeholder:"FILE" help:"Fetch records of the batch."`
+	Links       string        `type:"path" placeholder:"FILE" help:"Links found in the batch, for opic and budgets."`
+	NoNew       bool          `help:"There are no new URLs; do not read them."`
+	MaxAttempts int           `group:"Failures:" default:"3" help:"Fetches of a URL before it is given up, 1 to 255."`
+	RetryDelay  time.Duration `group:"Failures:" default:"1m" help:"Wait after a failure; doubles with each, up to 24h."`
+	LongestWait time.Duration `group:"Failures:" default:"24h" help:"Park URLs of servers that ask for more."`
+	DeadAfter   int           `group:"Failures:" placeholder:"N" help:"Leave a host alone after N failed contacts."`
+	DeadDelay   time.Duration `group:"Failures:" default:"1h" help:"How long; doubles each time, up to 168h."`
 	newFlags
 	DomainBudget uint64   `group:"New URLs:" placeholder:"N" help:"Let in N of a registered domain a round."`
 	DomainGrowth *float64 `group:"New URLs:" placeholder:"1" help:"And more, for each domain that links to it."`
@@ -473,8 +471,8 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	o := frontier.UpdateOptions{
 		Txn:     c.Txn,
-		Retries: frontier.Retries{MaxAttempts: c.MaxAttempts, Delay: c.RetryDelay, MaxDelay: c.MaxRetryDelay, LongestWait: c.LongestWait},
-		Dead:    frontier.Dead{After: c.DeadAfter, Delay: c.DeadDelay, MaxDelay: c.MaxDeadDelay},
+		Retries: frontier.Retries{MaxAttempts: c.MaxAttempts, Delay: c.RetryDelay, MaxDelay: frontier.DefaultRetries.MaxDelay, LongestWait: c.LongestWait},
+		Dead:    frontier.Dead{After: c.DeadAfter, Delay: c.DeadDelay, MaxDelay: 7 * 24 * time.Hour},
 		Limits:  c.limits(),
 
 		Prioritizer: c.prioritizer(),

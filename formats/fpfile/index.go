@@ -12,7 +12,7 @@ type Index struct {
 // Index returns an Index that stands before the first block.
 func (r *Reader) Index() *Index {
 	x := &Index{r: *r}
-	x.r.pages, x.r.point = map[int64][]uint64{}, nil
+	x.r.pages = map[int64][]uint64{}
 	return x
 }
 

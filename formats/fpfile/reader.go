@@ -27,7 +27,6 @@ type Reader struct {
 	geo        geometry
 	root       []uint64 // first fingerprint of each index page
 	pages      map[int64][]uint64
-	point      []byte  // block buffer of Contains
 	aheadMax   int64   // slots that one read of an Iter fetches at most
 	all        *sorted // of ContainsAll
 }
@@ -260,35 +259,6 @@ func (r *Reader) flawed(k int64, bad *flaw) error {
 	}
 	off, _ := r.geo.block(k)
 	return r.corrupt(blockPlace(k, off), bad.found, bad.want)
-}
-
-// Contains reports whether key is in the file. It reads one block of at most
-// 8 KiB, and its index page if that is not in memory; order of calls is free.
-func (r *Reader) Contains(key uint64) (bool, error) {
-	if key > r.last || r.count == 0 {
-		return false, nil
-	}
-	k, err := r.find(key)
-	if k < 0 || err != nil {
-		return false, err
-	}
-	if r.point == nil {
-		r.point = make([]byte, BlockSize)
-	}
-	off, n := r.geo.block(k)
-	b := r.point[:n]
-	if err := r.read(b, off); err != nil {
-		return false, err
-	}
-	first, err := r.first(k)
-	if err != nil {
-		return false, err
-	}
-	v, err := r.parse(k, first, b)
-	if err != nil {
-		return false, err
-	}
-	return v.contains(key), nil
 }
 
 // Iter reads fingerprints in ascending order.

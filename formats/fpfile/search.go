@@ -6,12 +6,6 @@ import "math/bits"
 // the ones that follow zero number d>>w of the high part; their low bits are
 // compared with d's.
 
-// contains looks for key, which may be any.
-func (v *block) contains(key uint64) bool {
-	var c cursor
-	return key >= v.first && v.holds(key-v.first, &c)
-}
-
 // cursor is a word of a block's high part.
 type cursor struct {
 	at    int    // its byte

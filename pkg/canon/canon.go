@@ -86,8 +86,7 @@ func (e *Error) Error() string {
 
 // ReasonOf returns the reason in err's chain, or "".
 func ReasonOf(err error) Reason {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason
 	}
 	return ""

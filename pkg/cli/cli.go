@@ -329,8 +329,7 @@ func usage(err error, kctx *kong.Context) error {
 		want := map[string]string{"duration": "a time such as 2h or 30s", "uint": "a whole number of 0 or more", "int": "a whole number", "float": "a number"}[m[2]]
 		return &fault.Error{Class: fault.Usage, Place: m[1], Found: strconv.Quote(m[3]), Want: want}
 	}
-	var pe *kong.ParseError
-	if errors.As(err, &pe) && pe.Context != nil {
+	if pe, ok := errors.AsType[*kong.ParseError](err); ok && pe.Context != nil {
 		kctx = pe.Context
 	}
 	if kctx != nil {

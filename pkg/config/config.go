@@ -304,15 +304,13 @@ func parse(path string, b []byte) (*Config, error) {
 }
 
 func explain(path string, err error) error {
-	var strict *toml.StrictMissingError
-	if errors.As(err, &strict) && len(strict.Errors) > 0 {
+	if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok && len(strict.Errors) > 0 {
 		e := strict.Errors[0]
 		line, _ := e.Position()
 		name := strings.Join(e.Key(), ".")
 		return unknown(path, name, line, err)
 	}
-	var de *toml.DecodeError
-	if errors.As(err, &de) {
+	if de, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, _ := de.Position()
 		place := fmt.Sprintf("line %d", line)
 		name := strings.Join(de.Key(), ".")

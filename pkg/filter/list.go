@@ -174,8 +174,7 @@ func openList(name string, kind entryKind, memory, sieves int64, schemes *canon.
 }
 
 func pathError(err error) string {
-	var p *os.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*os.PathError](err); ok {
 		return p.Err.Error()
 	}
 	return err.Error()

@@ -304,8 +304,7 @@ func (p *parser) beginsURL(a string) bool {
 }
 
 func withHint(err error, hint string) error {
-	var f *fault.Error
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
 		f.Hint = hint
 	}
 	return err

@@ -198,8 +198,7 @@ func openInput(path string, text bool, polynomial uint64, stdin io.Reader, mem, 
 	r, err := fpfile.Open(f, info.Size(), path)
 	if err != nil {
 		f.Close()
-		var wrong *fault.Error
-		if errors.As(err, &wrong) && !strings.HasSuffix(path, ".fps") && errors.Is(err, fault.WrongKind) {
+		if wrong, ok := errors.AsType[*fault.Error](err); ok && !strings.HasSuffix(path, ".fps") && errors.Is(err, fault.WrongKind) {
 			wrong.Hint = "if it is text, give --text, or name it *.txt"
 		}
 		return nil, err

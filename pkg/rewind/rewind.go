@@ -403,11 +403,6 @@ func (s *Stream) ReadAt(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// Section returns length bytes from off as a reader of its own.
-func (s *Stream) Section(off, length int64) *io.SectionReader {
-	return io.NewSectionReader(s, off, length)
-}
-
 // Read reads on from the position.
 func (s *Stream) Read(p []byte) (int, error) {
 	if len(p) == 0 {

@@ -71,7 +71,7 @@ func readsBack(t *testing.T, most int, sizes []int) {
 			if off < 0 || off > n {
 				continue
 			}
-			got, err := io.ReadAll(s.Section(int64(off), int64(n-off)))
+			got, err := io.ReadAll(io.NewSectionReader(s, int64(off), int64(n-off)))
 			if err != nil || !bytes.Equal(got, want[off:]) {
 				t.Fatalf("size %d from %d: %v", n, off, err)
 			}

@@ -3,7 +3,6 @@ package simweb
 import (
 	"crypto/sha256"
 	"slices"
-	"strings"
 
 	"mercator/formats/record"
 )
@@ -138,21 +137,6 @@ func (w *Web) Duplicates(verdicts []Verdict) (documents, duplicates int) {
 		seen[key] = true
 	}
 	return documents, duplicates
-}
-
-// Trapped reports whether a URL of this web is a page of a trap: of a calendar, a shop
-// that puts session ids into URLs, or what Config.Hard and Config.Traps add without end.
-func (w *Web) Trapped(url string) bool {
-	name, target, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
-	host, ok := w.parseHost(name)
-	if !ok {
-		return false
-	}
-	switch w.resolve(host, "/"+target).kind {
-	case kindCalendar, kindSession, kindDeep, kindAlmanac:
-		return true
-	}
-	return false
 }
 
 // status is the HTTP status of the page, robots rules aside.

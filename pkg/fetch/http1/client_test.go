@@ -51,7 +51,7 @@ func (x *exchange) payload() io.Reader {
 	if x.NoBody {
 		return bytes.NewReader(nil)
 	}
-	return httpmsg.NewPayload(&x.head, x.stream.Section(int64(x.head.Size), x.stream.Len()-int64(x.head.Size)))
+	return httpmsg.NewPayload(&x.head, io.NewSectionReader(x.stream, int64(x.head.Size), x.stream.Len()-int64(x.head.Size)))
 }
 
 // body returns the payload without its codings.

@@ -68,8 +68,7 @@ func Read(path string) (*Model, error) {
 func Decode(name string, data []byte) (*Model, error) {
 	m := new(Model)
 	if err := store.Unseal(name, Magic, data, m); err != nil {
-		var e *fault.Error
-		if errors.As(err, &e) && e.Hint == "" {
+		if e, ok := errors.AsType[*fault.Error](err); ok && e.Hint == "" {
 			e.Hint = "train it again: mfocus train --help"
 		}
 		return nil, err
