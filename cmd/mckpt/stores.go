@@ -119,30 +119,30 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 
 // checkSettings tells what crawl.toml says that a crawl cannot change, and refuses what it cannot go on with.
 func checkSettings(std *cli.Std, crawl string) error {
-	if err := warnOfFixed(std, crawl); err != nil {
-		return err
-	}
-	return checkRules(crawl)
-}
-
-// warnOfFixed warns of settings in crawl.toml that differ from those that the frontier was made with. These cannot be
-// changed later, so the settings have no effect.
-func warnOfFixed(std *cli.Std, crawl string) error {
 	conf, err := config.Load(filepath.Join(crawl, config.Name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	st, err := store.Open(firstPart(crawl, frontier.Kind), frontier.Kind, frontier.Version, store.Options{})
-	if err != nil {
-		return nil // what is wrong with it say those who need it
+	if _, m := made(crawl, frontier.Kind, frontier.Version); m != nil {
+		if err := warnOfFixed(std, conf, m.Params); err != nil {
+			return err
+		}
 	}
-	m, err := st.Current()
+	form, err := conf.Canon()
 	if err != nil {
-		return nil
+		return err
 	}
-	made := m.Params
+	if st, m := made(crawl, urlset.Kind, urlset.Version); m != nil {
+		return urlset.CheckRules(st, m, form)
+	}
+	return nil
+}
+
+// warnOfFixed warns of settings in crawl.toml that differ from those that the frontier was made with. These cannot be
+// changed later, so the settings have no effect.
+func warnOfFixed(std *cli.Std, conf *config.Config, made map[string]string) error {
 	told := func(name string) {
 		is := "without it"
 		if value, found := made[name]; found {
@@ -175,27 +175,16 @@ func warnOfFixed(std *cli.Std, crawl string) error {
 	return nil
 }
 
-// checkRules refuses rules for URLs in crawl.toml other than those by which the set of URLs was made.
-func checkRules(crawl string) error {
-	conf, err := config.Load(filepath.Join(crawl, config.Name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
+// made opens a store of a crawl; m is nil where something is wrong with it, which those say who need it.
+func made(crawl, kind string, version int) (st *store.Store, m *store.Manifest) {
+	st, err := store.Open(firstPart(crawl, kind), kind, version, store.Options{})
+	if err == nil {
+		m, err = st.Current()
 	}
-	form, err := conf.Canon()
 	if err != nil {
-		return err
+		return nil, nil
 	}
-	st, err := store.Open(firstPart(crawl, urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
-	if err != nil {
-		return nil // what is wrong with it say those who need it
-	}
-	m, err := st.Current()
-	if err != nil {
-		return nil
-	}
-	return urlset.CheckRules(st, m, form)
+	return st, m
 }
 
 // setOptions are those of a set of an implementation; size is that of every Bloom

@@ -55,6 +55,16 @@ func (l *lease) left() time.Duration {
 // keep renews the lease until ctx ends. It returns an error when somebody has taken over, or the store cannot
 // be read for so long that nobody knows.
 func (l *lease) keep(ctx context.Context) error {
+	return watch(ctx, func() error {
+		if err := l.look(); err != nil && (lost(err) || l.left() <= 0) {
+			return err
+		}
+		return nil
+	})
+}
+
+// watch looks again and again, until ctx ends or a look returns an error.
+func watch(ctx context.Context, look func() error) error {
 	t := time.NewTicker(leaseLook)
 	defer t.Stop()
 	for {
@@ -63,8 +73,7 @@ func (l *lease) keep(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		err := l.look()
-		if err != nil && (lost(err) || l.left() <= 0) {
+		if err := look(); err != nil {
 			return err
 		}
 	}
@@ -72,18 +81,12 @@ func (l *lease) keep(ctx context.Context) error {
 
 // keepEpoch returns an error when abandon or restore has undone the round: servers are not to be asked for what nobody keeps.
 func keepEpoch(ctx context.Context, tx *store.Tx) error {
-	t := time.NewTicker(leaseLook)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-		}
+	return watch(ctx, func() error {
 		if err := tx.Undone(); errors.Is(err, fault.Conflict) {
 			return err
 		}
-	}
+		return nil
+	})
 }
 
 // lost says whether an error of a look says that another has the work.

@@ -276,21 +276,7 @@ func (l *list) beginsURL(v *view, hash uint64) bool {
 	if l.memory != nil {
 		return l.memory.beginsURL(v, hash)
 	}
-	if !l.disk.mayHave(hash) {
-		return false
-	}
-	for key := v.URL; len(key) > len(v.origin); {
-		line := notAbove(l.block(v, key), key)
-		if line == nil {
-			return false
-		}
-		n := common(line, key)
-		if n == len(line) {
-			return true
-		}
-		key = key[:n]
-	}
-	return false
+	return l.disk.mayHave(hash) && begins(func(key string) []byte { return notAbove(l.block(v, key), key) }, v)
 }
 
 // block reads the block in which key would be. An error is left with the view.

@@ -409,14 +409,14 @@ func (t *table) beginsURL(v *view, hash uint64) bool {
 		}
 		lo = start
 	}
-	return beginsIn(t.text[at:hi], v.URL, len(v.origin)+1)
+	return begins(func(key string) []byte { return notAbove(t.text[at:hi], key) }, v)
 }
 
-// beginsIn reports whether a line is a prefix of s, of least bytes or more. Where the greatest
-// line that is not above s is no prefix, one must be a prefix of what both begin with.
-func beginsIn(text []byte, s string, least int) bool {
-	for key := s; len(key) >= least; {
-		line := notAbove(text, key)
+// begins reports whether a line is a prefix of the URL, longer than its origin. Where the greatest
+// line that is not above the URL is no prefix, one must be a prefix of what both begin with.
+func begins(notAbove func(key string) []byte, v *view) bool {
+	for key := v.URL; len(key) > len(v.origin); {
+		line := notAbove(key)
 		if line == nil {
 			return false
 		}

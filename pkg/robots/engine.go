@@ -1,7 +1,6 @@
 package robots
 
 import (
-	"strings"
 	"time"
 
 	"github.com/temoto/robotstxt"
@@ -13,7 +12,6 @@ import (
 type Policy interface {
 	Allowed(url string) bool // an absolute URL, or a path with its query
 	CrawlDelay() time.Duration
-	Sitemaps() []string
 }
 
 // Engine reads a robots.txt for an agent (a product token).
@@ -36,10 +34,7 @@ func NewEngine(name string) (Engine, error) {
 	return nil, &fault.Error{Class: fault.Usage, Found: "robots engine " + name, Want: EngineRFC9309 + " or " + EngineTemoto}
 }
 
-type temoto struct {
-	data  *robotstxt.RobotsData
-	group *robotstxt.Group
-}
+type temoto struct{ group *robotstxt.Group }
 
 // parseTemoto: that engine drops a whole file for one error in it; everything is
 // then allowed.
@@ -48,7 +43,7 @@ func parseTemoto(body []byte, agent string) Policy {
 	if err != nil {
 		return &Group{}
 	}
-	return &temoto{data, data.FindGroup(agent)}
+	return &temoto{data.FindGroup(agent)}
 }
 
 func (t *temoto) Allowed(url string) bool {
@@ -57,11 +52,3 @@ func (t *temoto) Allowed(url string) bool {
 }
 
 func (t *temoto) CrawlDelay() time.Duration { return max(t.group.CrawlDelay, 0) }
-
-func (t *temoto) Sitemaps() []string {
-	all := t.data.Sitemaps[:min(len(t.data.Sitemaps), sitemapsMax)]
-	for i, s := range all {
-		all[i] = strings.TrimSpace(s)
-	}
-	return all
-}

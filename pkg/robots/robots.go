@@ -38,14 +38,10 @@ const BodyMax = 500 << 10
 // longest URL that old browsers took.
 const lineMax = 8 * 2083
 
-// sitemapsMax bounds what one file can put into a crawl.
-const sitemapsMax = 1000
-
 // Rules is a whole robots.txt. It is read-only and safe for many goroutines.
 type Rules struct {
-	groups   []group
-	rules    []rule // of all groups
-	sitemaps []string
+	groups []group
+	rules  []rule // of all groups
 
 	// While parsing.
 	open     bool            // the last group takes more user-agent lines
@@ -69,9 +65,8 @@ type rule struct {
 // Group is the part of a robots.txt that holds for one agent. It is read-only and
 // safe for many goroutines.
 type Group struct {
-	rules    []rule // longest first, allow before disallow
-	delay    time.Duration
-	sitemaps []string
+	rules []rule // longest first, allow before disallow
+	delay time.Duration
 }
 
 // Parse reads a robots.txt. There are no errors: what cannot be understood does
@@ -112,12 +107,6 @@ func (r *Rules) line(line string) {
 		}
 		g := &r.groups[len(r.groups)-1]
 		g.agents = append(g.agents, productToken(value))
-		return
-	}
-	if kind == keySitemap {
-		if value != "" && len(r.sitemaps) < sitemapsMax {
-			r.sitemaps = append(r.sitemaps, strings.Clone(value))
-		}
 		return
 	}
 	if len(r.groups) == 0 {
@@ -206,7 +195,6 @@ const (
 	keyAllow
 	keyDisallow
 	keyDelay
-	keySitemap
 )
 
 // keys by how they begin: Google's parser takes "disallowed" for "disallow", and
@@ -219,7 +207,6 @@ var keys = []struct {
 	{"allow", keyAllow},
 	{"disallow", keyDisallow}, {"dissallow", keyDisallow}, {"dissalow", keyDisallow}, {"disalow", keyDisallow}, {"diasllow", keyDisallow}, {"disallaw", keyDisallow},
 	{"crawl-delay", keyDelay},
-	{"sitemap", keySitemap}, {"site-map", keySitemap},
 }
 
 func kindOf(key string) keyKind {
@@ -256,7 +243,7 @@ func seconds(s string) time.Duration {
 
 // Group returns what holds for the agent, a product token such as "mercator".
 func (r *Rules) Group(agent string) *Group {
-	g := &Group{sitemaps: r.sitemaps}
+	g := &Group{}
 	parts, found := r.merge(g, agent)
 	if !found {
 		parts, _ = r.merge(g, "*")
@@ -315,9 +302,6 @@ func (r *Rules) merge(into *Group, agent string) (parts [][]rule, found bool) {
 	}
 	return parts, found
 }
-
-// Sitemaps returns the sitemap URLs of the whole file as written, at most 1,000: they belong to no group.
-func (g *Group) Sitemaps() []string { return g.sitemaps }
 
 // CrawlDelay returns the longest Crawl-delay of the agent's groups, 0 for none.
 func (g *Group) CrawlDelay() time.Duration { return g.delay }

@@ -86,9 +86,6 @@ func (g *Group) text() []byte {
 	if g.delay > 0 {
 		b = append(strconv.AppendFloat(append(b, "Crawl-delay: "...), g.delay.Seconds(), 'f', -1, 64), '\n')
 	}
-	for _, s := range g.sitemaps {
-		b = append(append(append(b, "Sitemap: "...), s...), '\n')
-	}
 	return b
 }
 
@@ -175,9 +172,6 @@ func TestGroups(t *testing.T) {
 			t.Errorf("%s: %q, then %q", c.agent, text, again)
 		}
 	}
-	if s := r.sitemaps; len(s) != 2 || s[0] != "http://h/s.xml" || s[1] != "http://h/t.xml" {
-		t.Errorf("sitemaps %q", s)
-	}
 }
 
 func TestCrawlDelayValues(t *testing.T) {
@@ -200,10 +194,6 @@ func TestBodyLimit(t *testing.T) {
 		if g.Allowed(path) != want {
 			t.Errorf("%s: %v", path, !want)
 		}
-	}
-	many := Parse([]byte(strings.Repeat("Sitemap: x\n", 5000)))
-	if len(many.sitemaps) != sitemapsMax {
-		t.Errorf("%d sitemaps", len(many.sitemaps))
 	}
 }
 
@@ -283,8 +273,8 @@ func TestEngines(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := parse([]byte(file), "mercator")
-		if p.Allowed("http://h/a") || !p.Allowed("/b") || !p.Allowed("/robots.txt") || p.CrawlDelay() != 3*time.Second || len(p.Sitemaps()) != 1 {
-			t.Errorf("%q: %v %v %v %q", name, p.Allowed("/a"), p.Allowed("/b"), p.CrawlDelay(), p.Sitemaps())
+		if p.Allowed("http://h/a") || !p.Allowed("/b") || !p.Allowed("/robots.txt") || p.CrawlDelay() != 3*time.Second {
+			t.Errorf("%q: %v %v %v", name, p.Allowed("/a"), p.Allowed("/b"), p.CrawlDelay())
 		}
 		if p := parse(nil, "mercator"); !p.Allowed("/") {
 			t.Errorf("%q: an empty file denies", name)

@@ -138,23 +138,13 @@ func (c *copier) pull(ctx context.Context, prepare func(dir, name string, newest
 			return c.broken(name, found, fmt.Sprintf("%d bytes", lengths[name]))
 		}
 	}
-	err = c.batches(names, lengths, func(names []string) error {
-		if err := c.to.get(ctx, names, c.stage()); err != nil {
-			return err
+	err = c.receive(ctx, names, lengths, func(name string, whole bool) error {
+		if !whole {
+			return c.broken(name, "other bytes than were sent", "those whose checksum is in the name")
 		}
-		for _, name := range names {
-			if ok, err := c.isWhole(ctx, name, lengths[name]); err != nil {
-				return err
-			} else if !ok {
-				return c.broken(name, "other bytes than were sent", "those whose checksum is in the name")
-			}
-			if err := c.place(ctx, lacking[name], name); err != nil {
-				return err
-			}
-			c.done.Copied++
-			c.done.CopiedSize += lengths[name]
-		}
-		return nil
+		c.done.Copied++
+		c.done.CopiedSize += lengths[name]
+		return c.place(ctx, lacking[name], name)
 	})
 	if err != nil {
 		return err

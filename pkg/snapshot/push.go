@@ -758,24 +758,17 @@ func (c *copier) check(ctx context.Context, last *List) error {
 	}
 	want := last.objects()
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(name string) bool { return c.have[name] != want[name] })
-	return c.batches(names, want, func(names []string) error {
-		if err := c.to.get(ctx, names, c.stage()); err != nil {
-			return err
-		}
-		for _, name := range names {
-			if ok, err := c.isWhole(ctx, name, want[name]); err != nil {
-				return err
-			} else if !ok {
-				delete(c.have, name)
-				c.done.Damaged++
-			}
+	return c.receive(ctx, names, want, func(name string, whole bool) error {
+		if !whole {
+			delete(c.have, name)
+			c.done.Damaged++
 		}
 		return nil
 	})
 }
 
-// batches calls f with some names at a time, and an empty stage.
-func (c *copier) batches(names []string, lengths map[string]int64, f func(names []string) error) error {
+// receive gets files into the stage, some at a time, and calls f for each: whole says whether it is as its name says.
+func (c *copier) receive(ctx context.Context, names []string, lengths map[string]int64, f func(name string, whole bool) error) error {
 	for len(names) > 0 {
 		n, bytes := 0, int64(0)
 		for n < len(names) && n < batchFiles && (n == 0 || bytes+lengths[names[n]] <= batchBytes) {
@@ -788,8 +781,17 @@ func (c *copier) batches(names []string, lengths map[string]int64, f func(names 
 		if err := os.MkdirAll(c.stage(), 0o777); err != nil {
 			return err
 		}
-		if err := f(names[:n]); err != nil {
+		if err := c.to.get(ctx, names[:n], c.stage()); err != nil {
 			return err
+		}
+		for _, name := range names[:n] {
+			sum, length, err := sumOf(ctx, c.staging(name))
+			if err == nil {
+				err = f(name, length == lengths[name] && strings.HasSuffix(name, "@"+sum))
+			}
+			if err != nil {
+				return err
+			}
 		}
 		if c.opt.Progress != nil {
 			c.opt.Progress(bytes)
@@ -797,12 +799,6 @@ func (c *copier) batches(names []string, lengths map[string]int64, f func(names 
 		names = names[n:]
 	}
 	return os.RemoveAll(c.stage())
-}
-
-// isWhole reports whether a received file is as its name says.
-func (c *copier) isWhole(ctx context.Context, name string, length int64) (bool, error) {
-	sum, n, err := sumOf(ctx, c.staging(name))
-	return n == length && strings.HasSuffix(name, "@"+sum), err
 }
 
 func sumOf(ctx context.Context, path string) (sum string, length int64, err error) {
