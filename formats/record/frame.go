@@ -2,6 +2,7 @@ package record
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -269,23 +270,26 @@ const keepBuffer = 2 << 20
 func (f *framer) join(at, size int) ([]byte, error) {
 	end := len(f.buf) - 4
 	want := binary.LittleEndian.Uint32(f.buf[end:])
-	whole := size >= keepBuffer
-	content := f.buf[:0]
-	if !whole {
-		content = make([]byte, 0, size)
-	}
+	sum := 0
+	var blocks [][]byte
 	for at < end {
 		b := f.buf[at:]
 		n := int((uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16) >> 3)
-		at += 3
-		if len(content)+n > size {
-			break
-		}
-		content = append(content, f.buf[at:at+n]...)
-		at += n
+		blocks = append(blocks, b[3:3+n])
+		at, sum = at+3+n, sum+n
 	}
-	if at != end || len(content) != size {
+	if sum != size {
 		return nil, fmt.Errorf("raw blocks that do not make the %d bytes that the zstd frame says", size)
+	}
+	whole := size >= keepBuffer
+	var content []byte
+	if whole {
+		content = f.buf[:0]
+		for _, b := range blocks {
+			content = append(content, b...)
+		}
+	} else {
+		content = bytes.Join(blocks, nil) // in memory that is not cleared before
 	}
 	if got := uint32(xxhash.Sum64(content)); got != want {
 		return nil, &checksumError{got, want}

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"hash/maphash"
+	"math/bits"
 	"slices"
 )
 
@@ -32,6 +33,9 @@ func spanOf(start, end int) span { return span{uint32(start), uint32(end)} }
 // The seed is random so that nobody can write pages whose links collide. What is
 // found does not depend on it.
 var linkSeed = maphash.MakeSeed()
+
+// linkSecret is a random odd number.
+var linkSecret = maphash.Bytes(linkSeed, nil) | 1
 
 // idleSlots and idleText bound what is kept from one document for the next.
 const (
@@ -206,7 +210,8 @@ func (s *keySet) add(key uint64) bool {
 // nobody can choose URLs that meet here.
 func (s *keySet) slot(key uint64) int {
 	mask := len(s.slots) - 1
-	i := int(maphash.Comparable(linkSeed, key)) & mask
+	high, low := bits.Mul64(key, linkSecret)
+	i := int(high^low) & mask
 	for s.slots[i] != 0 && s.slots[i] != key {
 		i = (i + 1) & mask
 	}

@@ -389,7 +389,14 @@ func (b *Batch[In, Out]) Make(reason string, row *Out) error {
 }
 
 // Drop accounts for an input row that goes no further, by reason.
-func (b *Batch[In, Out]) Drop(reason string) { Enter(b.drops, reason, 1) }
+func (b *Batch[In, Out]) Drop(reason string) { b.DropAll(reason, 1) }
+
+// DropAll is Drop of so many rows.
+func (b *Batch[In, Out]) DropAll(reason string, n uint64) {
+	if n > 0 {
+		Enter(b.drops, reason, n)
+	}
+}
 
 // Dropped is how many rows were dropped so far, by reason. It is read only.
 func (b *Batch[In, Out]) Dropped() map[string]uint64 { return b.drops }

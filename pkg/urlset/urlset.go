@@ -193,15 +193,24 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 		} else if err != nil {
 			return err
 		}
-		opt.Convert(&in, &row)
-		key := KeyOf(poly, opt.Canon, &row)
+		key := uint64(0) // most links have the set's key, and most are popular: a row is made of no more than the others
+		if l, ok := any(&in).(*record.Link); ok && poly.Polynomial() == fingerprint.Polynomial {
+			key = l.Key
+		}
+		made := key == 0
+		if made {
+			opt.Convert(&in, &row)
+			key = KeyOf(poly, opt.Canon, &row)
+		}
 		opt.Progress(1)
 		if lookups++; lookups%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if popular.seen(key) {
-			b.Drop(ReasonSeen) // the first of them is in this batch
-			continue
+			continue // the first of them is in this batch
+		}
+		if !made {
+			opt.Convert(&in, &row)
 		}
 		payload, arrival = record.AppendRow(payload[:0], &row), binary.AppendUvarint(arrival[:0], lookups)
 		if err := errors.Join(rows.Add(lookups, payload), keys.Add(key, arrival)); err != nil {
@@ -209,6 +218,7 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 		}
 	}
 	stats.cache(popular, lookups)
+	b.DropAll(ReasonSeen, popular.Hits)
 	return nil
 }
 
@@ -303,9 +313,7 @@ func unseen(set fpset.Set, n uint64, rows *merge.Sorter, fn func(key uint64, pay
 
 // deliver passes the fresh rows on, and counts the others.
 func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], opt *Options[In], rows, fresh *merge.Sorter, stats *Stats) error {
-	for range stats.CacheMisses - stats.Fresh {
-		b.Drop(ReasonSeen)
-	}
+	b.DropAll(ReasonSeen, stats.CacheMisses-stats.Fresh)
 	wanted, err := fresh.Sort()
 	if err != nil {
 		return err
