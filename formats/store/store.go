@@ -298,10 +298,10 @@ func (s *Store) Point(newest uint64) error { return s.writeHead(newest) }
 func (s *Store) readHead() (head, error) {
 	file := s.Path(HeadFile)
 	data, err := durable.ReadFile(s.fs, file, MaxFile)
-	if err != nil {
-		return head{}, err
+	var h head
+	if err == nil {
+		h, err = decodeHead(file, data)
 	}
-	h, err := decodeHead(file, data)
 	if e := (*fault.Error)(nil); errors.As(err, &e) && e.Class != fault.Version {
 		e.Hint = hintHead
 	}

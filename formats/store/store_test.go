@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +118,51 @@ func TestLateWriter(t *testing.T) {
 	must(t, err)
 	_, err = tx.Commit(0, "", record.Ledger{})
 	must(t, err)
+}
+
+// TestFullDisk: a commit that fails for want of space, before its new files have their names or after, leaves none of them.
+func TestFullDisk(t *testing.T) {
+	s := testStore(t)
+	disk := s.fs.(*durable.CrashFS)
+	names := func() (list []string) {
+		must(t, s.walk(func(rel string) error {
+			if rel != LockFile {
+				list = append(list, rel)
+			}
+			return nil
+		}))
+		return list
+	}
+	before := names()
+	failed := 0
+	for room := int64(0); ; room += 40 {
+		tx, _, err := s.Begin(ctx, "new", "r1")
+		must(t, err)
+		for range 2 {
+			f, err := tx.Create("runs/", ".fps", "run")
+			must(t, err)
+			_, err = f.Write(make([]byte, 100))
+			must(t, err)
+		}
+		disk.SetSpace(room)
+		_, err = tx.Commit(0, "", record.Ledger{})
+		disk.SetSpace(-1)
+		if err == nil {
+			break
+		}
+		failed++
+		if have := names(); !slices.Equal(have, before) {
+			t.Fatalf("%d bytes of room: %v, and then there is %v; want %v", room, err, have, before)
+		}
+	}
+	if failed < 8 {
+		t.Errorf("the disk was full %d times only", failed)
+	}
+	// A HEAD that is too long is damaged.
+	must(t, durable.WriteFile(disk, s.Path(HeadFile), make([]byte, MaxFile+1)))
+	if _, err := s.Newest(); !errors.Is(err, fault.Corrupt) || fault.HintOf(err) != hintHead || !strings.Contains(err.Error(), fmt.Sprintf("HEAD: %d bytes, want at most %d", MaxFile+1, MaxFile)) {
+		t.Errorf("%v, hint %q", err, fault.HintOf(err))
+	}
 }
 
 // TestPatch: bytes overwritten after they were written are in the sum.

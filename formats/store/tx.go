@@ -40,6 +40,7 @@ type Tx struct {
 	files     []*NewFile
 	output    string
 	ended     bool
+	placed    bool // new files may have their names
 	published bool
 
 	// In a shard: see attempts.go.
@@ -572,8 +573,9 @@ func (m *Manifest) WithRole(role string) []Entry {
 	return list
 }
 
-// place gives the new files their names and fills next.Files. Before next is published, syncs are to be called: until then no manifest
-// names the files, and a crash may leave them damaged for the next Begin to delete.
+// place gives the new files their names and fills next.Files. The caller makes the calls of syncs before it publishes next. Until then
+// no manifest names the files, and a crash may leave them damaged for the next Begin to delete. To sync them under their
+// temporary names would be one wait more for the disk: that for the names, before the manifest has its own.
 func (t *Tx) place(next *Manifest) (syncs []func() error, err error) {
 	for path := range t.drops {
 		if t.Base().File(path) == nil {
@@ -595,6 +597,7 @@ func (t *Tx) place(next *Manifest) (syncs []func() error, err error) {
 		next.Files = append(next.Files, e)
 	}
 	in := map[string]bool{}
+	t.placed = true
 	for _, f := range t.files {
 		e, err := f.entry()
 		if err == nil {
@@ -624,7 +627,8 @@ func sorted(list []uint64) []uint64 {
 	return list
 }
 
-// Abort removes new files and unlocks. After Commit it does nothing.
+// Abort removes new files and unlocks. After Commit it does nothing. An attempt leaves the files that have their names to
+// removeAttempts.
 func (t *Tx) Abort() {
 	if t.ended {
 		return
@@ -633,10 +637,25 @@ func (t *Tx) Abort() {
 	for _, f := range t.files {
 		f.file.Abort()
 	}
-	if t.attempt != nil && !t.published {
+	switch {
+	case t.published:
+	case t.attempt != nil:
 		t.end()
+	case t.placed:
+		t.unplace()
 	}
 	_ = t.lock.Close() // the end of the process unlocks too
+}
+
+// unplace removes the new files of a commit that failed after they had their names, or the space of a full disk would stay
+// taken until the next Begin. An error that came with the link may have published them.
+func (t *Tx) unplace() {
+	if made, err := durable.Exists(t.s.fs, t.s.ManifestPath(t.Generation())); made || err != nil {
+		return
+	}
+	for _, f := range t.files {
+		_ = t.s.remove(f.path) // the next Begin removes what stays
+	}
 }
 
 // NewFile is a file being written. It serves one goroutine.

@@ -297,7 +297,7 @@ func (a *Atomic) Commit() error {
 func (a *Atomic) Place() error { return a.publish(a.fs.Rename) }
 
 // Show gives the file its name before it is synced, which Seal then does: for a name that nobody reads before the caller has called
-// Seal. A crash may leave any content under it. An error leaves nothing.
+// Seal. A crash may leave any content under it. If Show fails, nothing of the file stays; if Seal then fails, the caller removes path.
 func (a *Atomic) Show() error {
 	if a.done {
 		return closed(a.path)
@@ -432,7 +432,7 @@ func writeFile(fsys FS, path string, data []byte, publish func(*Atomic) error) e
 	return publish(a)
 }
 
-// ReadFile reads a whole file of at most limit bytes; a longer one is an error.
+// ReadFile reads a whole file of at most limit bytes; a longer one is fault.Corrupt.
 func ReadFile(fsys FS, path string, limit int64) ([]byte, error) {
 	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -444,7 +444,7 @@ func ReadFile(fsys FS, path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if st.Size() > limit {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%d bytes, at most %d are allowed", st.Size(), limit)}
+		return nil, &fault.Error{Class: fault.Corrupt, File: path, Found: fmt.Sprintf("%d bytes", st.Size()), Want: fmt.Sprintf("at most %d", limit)}
 	}
 	b := make([]byte, st.Size())
 	n, err := f.ReadAt(b, 0)
