@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 )
@@ -87,12 +88,15 @@ func ReadTrailer(in io.Reader, opt ReaderOptions) (Trailer, error) {
 	if s.bare {
 		return Trailer{}, s.cut("plain Arrow, which has no trailer")
 	}
-	return s.skip()
+	return s.skip(context.Background())
 }
 
 // skip reads the rest of a stream for its trailer.
-func (s *Source) skip() (Trailer, error) {
+func (s *Source) skip(ctx context.Context) (Trailer, error) {
 	for {
+		if err := context.Cause(ctx); err != nil {
+			return Trailer{}, err
+		}
 		if err := s.nextFrame(); err != nil {
 			return Trailer{}, err
 		}
@@ -111,14 +115,15 @@ func (s *Source) skip() (Trailer, error) {
 	return *t, nil
 }
 
-// Skip reads the input to its end for its trailer, without taking rows apart: only the hash of each stream's bytes is verified, as
-// in CopyFrom. No row was read before. Of several streams there is no hash of all rows then. Plain Arrow is read as by Read.
-func (r *Reader[T]) Skip() error {
+// Skip reads the input to its end for its trailer, without taking rows apart. It is called before any row is read. As in CopyFrom,
+// only the hash of each stream's bytes is verified. Trailer then has no hash of rows if there are several streams. Plain Arrow
+// is read as Read does. Skip fails with the cause of ctx once that has ended.
+func (r *Reader[T]) Skip(ctx context.Context) error {
 	if r.src.bare {
-		return Each(r, func(*T) error { return nil })
+		return Each(r, func(*T) error { return context.Cause(ctx) })
 	}
 	for r.sticky == nil {
-		t, err := r.src.skip()
+		t, err := r.src.skip(ctx)
 		if err == nil {
 			r.join(&t, t.Hash)
 			err = r.src.nextStream()

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -168,6 +169,23 @@ func TestReadTrailer(t *testing.T) {
 	}
 }
 
+// TestSkipEnds: Skip fails with the cause of its context.
+func TestSkipEnds(t *testing.T) {
+	stop := errors.New("stop")
+	for _, level := range []Level{Stored, Fast, Bare} {
+		in, _, _, _ := copied(t, 10, WriterOptions{Level: level}, WriterOptions{}, func(b []byte) []byte { return b })
+		r, err := NewReader[URL](bytes.NewReader(in.Bytes()), ReaderOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(stop)
+		if err := r.Skip(ctx); err != stop {
+			t.Errorf("level %d: %v", level, err)
+		}
+	}
+}
+
 // skipAny skips a stream of whatever kind.
 func skipAny(in io.Reader) (Trailer, error) {
 	s, err := Open(in, ReaderOptions{})
@@ -180,7 +198,7 @@ func skipAny(in io.Reader) (Trailer, error) {
 func skip[T Row](s *Source) (Trailer, error) {
 	r, err := Rows[T](s)
 	if err == nil {
-		err = r.Skip()
+		err = r.Skip(context.Background())
 	}
 	if err != nil {
 		return Trailer{}, err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -240,6 +241,48 @@ func TestTwins(t *testing.T) {
 			if form := AppendRow(nil, &got[i]); !bytes.Equal(form, AppendRow(nil, &want[i])) || !bytes.Equal(form, AppendRow(nil, &rows[i])) {
 				t.Fatalf("row %d is %+v, want %+v", i, got[i], rows[i])
 			}
+		}
+	}
+}
+
+// TestTwinsPack: two writers that compress beside the rows, the one timed and the other not, share no memory: batches as small as
+// the message of the schema come out as they went in.
+func TestTwinsPack(t *testing.T) {
+	var file, pipe bytes.Buffer
+	w, err := NewWriter[URL](&file, WriterOptions{Level: Fast, Threads: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	twin, err := w.Twin(&pipe, WriterOptions{Level: Fast, FlushAfter: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 2000
+	for i := range n {
+		if err := w.Write(&URL{URL: strconv.Itoa(i)}); err != nil {
+			t.Fatal(err)
+		}
+		w.lock()
+		err := w.flush()
+		w.unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range []*Writer[URL]{w, twin} {
+		if _, err := w.Commit(Ledger{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, out := range []*bytes.Buffer{&file, &pipe} {
+		rows, _ := rowsOf[URL](t, out)
+		for i := range rows {
+			if rows[i].URL != strconv.Itoa(i) {
+				t.Fatalf("row %d is %q", i, rows[i].URL)
+			}
+		}
+		if len(rows) != n {
+			t.Errorf("%d rows, want %d", len(rows), n)
 		}
 	}
 }

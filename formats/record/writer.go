@@ -153,7 +153,7 @@ func (w *Writer[T]) begin(out io.Writer) error {
 	} else {
 		w.all = slices.Insert(w.all, 0, w.frames)
 	}
-	_, err := w.frames.write(w.msg.schema)
+	_, err := w.frames.write(bytes.Clone(w.msg.schema)) // that which packs keeps it, as memory for messages
 	return cmp.Or(err, w.frames.drain())
 }
 

@@ -262,9 +262,12 @@ func (c *chain[T]) Read(row *T) error {
 }
 
 // Skip reads to the end for the trailer alone (record.Reader.Skip). Of several files it has neither number nor hash of rows.
-func (c *chain[T]) Skip() error {
+func (c *chain[T]) Skip(ctx context.Context) error {
 	for {
-		if err := errors.Join(c.cur.Skip(), c.closeFile()); err != nil || len(c.rest) == 0 {
+		if err := c.cur.Skip(ctx); err != nil {
+			return err
+		}
+		if err := c.closeFile(); err != nil || len(c.rest) == 0 {
 			return err
 		}
 		if err := c.openNext(); err != nil {

@@ -432,8 +432,8 @@ func (c *change) readLinks(ctx context.Context, o UpdateOptions) (epoch string, 
 	if err != nil {
 		return "", err
 	}
-	if skipper, ok := in.(interface{ Skip() error }); ok && c.gate == nil && c.policy.links == noLinks {
-		err = skipper.Skip()
+	if skipper, ok := in.(interface{ Skip(context.Context) error }); ok && c.gate == nil && c.policy.links == noLinks {
+		err = skipper.Skip(ctx)
 	} else {
 		err = eachRead(ctx, in.Read, func(row *record.Link) error {
 			if c.gate != nil {
