@@ -85,27 +85,37 @@ func outcomes() {
 	must(err)
 }
 
-// records KIND TXN writes an empty record stream.
+// records KIND TXN [N] writes a record stream of N empty rows, or none.
 func records() {
+	n := 0
 	var err error
+	if len(os.Args) > 3 {
+		n, err = strconv.Atoi(os.Args[3])
+		must(err)
+	}
 	if os.Args[1] == "url" {
-		err = empty[record.URL](os.Args[2])
+		err = empty[record.URL](os.Args[2], n)
 	} else {
-		err = empty[record.Link](os.Args[2])
+		err = empty[record.Link](os.Args[2], n)
 	}
 	must(err)
 }
 
-func empty[T record.Row](txn string) error {
+func empty[T record.Row](txn string, n int) error {
 	w, err := record.NewWriter[T](os.Stdout, record.WriterOptions{Txn: txn})
 	if err != nil {
 		return err
+	}
+	for range n {
+		if err := w.Write(new(T)); err != nil {
+			return err
+		}
 	}
 	_, hash, err := w.Finish()
 	if err != nil {
 		return err
 	}
-	_, err = w.Commit(record.Ledger{Stages: []record.Stage{{Name: "records", Txn: txn, OutHash: hash.String()}}})
+	_, err = w.Commit(record.Ledger{Stages: []record.Stage{{Name: "records", Txn: txn, Out: uint64(n), OutHash: hash.String()}}})
 	return err
 }
 

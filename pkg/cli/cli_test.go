@@ -264,6 +264,21 @@ func TestSeveralFilesAreOneInput(t *testing.T) {
 	if two.Rows != 3 || two.Hash != one.Hash || two.Txn != "r1" || !two.Verified {
 		t.Errorf("%+v, want %+v", two, one)
 	}
+	skip := func(files ...string) (record.Trailer, error) {
+		in, err := OpenRecords[record.URL](&Std{Common: &Common{}}, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = in.(interface{ Skip(context.Context) error }).Skip(t.Context())
+		return in.Trailer(), err
+	}
+	other := filepath.Join(dir, "other")
+	urlFile(t, other, "r2", "http://h/4")
+	for txn, files := range map[string][]string{"r1": {a, b, ab}, "r2": {other}, "": {b, other}} {
+		if end, err := skip(files...); err != nil || end.Txn != txn || !end.Verified {
+			t.Errorf("%q skipped: %+v, %v", files, end, err)
+		}
+	}
 	cut, err := os.ReadFile(a)
 	if err != nil {
 		t.Fatal(err)
@@ -278,6 +293,10 @@ func TestSeveralFilesAreOneInput(t *testing.T) {
 	}
 	if !errors.Is(err, fault.Truncated) || !strings.Contains(err.Error(), a) {
 		t.Errorf("a cut first file: %v", err)
+	}
+	// The trailer is that of the files that ended.
+	if end, err := skip(b, a); !errors.Is(err, fault.Truncated) || !strings.Contains(err.Error(), a) || end.Txn != "r1" || end.Rows != 1 {
+		t.Errorf("a cut second file, skipped: %+v, %v", end, err)
 	}
 }
 

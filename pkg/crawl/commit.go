@@ -86,7 +86,11 @@ func (c *Crawl) commitWith(ctx context.Context, txn string, now time.Time, inter
 		}
 		var syncs []func() error
 		if err == nil && made {
-			k, syncs, err = c.write(k)
+			var file *durable.Atomic
+			if k, file, err = c.write(k); file != nil {
+				defer file.Abort()
+				syncs = []func() error{file.Seal, func() error { return c.fs.SyncDir(filepath.Dir(file.Name())) }}
+			}
 		}
 		if err != nil {
 			if is, e := c.current(); e == nil && cur.Map > 0 && (is.Epoch != cur.Epoch || is.Last != cur.Last || is.Checkpoint != cur.Checkpoint) {
@@ -278,8 +282,8 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 	return k, true, nil
 }
 
-// write makes the file of k. It is a checkpoint when CURRENT names it: before that, syncs are to be called.
-func (c *Crawl) write(k *Checkpoint) (is *Checkpoint, syncs []func() error, err error) {
+// write makes the file of k, which is a checkpoint once CURRENT names it. Before that the caller syncs file, unless it is nil, and its folder.
+func (c *Crawl) write(k *Checkpoint) (is *Checkpoint, file *durable.Atomic, err error) {
 	if k.Map > 0 {
 		is, err = c.number(k)
 		return is, nil, err
@@ -288,21 +292,20 @@ func (c *Crawl) write(k *Checkpoint) (is *Checkpoint, syncs []func() error, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	file := checkpointPath(c.dir, k.Number)
-	a, err := durable.Create(c.fs, file)
+	file, err = durable.Create(c.fs, checkpointPath(c.dir, k.Number))
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err = a.Write(data); err == nil {
+	if _, err = file.Write(data); err == nil {
 		// A file of this number can only be of a commit that died before CURRENT
 		// named it: it never was a checkpoint.
-		err = a.Show()
+		err = file.Show()
 	}
 	if err != nil {
-		a.Abort()
+		file.Abort()
 		return nil, nil, err
 	}
-	return k, []func() error{a.Seal, func() error { return c.fs.SyncDir(filepath.Dir(file)) }}, nil
+	return k, file, nil
 }
 
 // number makes the file of k in a crawl of several shards: under its number, or a higher one where another commit has

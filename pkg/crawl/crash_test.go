@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -384,6 +385,55 @@ func TestDiskFull(t *testing.T) {
 	if full < 5 {
 		t.Fatalf("the disk was full %d times only", full)
 	}
+}
+
+// TestCommitCloses: a commit that fails on a full disk, wherever it is, leaves no file open.
+func TestCommitCloses(t *testing.T) {
+	disk := durable.NewCrashFS()
+	must(t, newCrawl(disk), change(disk, "/c/urls", "new", "r1"), change(disk, "/c/modules/tags", "tags", "r1"), change(disk, "/c/frontier", "update", "r1"))
+	fsys := &openFS{FS: disk, open: map[durable.File]string{}}
+	full := 0
+	for room := int64(0); ; room += 100 {
+		disk.SetSpace(room)
+		err := commit(fsys, "r1")
+		disk.SetSpace(-1)
+		if len(fsys.open) > 0 {
+			t.Errorf("%v, and open stays %v", err, fsys.open)
+		}
+		if err == nil {
+			break
+		}
+		full++
+	}
+	if full < 10 {
+		t.Errorf("the disk was full %d times only", full)
+	}
+}
+
+// openFS knows which files are open.
+type openFS struct {
+	durable.FS
+	open map[durable.File]string
+}
+
+func (o *openFS) OpenFile(name string, flag int, perm fs.FileMode) (durable.File, error) {
+	f, err := o.FS.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	is := &openFile{f, o}
+	o.open[is] = name
+	return is, nil
+}
+
+type openFile struct {
+	durable.File
+	fs *openFS
+}
+
+func (f *openFile) Close() error {
+	delete(f.fs.open, f)
+	return f.File.Close()
 }
 
 // model is what the stores should say.
