@@ -21,13 +21,13 @@ func (w *Writer[T]) CopyFrom(s *Source) (t Trailer, ok bool, err error) {
 	if w.err != nil {
 		return Trailer{}, false, w.err
 	}
-	if s.bare || w.frames.bare || s.frames.n != 1 || w.n > 0 || w.ended || len(w.all) > 1 || !bytes.Equal(s.schema, w.msg.schema) {
+	if s.bare || w.frames.bare || s.frames.n != 1 || w.rows > 0 || w.ended || len(w.allFrames) > 1 || !bytes.Equal(s.schema, w.msg.schema) {
 		return Trailer{}, false, nil
 	}
 	if t, err = w.copyFrames(s); err != nil {
 		return Trailer{}, true, w.stick(err)
 	}
-	w.n, w.whole, w.ended = t.Rows, &t.Hash, true
+	w.rows, w.copied, w.ended = t.Rows, &t.Hash, true
 	return t, true, nil
 }
 

@@ -48,19 +48,19 @@ type WriterOptions struct {
 // reader refuses. (With FlushAfter, a batch that has begun is still written when
 // its time comes.)
 type Writer[T Row] struct {
-	*rows[T]
+	*shared[T]
 	opt    WriterOptions
 	to     io.Writer
 	frames *frameWriter
 	done   bool // the trailer is written
 }
 
-// rows are what a Writer shares with its twins: a batch is made, and its rows are hashed, once for all of them.
-type rows[T Row] struct {
-	all    []*frameWriter // those that compress stand last: they keep the message
-	schema *arrow.Schema
-	arrow  *ipc.Writer
-	msg    messageCollector
+// shared is what a Writer has in common with its twins: a batch is made, and its rows are hashed, once for all of them.
+type shared[T Row] struct {
+	allFrames []*frameWriter // those that compress stand last: they keep the message
+	schema    *arrow.Schema
+	arrow     *ipc.Writer
+	msg       messageCollector
 
 	mu     sync.Mutex    // against the timer; used with wait only
 	wait   time.Duration // WriterOptions.FlushAfter of those that have it; 0: none has
@@ -74,8 +74,8 @@ type rows[T Row] struct {
 	forms  []byte      // of rows, not hashed yet
 	extra  extraWriter
 	hash   xxh3.Hasher
-	n      uint64 // rows so far
-	whole  *Hash  // of all rows, where CopyFrom wrote them
+	rows   uint64 // rows so far
+	copied *Hash  // of all rows, where CopyFrom wrote them
 	ended  bool   // Arrow's end of stream is written
 	err    error
 }
@@ -85,7 +85,7 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	if len(opt.Txn) > maxTxn || !utf8.ValidString(opt.Txn) {
 		return nil, &fault.Error{Class: fault.Usage, File: opt.Name, Found: fmt.Sprintf("a transaction name of %d bytes", len(opt.Txn)), Want: fmt.Sprintf("at most %d bytes of UTF-8", maxTxn)}
 	}
-	w := &Writer[T]{rows: &rows[T]{table: rowTypeOf[T](), wait: opt.FlushAfter}, opt: opt}
+	w := &Writer[T]{shared: &shared[T]{table: rowTypeOf[T](), wait: opt.FlushAfter}, opt: opt}
 	for _, c := range w.table.columns {
 		w.out = append(w.out, outColumn{column: c})
 	}
@@ -129,11 +129,11 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 // rows are then given to w alone, and Finish of one ends the rows of both. Of opt only Name, Level, FlushAfter (the same for
 // all that have it) and Txn (of the trailer) count.
 func (w *Writer[T]) Twin(out io.Writer, opt WriterOptions) (*Writer[T], error) {
-	if w.n > 0 || w.ended || w.err != nil { // so no timer runs
+	if w.rows > 0 || w.ended || w.err != nil { // so no timer runs
 		return nil, errors.New("a twin of a record stream that has begun")
 	}
 	opt.Threads = w.opt.Threads
-	t := &Writer[T]{rows: w.rows, opt: opt}
+	t := &Writer[T]{shared: w.shared, opt: opt}
 	return t, t.begin(out)
 }
 
@@ -141,7 +141,7 @@ func (w *Writer[T]) Twin(out io.Writer, opt WriterOptions) (*Writer[T], error) {
 func (w *Writer[T]) begin(out io.Writer) error {
 	w.to = out
 	w.wait = cmp.Or(w.wait, w.opt.FlushAfter)
-	for _, f := range w.all {
+	for _, f := range w.allFrames {
 		if f.level == w.opt.Level && f.timed == (w.opt.FlushAfter > 0) {
 			w.frames = f
 			return f.join(output{out, w.opt.Name})
@@ -149,15 +149,15 @@ func (w *Writer[T]) begin(out io.Writer) error {
 	}
 	w.frames = newFrameWriter(output{out, w.opt.Name}, w.opt)
 	if w.frames.packs {
-		w.all = append(w.all, w.frames)
+		w.allFrames = append(w.allFrames, w.frames)
 	} else {
-		w.all = slices.Insert(w.all, 0, w.frames)
+		w.allFrames = slices.Insert(w.allFrames, 0, w.frames)
 	}
 	_, err := w.frames.write(bytes.Clone(w.msg.schema)) // that which packs keeps it, as memory for messages
 	return cmp.Or(err, w.frames.drain())
 }
 
-func (w *rows[T]) eachColumn(fn func(c *outColumn)) {
+func (w *shared[T]) eachColumn(fn func(c *outColumn)) {
 	for i := range w.out {
 		fn(&w.out[i])
 	}
@@ -208,7 +208,7 @@ func (a *appender) Write(p []byte) (int, error) {
 }
 
 // collect leaves the Arrow message of those rows of the batch in w.msg.batch.
-func (w *rows[T]) collect(from, to int) error {
+func (w *shared[T]) collect(from, to int) error {
 	var arrays []arrow.Array
 	w.msg.body = 0
 	w.eachColumn(func(c *outColumn) {
@@ -231,13 +231,13 @@ func (w *rows[T]) collect(from, to int) error {
 	return err
 }
 
-func (w *rows[T]) lock() {
+func (w *shared[T]) lock() {
 	if w.wait > 0 {
 		w.mu.Lock()
 	}
 }
 
-func (w *rows[T]) unlock() {
+func (w *shared[T]) unlock() {
 	if w.wait > 0 {
 		w.mu.Unlock()
 	}
@@ -272,12 +272,12 @@ func (w *Writer[T]) Write(row *T) error {
 		bytes += more
 	}
 	if bytes > MaxRow {
-		return w.stick(&fault.Error{Class: fault.Usage, File: w.opt.Name, Place: fmt.Sprintf("row %d", w.n+1), Found: fmt.Sprintf("%d bytes in one row", bytes), Want: fmt.Sprintf("at most %d", MaxRow)})
+		return w.stick(&fault.Error{Class: fault.Usage, File: w.opt.Name, Place: fmt.Sprintf("row %d", w.rows+1), Found: fmt.Sprintf("%d bytes in one row", bytes), Want: fmt.Sprintf("at most %d", MaxRow)})
 	}
 	if len(w.forms) >= hashBlock {
 		w.flushHash()
 	}
-	w.n++
+	w.rows++
 	w.row++
 	w.bytes += bytes
 	if w.row == batchRows || w.bytes >= batchBytes {
@@ -292,7 +292,7 @@ func (w *Writer[T]) Write(row *T) error {
 // leastRoom is how many rows a batch has room for at first.
 const leastRoom = 64
 
-func (w *rows[T]) startTimer() {
+func (w *shared[T]) startTimer() {
 	w.timing = true
 	if w.timer != nil {
 		w.timer.Reset(w.wait)
@@ -308,18 +308,18 @@ func (w *rows[T]) startTimer() {
 	})
 }
 
-func (w *rows[T]) stick(err error) error {
+func (w *shared[T]) stick(err error) error {
 	w.err = err
 	return err
 }
 
-func (w *rows[T]) flushHash() {
+func (w *shared[T]) flushHash() {
 	w.hash.Write(w.forms)
 	w.forms = w.forms[:0]
 }
 
 // flush ends the batch; the caller holds the lock.
-func (w *rows[T]) flush() error {
+func (w *shared[T]) flush() error {
 	if w.row == 0 {
 		return nil
 	}
@@ -336,7 +336,7 @@ func (w *rows[T]) flush() error {
 	for i := range w.extra.out {
 		w.extra.out[i].reset()
 	}
-	for _, f := range w.all {
+	for _, f := range w.allFrames {
 		f.sent = 0
 	}
 	w.row, w.bytes = 0, 0
@@ -345,9 +345,9 @@ func (w *rows[T]) flush() error {
 
 // send writes what has not been written of the batch, or only to where rows do not wait for it to be full. So the batches of
 // a file do not depend on how fast rows come, whatever pipe stands beside it.
-func (w *rows[T]) send(timed bool) error {
+func (w *shared[T]) send(timed bool) error {
 	from := -1 // of the message that is there
-	for _, f := range w.all {
+	for _, f := range w.allFrames {
 		if timed && !f.timed || f.sent == w.row {
 			continue
 		}
@@ -373,7 +373,7 @@ func (w *rows[T]) send(timed bool) error {
 }
 
 // Flush ends the batch and writes it.
-func (w *rows[T]) Flush() error {
+func (w *shared[T]) Flush() error {
 	w.lock()
 	defer w.unlock()
 	if w.err != nil {
@@ -383,11 +383,11 @@ func (w *rows[T]) Flush() error {
 }
 
 // flushAll puts on the wire all that was written.
-func (w *rows[T]) flushAll() error {
+func (w *shared[T]) flushAll() error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	for _, f := range w.all {
+	for _, f := range w.allFrames {
 		if err := f.drain(); err != nil {
 			return w.stick(err)
 		}
@@ -413,7 +413,7 @@ func (w *Writer[T]) Finish() (rows uint64, hash Hash, err error) {
 		if err := w.flush(); err != nil {
 			return 0, Hash{}, err
 		}
-		for _, f := range w.all {
+		for _, f := range w.allFrames {
 			if _, err := f.write(bytes.Clone(endOfStream)); err != nil {
 				return 0, Hash{}, w.stick(err)
 			}
@@ -424,10 +424,10 @@ func (w *Writer[T]) Finish() (rows uint64, hash Hash, err error) {
 		w.flushHash()
 		w.ended = true
 	}
-	if w.whole != nil {
-		return w.n, *w.whole, nil
+	if w.copied != nil {
+		return w.rows, *w.copied, nil
 	}
-	return w.n, sum128(&w.hash), nil
+	return w.rows, sum128(&w.hash), nil
 }
 
 // Commit is Finish, if that was not called, and then the trailer. A second

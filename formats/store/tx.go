@@ -226,11 +226,11 @@ func (s *Store) Publish(m *Manifest) error {
 	return err
 }
 
-// publish is Publish, and says whether m is the newest generation, as it may be in spite of an error. Before that it calls syncs, which make
-// durable what m names. In a shard it calls look, if not nil, when all is ready: the last look at whether to go on.
+// publish is Publish, and says whether m is the newest generation, as it may be in spite of an error. First it makes the calls of
+// syncs, which make durable what m names. In a shard it then calls look, if not nil, for a last look at whether to go on.
 //
-// The new HEAD reaches the disk with the folder's next sync, which is that of the next link: until then the HEAD on the disk
-// names the generation before m, and Newest comes from there to m, also if the manifest between is damaged.
+// The new HEAD reaches the disk with the folder's next sync, which comes with the next link. Until then the HEAD on the disk
+// names the generation before m. Newest begins there and finds m, even if the manifest of that generation is damaged.
 func (s *Store) publish(m *Manifest, syncs []func() error, look func() error) (published bool, err error) {
 	data, err := m.Encode()
 	if err != nil {

@@ -273,17 +273,18 @@ func absorb(h, ev *Host) {
 	}
 }
 
-// hasten makes the mean gap of a host smaller after a batch that shows it to be too long. Without a gap before any contact, the last one
-// had passed when the batch began: otherwise a host that was slow once, and since then gets one URL a batch, would stay slow. And a mean above the
-// longest of several gaps is of a politeness that was lowered since, or of what a server asks no more: batches would be cut by it for long.
-// before is the host's state before the batch, in which waited contacts had gaps up to that long.
-func hasten(h, before *Host, longest uint64, waited int) {
+// hasten makes the mean gap of a host smaller after a batch that shows it to be too long. before is the host's state before the batch;
+// waited contacts of the batch had a gap before them, and gap is the longest. If none had, the last gap had passed when the batch
+// began: without this rule a host that was slow once, and then gets one URL a batch, would stay slow. If several had, a mean
+// above the longest comes from a politeness that was lowered since, or from a wait that the server no longer asks for: it would
+// make batches smaller for many rounds.
+func hasten(h, before *Host, gap uint64, waited int) {
 	switch {
 	case h.Contacts == before.Contacts || before.Contacts == 0:
 	case waited == 0:
 		h.DelayUS = smooth(h.DelayUS, 0, h.Contacts)
 	case waited > 1:
-		h.DelayUS = min(h.DelayUS, longest)
+		h.DelayUS = min(h.DelayUS, gap)
 	}
 }
 
