@@ -642,7 +642,11 @@ type gcCmd struct {
 
 // Help is part of --help.
 func (*gcCmd) Help() string {
-	return `Examples:
+	return `It deletes files of stores and checkpoints, not the record files of rounds. Those of
+undone rounds are in CRAWL/rounds/undone. A restore of a checkpoint that is kept may
+need them; delete those that you do not want back.
+
+Examples:
   mckpt gc crawl --keep 3`
 }
 

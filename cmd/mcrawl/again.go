@@ -18,8 +18,8 @@ import (
 
 type againCmd struct {
 	Crawl   string   `arg:"" help:"The crawl folder."`
-	Outcome []string `placeholder:"NAME,..." help:"URLs whose last outcome is one of these."`
-	Status  []string `placeholder:"CODE,..." help:"URLs whose last reply had one of these, such as 404 or 5xx."`
+	Outcome []string `placeholder:"NAME" help:"URLs whose last outcome is one of these."`
+	Status  []string `placeholder:"CODE" help:"URLs whose last reply had one of these, such as 404 or 5xx."`
 	Older   string   `placeholder:"TIME" help:"Documents that were fetched longer ago, such as 30d or 12h."`
 	Rule    string   `placeholder:"NAME" help:"URLs that this filter rule refused, and today's rules do not."`
 	File    string   `short:"f" placeholder:"FILE" help:"URLs of this file, one a line."`
@@ -135,11 +135,14 @@ func given(yes bool) int {
 func statusOf(text string) (uint16, error) {
 	digits, class := strings.CutSuffix(strings.ToLower(text), "xx")
 	n, err := strconv.ParseUint(digits, 10, 16)
-	if err == nil && (class && n >= 1 && n <= 9 || !class && n >= 100 && n <= 999) {
+	if err == nil && (class && n >= 1 && n <= 5 || !class && n >= 100 && n <= 999) {
 		return uint16(n), nil
 	}
-	e := &fault.Error{Class: fault.Usage, Place: "--status", Found: fmt.Sprintf("%q", text), Want: "a status such as 404, or a class such as 5xx"}
-	if e.Hint = fault.DidYouMean(text, []string{"1xx", "2xx", "3xx", "4xx", "5xx"}); slices.Contains(record.Outcomes, text) {
+	e := &fault.Error{Class: fault.Usage, Place: "--status", Found: fmt.Sprintf("%q", text), Want: "a status such as 404, or a class from 1xx to 5xx"}
+	if err != nil {
+		e.Hint = fault.DidYouMean(text, []string{"1xx", "2xx", "3xx", "4xx", "5xx"})
+	}
+	if slices.Contains(record.Outcomes, text) {
 		e.Hint = "--outcome has the outcomes that are no replies"
 	}
 	return 0, e

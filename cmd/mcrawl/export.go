@@ -11,6 +11,7 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/derive"
 	"mercator/pkg/driver"
+	"mercator/pkg/fault"
 )
 
 type exportCmd struct {
@@ -56,19 +57,33 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		name, write = "-"+string(format), func(ctx context.Context, to string) error { return e.Derived(ctx, to, format) }
 	}
-	to := c.to(name)
+	to, err := c.to(name)
+	if err != nil {
+		return err
+	}
+	if to == "-" {
+		return &fault.Error{Class: fault.Usage, File: to, Found: "standard output", Want: "a folder, new or empty", Hint: "--wacz and --cdxj make one file, which can go there"}
+	}
 	if err := write(ctx, to); err != nil {
 		return err
 	}
 	return c.made(std, to)
 }
 
-// to is where the export goes.
-func (c *exportCmd) to(suffix string) string {
+// to is where the export goes: without a name, beside the crawl folder.
+func (c *exportCmd) to(suffix string) (string, error) {
 	if c.To != "" {
-		return c.To
+		return c.To, nil
 	}
-	return filepath.Clean(c.Crawl) + suffix
+	dir := filepath.Clean(c.Crawl)
+	if base := filepath.Base(dir); base == "." || base == ".." { // the folder's name is not in it
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(dir, "..", filepath.Base(abs))
+	}
+	return dir + suffix, nil
 }
 
 func (c *exportCmd) file(ctx context.Context, std *cli.Std, suffix string, write func(context.Context, io.Writer) error) error {
@@ -84,7 +99,10 @@ func (c *exportCmd) file(ctx context.Context, std *cli.Std, suffix string, write
 		}
 		return out.Flush()
 	}
-	to := c.to(suffix)
+	to, err := c.to(suffix)
+	if err != nil {
+		return err
+	}
 	_, there := os.Stat(to)
 	if err := driver.WriteFile(to, func(out io.Writer) error { return write(ctx, out) }); err != nil {
 		return err

@@ -34,6 +34,14 @@ Examples:
 // Unconfigured says that it shows the state where crawl.toml cannot be read, too.
 func (*statusCmd) Unconfigured() {}
 
+// Validate refuses a watch without a pause.
+func (c *statusCmd) Validate() error {
+	if c.Every <= 0 {
+		return &fault.Error{Class: fault.Usage, Place: "--every", Found: c.Every.String(), Want: "more than 0"}
+	}
+	return nil
+}
+
 func (c *statusCmd) Run(ctx context.Context, std *cli.Std) error {
 	for {
 		s, err := driver.ReadStatus(ctx, c.Crawl, std.Now())

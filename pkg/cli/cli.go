@@ -306,6 +306,9 @@ var (
 	})
 )
 
+// negative is what kong says of a negative number in the place of an argument.
+var negative = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unknown flag -\d`) })
+
 // notVerb is what kong says of a verb that a command has not; others has those that people look for in the other of the two.
 var (
 	notVerb = sync.OnceValue(func() *regexp.Regexp {
@@ -352,6 +355,9 @@ func usage(err error, kctx *kong.Context) error {
 				hint = fmt.Sprintf("%s is read as the verb; the store of that name is ./%[1]s: %q", n.Name, fault.Quote(args...))
 			}
 		}
+	}
+	if m := negative().FindString(err.Error()); m != "" { // for which no flag was meant
+		return &fault.Error{Class: fault.Usage, Found: m, Hint: hint}
 	}
 	if m := noValue().FindStringSubmatch(err.Error()); m != nil {
 		return &fault.Error{Class: fault.Usage, Place: m[1], Found: m[2], Want: "a value", Hint: hint}

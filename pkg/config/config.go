@@ -101,7 +101,7 @@ type File struct {
 
 	Fetch struct {
 		Connections int      `toml:"connections" is:"whole 1 100000" flag:"mfetch --connections, mfrontier next --connections, mfrontier plan --connections" doc:"open at a time, in each shard" like:"256"`
-		Timeout     string   `toml:"timeout" is:"time 1ms" flag:"mfetch --timeout" doc:"of one fetch" like:"\"1m\""`
+		Timeout     string   `toml:"timeout" is:"time 1ms" flag:"mfetch --timeout" doc:"longest time of one fetch" like:"\"1m\""`
 		MaxBody     string   `toml:"max_body" is:"size 1" flag:"mfetch --max-body, mextract --max-body, mfocus score --max-body" doc:"decoded bytes kept of a document, and searched" like:"\"10M\""`
 		Contact     string   `toml:"contact" is:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent" like:"\"you@example.org\""`
 		UserAgent   string   `toml:"user_agent" is:"product" flag:"mfetch --user-agent" doc:"product name" like:"\"mercator\""`
@@ -321,9 +321,23 @@ func explain(path string, err error) error {
 			// The decoder's own text shows our struct.
 			return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: fmt.Sprintf("another type of value for %q", name), Want: want}
 		}
-		return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: strings.TrimPrefix(de.Error(), "toml: "), Hint: "put text in quotes, as in min_delay = \"1s\""}
+		return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: strings.TrimPrefix(de.Error(), "toml: "), Hint: form(de.Error())}
 	}
 	return &fault.Error{Class: fault.Usage, File: path, Err: err}
+}
+
+// form is the hint for a text that is no TOML: how to write what the decoder stopped at.
+func form(err string) string {
+	for _, f := range []struct{ says, hint string }{
+		{"table name", "a table stands in brackets, as in [politeness]"},
+		{"array", "a list stands in brackets, its texts in quotes, as in seeds = [\"seeds.txt\"]"},
+		{" key", "a setting is a key, = and a value, as in batch = 500"},
+	} {
+		if strings.Contains(err, f.says) && !strings.Contains(err, "keyword") {
+			return f.hint
+		}
+	}
+	return "put text in quotes, as in min_delay = \"1s\""
 }
 
 func unknown(path, name string, line int, err error) error {

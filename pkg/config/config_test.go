@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"mercator/pkg/fault"
@@ -23,6 +24,21 @@ func TestUnknownKeyNamesTheNearest(t *testing.T) {
 		}
 		if hint := fault.HintOf(err); c.hint != "" && hint != c.hint {
 			t.Errorf("%q: hint %q, want %q", c.text, hint, c.hint)
+		}
+	}
+}
+
+// A text that is no TOML gets the hint of what it lacks.
+func TestHintOfSyntax(t *testing.T) {
+	for text, want := range map[string]string{
+		"[politeness]\nmin_delay = 1s\n":   "put text in quotes",
+		"[politeness]\nmin_delay = fast\n": "put text in quotes", // the decoder speaks of a keyword
+		"[politeness\nmin_delay = '1s'\n":  "a table stands in brackets",
+		"seeds = [\"a\"\nbatch = 3\n":      "a list stands in brackets",
+		"batch 3\n":                        "a setting is a key",
+	} {
+		if _, err := parse("crawl.toml", []byte(text)); !strings.HasPrefix(fault.HintOf(err), want) {
+			t.Errorf("%q: %v, hint %q, want %q", text, err, fault.HintOf(err), want)
 		}
 	}
 }

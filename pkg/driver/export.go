@@ -36,7 +36,8 @@ type Export struct {
 
 // archive has write write what is derived from the archive. One without a reply is refused.
 func (e Export) archive(write func(parts []warc.Part) error) error {
-	if _, err := crawl.Open(e.Dir, crawl.Options{}); err != nil {
+	folder, err := crawl.Open(e.Dir, crawl.Options{})
+	if err != nil {
 		return NoCrawl(e.Dir, err)
 	}
 	parts, err := archived(e.Dir)
@@ -44,7 +45,7 @@ func (e Export) archive(write func(parts []warc.Part) error) error {
 		err = write(parts)
 	}
 	if errors.Is(err, derive.ErrNoReply) {
-		return e.empty()
+		return e.empty(folder)
 	}
 	return e.damaged(err)
 }
@@ -58,8 +59,17 @@ func (e Export) damaged(err error) error {
 	return &fault.Error{Class: class, Err: err, Hint: fmt.Sprintf("%q says what is damaged, and what to do", fault.Quote("mckpt", "verify", e.Dir))}
 }
 
-func (e Export) empty() error {
-	return &fault.Error{Class: fault.Conflict, File: e.Dir, Found: "nothing was fetched in this crawl", Want: "something to export"}
+// empty refuses a crawl without a reply, with the command that fetches or, where a round could not, the one that says why.
+func (e Export) empty(folder *crawl.Crawl) error {
+	next, err := folder.NextRound()
+	if err != nil {
+		return err
+	}
+	hint := fmt.Sprintf("%q says why", mcrawl("status", e.Dir))
+	if next <= 1 {
+		hint = fmt.Sprintf("%q fetches", mcrawl("run", e.Dir))
+	}
+	return &fault.Error{Class: fault.Conflict, File: e.Dir, Found: "nothing was fetched in this crawl", Want: "something to export", Hint: hint}
 }
 
 // WACZ writes the archive as a WACZ file.
@@ -168,7 +178,7 @@ func (e Export) noRows(folder *crawl.Crawl, kept *crawl.Kept) error {
 	}
 	next, err := folder.NextRound()
 	if err != nil || next <= 1 {
-		return cmp.Or(err, e.empty())
+		return cmp.Or(err, e.empty(folder))
 	}
 	return &fault.Error{Class: fault.Corrupt, File: filepath.Join(e.Dir, "rounds"), Found: fmt.Sprintf("no outcomes of any of %s", count(next-1, "round")), Want: "the files rN/marked.arrows.zst",
 		Hint: fmt.Sprintf("put them back from a copy; the WARC files need none of them: %q", mcrawl("export", e.Dir, "--wacz"))}

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"mercator/formats/record"
@@ -402,12 +403,16 @@ func (s Spec) copySeeds(to string, files []string, conf *config.Config, warn fun
 		}
 	}
 	for _, name := range files {
+		const hint = "name a file with one URL a line; \"mcrawl site URL\" takes URLs"
 		in, err := s.open(name)
 		if err != nil {
-			return &fault.Error{Class: fault.Usage, File: name, Found: "no file of seed URLs here", Err: err}
+			return &fault.Error{Class: fault.Usage, File: name, Found: "no file of seed URLs here", Err: err, Hint: hint}
 		}
 		_, err = list.File(in, name)
 		in.Close()
+		if errors.Is(err, syscall.EISDIR) {
+			return &fault.Error{Class: fault.Usage, File: name, Found: "a folder", Want: "a file of seed URLs", Err: err, Hint: hint}
+		}
 		if err != nil {
 			return err
 		}

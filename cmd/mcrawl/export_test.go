@@ -1,0 +1,24 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// An export without a name stands beside the crawl folder, whatever names that.
+func TestExportName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "crawl", "fetch")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for _, c := range []struct{ crawl, to, want string }{
+		{"..", "", "../../crawl.wacz"}, {"../.", "", "../../crawl.wacz"}, {"../fetch/", "", "../fetch.wacz"},
+		{".", "", "../fetch.wacz"}, {"a/..", "", "../fetch.wacz"}, {"a", "", "a.wacz"}, {"a", "b", "b"},
+	} {
+		if got, err := (&exportCmd{Crawl: c.crawl, To: c.to}).to(".wacz"); got != c.want || err != nil {
+			t.Errorf("%s %s: %s, %v; want %s", c.crawl, c.to, got, err, c.want)
+		}
+	}
+}
