@@ -62,7 +62,8 @@ type initCmd struct {
 
 // Help is part of --help.
 func (*initCmd) Help() string {
-	return `If you run it again, it makes what is missing.
+	return `If you run it again, it makes what is missing, but no CURRENT or store that
+has been lost with what was in it.
 
 Examples:
   mckpt init crawl && $EDITOR crawl/crawl.toml
@@ -600,6 +601,7 @@ type restoreCmd struct {
 // Help is part of --help.
 func (*restoreCmd) Help() string {
 	return `Everything since the current checkpoint is dropped. Later checkpoints stay.
+It acts at once, also while "mcrawl run" works on the crawl: that round fails.
 
 Examples:
   mckpt list crawl

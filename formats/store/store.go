@@ -68,11 +68,14 @@ func Create(dir, kind string, version int, params map[string]string, opt Options
 	if err := s.notFile(); err != nil {
 		return err
 	}
-	if err := durable.MkdirAll(s.fs, dir); err != nil {
-		return err
-	}
 	c, _, err := s.current()
 	if err != nil {
+		return err
+	}
+	if err := s.lost(c, s.NameInCrawl()); err != nil {
+		return err
+	}
+	if err := durable.MkdirAll(s.fs, dir); err != nil {
 		return err
 	}
 	first := &Manifest{Kind: kind, Version: version, Generation: 1, Base: 1, Epoch: c.Epoch, Params: params}
@@ -103,6 +106,18 @@ func Create(dir, kind string, version int, params map[string]string, opt Options
 		return s.noHead()
 	}
 	return s.writeHead(1)
+}
+
+// lost refuses a store without manifests whose generation c binds under a name.
+func (s *Store) lost(c Current, name string) error {
+	want := c.Stores[name]
+	if want == 0 {
+		return nil
+	}
+	if list, err := s.Generations(); len(list) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return &fault.Error{Class: fault.Corrupt, File: s.dir, Found: "no store here", Want: fmt.Sprintf("generation %d, as checkpoint %d says", want, c.Checkpoint), Hint: HintMissing(s.crawlDir())}
 }
 
 func (s *Store) notFile() error {
@@ -160,6 +175,11 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 			return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl of several shards", Want: "the folder of one",
 				Hint: fmt.Sprintf("name it: %s", filepath.Join(dir, ShardsDir, "000", kind))}
 		}
+		if c, err := ReadCurrent(s.fs, dir); err == nil {
+			if err := Folder(filepath.Join(dir, kind), opt).lost(c, kind); err != nil {
+				return nil, err
+			}
+		}
 		if IsCrawl(dir, opt) {
 			return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl folder without a store of kind " + kind, Want: "a crawl folder that has one, or the store"}
 		}
@@ -168,6 +188,11 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 			hint = fmt.Sprintf("make it with %q, or a whole crawl folder with %q", opt.Maker+" "+dir, "mckpt init CRAWL")
 		}
 		root := s.crawlDir()
+		if c, err := ReadCurrent(s.fs, root); err == nil {
+			if err := s.lost(c, s.NameInCrawl()); err != nil {
+				return nil, err
+			}
+		}
 		if c, err := ReadCurrent(s.fs, root); err == nil && c.Map > 0 {
 			if shards, err := s.fs.ReadDir(filepath.Join(root, ShardsDir)); err == nil && len(shards) > 0 {
 				hint = fmt.Sprintf("the crawl has %s to %s", filepath.Join(root, ShardsDir, shards[0].Name(), kind), filepath.Join(root, ShardsDir, shards[len(shards)-1].Name(), kind))
@@ -601,6 +626,11 @@ const (
 	hintAgain   = `run the command again; if it is missing still, go back with "mckpt restore"`
 	hintRestore = `go back with "mckpt restore"`
 )
+
+// HintMissing is what to do about a store, or a manifest of one, that is not in the crawl folder.
+func HintMissing(crawl string) string {
+	return fmt.Sprintf("put it back from a copy; %q names what is missing", fault.Quote("mckpt", "verify", crawl))
+}
 
 // closedBy is the checkpoint that closed a round, 0 where it is not the current one.
 func (v *View) closedBy(txn string) uint64 {

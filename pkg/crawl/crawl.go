@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -55,14 +56,15 @@ const maxConfig = 1 << 20 // as in pkg/config
 
 // Init makes a crawl folder: its stores, by makeStores, its configuration
 // (crawl.toml), and last of all CURRENT, so that a folder with CURRENT is complete.
-// In a folder that is there already it makes what is missing. A configuration
+// In a folder that is there already it makes what is missing, but no CURRENT beside
+// checkpoints or stores that have changed: fault.Corrupt. A configuration
 // other than the one there is fault.Usage; nil keeps that one, or writes preset.
 //
 // With Options.Shards the crawl has a bucket map, and makeStores is called for the folder of each shard. Another
 // number than that of the folder is fault.Usage.
 func Init(dir string, config, preset []byte, makeStores func(dir string) error, opt Options) (*Crawl, error) {
 	c := &Crawl{fs: opt.fs(), dir: dir, opt: opt}
-	if err := cmp.Or(c.notFile(), c.unfinished()); err != nil {
+	if err := cmp.Or(c.notFile(), c.unfinished(), c.lost()); err != nil {
 		return nil, err
 	}
 	if err := durable.MkdirAll(c.fs, c.path(checkpointsDir)); err != nil {
@@ -292,6 +294,53 @@ func (c *Crawl) Dir() string { return c.dir }
 
 const notCrawl = "not a crawl folder"
 
+const hintCurrent = `put the file back from a copy; "mckpt pull REMOTE NEW" makes a crawl of one that mckpt push has made`
+
+// lost refuses a folder that has lost its CURRENT: with a new one it would stand at the empty crawl, and abandon would
+// delete what its checkpoints hold. It looks for CURRENT last, as another process may be making it.
+func (c *Crawl) lost() error {
+	numbers, err := checkpointNumbers(c.fs, c.dir, store.Current{Last: store.MaxGeneration})
+	if err != nil {
+		return nil // Init and Open tell why
+	}
+	work := ""
+	if len(numbers) > 0 {
+		work = "checkpoint " + strconv.FormatUint(numbers[len(numbers)-1], 10)
+	} else if made, err := durable.Exists(c.fs, c.path(configFile)); made && err == nil { // else stores outside of a crawl
+		under := []string{"", store.ModulesDir}
+		shards, _ := c.shardFolders()
+		for _, n := range shards {
+			under = append(under, shard.Name(n))
+		}
+		stores, _ := c.foldersUnder(under)
+		for _, s := range stores {
+			if list, err := s.Generations(); err == nil && len(list) > 0 && list[len(list)-1] > 1 {
+				work = fmt.Sprintf("generation %d of %s", list[len(list)-1], s.NameInCrawl())
+				break
+			}
+		}
+	}
+	if work == "" || store.IsCrawl(c.dir, c.opt.stores()) {
+		return nil
+	}
+	return &fault.Error{Class: fault.Corrupt, File: c.path(store.CurrentFile), Found: "missing", Want: "it beside " + work, Err: fs.ErrNotExist, Hint: hintCurrent}
+}
+
+// older refuses a CURRENT from before the checkpoints that are there, as an old copy brings it back: what they hold would
+// count as given up, and be deleted. A commit that died leaves at most one above the last.
+func (c *Crawl) older() error {
+	numbers, err := checkpointNumbers(c.fs, c.dir, store.Current{Last: store.MaxGeneration})
+	if err != nil || len(numbers) == 0 {
+		return err
+	}
+	cur, err := c.current() // after the list: another machine may commit
+	if newest := numbers[len(numbers)-1]; err == nil && newest > cur.Last+1 {
+		err = &fault.Error{Class: fault.Corrupt, File: c.path(store.CurrentFile), Found: fmt.Sprintf("last checkpoint %d", cur.Last), Want: fmt.Sprintf("%d or later: %s is there", newest-1, checkpointPath(c.dir, newest)),
+			Hint: "put a newer CURRENT back from a copy, or move later checkpoints elsewhere to give them up"}
+	}
+	return err
+}
+
 func (c *Crawl) current() (store.Current, error) {
 	cur, err := store.ReadCurrent(c.fs, c.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -300,13 +349,19 @@ func (c *Crawl) current() (store.Current, error) {
 		}
 		e := &fault.Error{Class: fault.Usage, File: c.dir, Found: notCrawl, Want: "a folder with a file CURRENT", Err: err,
 			Hint: fmt.Sprintf("make one with %q", "mckpt init "+c.dir)}
-		if is, hint := c.elsewhere(); is != "" {
+		is, hint := c.elsewhere()
+		if is == "" || is == notCrawl {
+			if e := c.lost(); e != nil {
+				return cur, e
+			}
+		}
+		if is != "" {
 			e.Found, e.Hint, e.Err = is, hint, nil // nobody is to make a crawl here
 		}
 		return cur, e
 	}
 	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Class != fault.Version && f.Class.ExitCode() == fault.Corrupt.ExitCode() && f.Hint == "" {
-		f.Hint = `put the file back from a copy; "mckpt pull REMOTE NEW" makes a crawl of one that mckpt push has made`
+		f.Hint = hintCurrent
 	}
 	return cur, err
 }
@@ -356,11 +411,15 @@ func (c *Crawl) Stores() ([]*store.Store, error) {
 
 // folders lists those that hold a store, whole or not, in order of name.
 func (c *Crawl) folders() ([]*store.Store, error) {
-	var stores []*store.Store
 	under, err := c.storesUnder()
 	if err != nil {
 		return nil, err
 	}
+	return c.foldersUnder(under)
+}
+
+func (c *Crawl) foldersUnder(under []string) ([]*store.Store, error) {
+	var stores []*store.Store
 	for _, under := range under {
 		list, err := c.fs.ReadDir(c.path(under))
 		if errors.Is(err, fs.ErrNotExist) {
