@@ -568,6 +568,9 @@ func (d *Driver) wrong(round string, err error) error {
 	hint := f.Hint
 	if hint == "" {
 		hint = d.waysOut()
+		if fault.ClassOf(err).ExitCode() == fault.Corrupt.ExitCode() {
+			hint += fmt.Sprintf(". If a file is damaged, %q names it", fault.Quote("mckpt", "verify", d.Crawl.Dir()))
+		}
 	}
 	return &fault.Error{Class: f.Class, File: d.Crawl.Dir(), Place: round, Err: f, Hint: hint}
 }
