@@ -47,16 +47,16 @@ func (e Export) archive(write func(parts []warc.Part) error) error {
 	if errors.Is(err, derive.ErrNoReply) {
 		return e.empty(folder)
 	}
-	return e.damaged(err)
+	return damaged(e.Dir, err)
 }
 
 // damaged adds a hint to an error of a damaged file that has none.
-func (e Export) damaged(err error) error {
+func damaged(dir string, err error) error {
 	class := fault.ClassOf(err)
 	if class.ExitCode() != fault.Corrupt.ExitCode() || fault.HintOf(err) != "" {
 		return err
 	}
-	return &fault.Error{Class: class, Err: err, Hint: fmt.Sprintf("%q says what is damaged, and what to do", fault.Quote("mckpt", "verify", e.Dir))}
+	return &fault.Error{Class: class, Err: err, Hint: fmt.Sprintf("%q says what is damaged, and what to do", fault.Quote("mckpt", "verify", dir))}
 }
 
 // empty refuses a crawl without a reply, with the command that fetches or, where a round could not, the one that says why.
@@ -142,7 +142,7 @@ func (e Export) Parquet(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	return e.damaged(newFolder(to, func(dir string) error {
+	return damaged(e.Dir, newFolder(to, func(dir string) error {
 		for _, table := range []struct {
 			name, of string
 			write    func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error

@@ -20,7 +20,8 @@ import (
 const maxGrowth = 1000
 
 // Stats reads the record files of all rounds, also of one that is open.
-func (d *Driver) Stats() (*stats.Stats, error) {
+func (d *Driver) Stats() (s *stats.Stats, err error) {
+	defer func() { err = damaged(d.Crawl.Dir(), err) }()
 	each, err := d.rows()
 	if err != nil {
 		return nil, err
@@ -32,8 +33,7 @@ func (d *Driver) Stats() (*stats.Stats, error) {
 			return topic, topic != "" && r.Score > classify.Relevant
 		}
 	}
-	s, err := c.End(d.byRound(c))
-	if err != nil {
+	if s, err = c.End(d.byRound(c)); err != nil {
 		return nil, err
 	}
 	if c.Again() {
