@@ -36,7 +36,8 @@ measured() {
 		TIMEFORMAT="%R %U %S"
 		file=$1; shift
 		set +e # on the left of || the function would not end at what fails
-		time (set -e; "$@") > "$file.out" 2>&1
+		apart() { (set -e; "$@") > "$file.out" 2>&1; }
+		time apart "$@" # a subshell itself would have the line of time in its output
 		status=$?
 		set -e
 		while read -r key value; do case $key in rchar: | wchar:) echo "$value" ;; esac; done < /proc/$$/io
