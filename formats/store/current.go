@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"mercator/pkg/durable"
@@ -13,6 +14,8 @@ import (
 
 const (
 	CurrentFile = "CURRENT"
+	// CheckpointsDir is a folder of a crawl folder with its checkpoints, whose files are named by number.
+	CheckpointsDir = "checkpoints"
 	// ModulesDir is a folder of a crawl folder, whose stores belong to that too.
 	ModulesDir = "modules"
 	// ShardsDir is a folder of a crawl folder of several shards, which are folders in it, named by three digits. Their
@@ -133,6 +136,46 @@ func IsCrawl(dir string, opt Options) bool {
 	return ok && err == nil
 }
 
+// CheckpointFile is the name of a checkpoint's file in CheckpointsDir.
+func CheckpointFile(number uint64) string { return fmt.Sprintf("%06d", number) }
+
+// CheckpointFiles lists the numbers of the files of checkpoints in a crawl folder, in order, whatever CURRENT says of them.
+func CheckpointFiles(fsys durable.FS, dir string) ([]uint64, error) {
+	list, err := fsys.ReadDir(filepath.Join(dir, CheckpointsDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint64
+	for _, e := range list {
+		if n, err := strconv.ParseUint(e.Name(), 10, 64); err == nil && n > 0 && n <= MaxGeneration && e.Name() == CheckpointFile(n) {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// HintCurrent is what to do about a CURRENT that is lost or damaged.
+const HintCurrent = `put the file back from a copy; "mckpt pull REMOTE NEW" makes a crawl of one that mckpt push has made`
+
+// NoCurrent is the error of a crawl folder that has lost CURRENT, but has something else.
+func NoCurrent(dir, has string) error {
+	return &fault.Error{Class: fault.Corrupt, File: filepath.Join(dir, CurrentFile), Found: "missing, but " + has + " is there", Hint: HintCurrent}
+}
+
+// Headless refuses a folder with checkpoints and without CURRENT. Its stores would count as outside of a crawl, and delete
+// what the checkpoints hold.
+func Headless(fsys durable.FS, dir string) error {
+	numbers, err := CheckpointFiles(fsys, dir)
+	if err != nil || len(numbers) == 0 || IsCrawl(dir, Options{FS: fsys}) { // looks for CURRENT last: another process may be making it
+		return nil // a folder that cannot be read has no checkpoints of ours
+	}
+	return NoCurrent(dir, "checkpoint "+strconv.FormatUint(numbers[len(numbers)-1], 10))
+}
+
 // crawlDir is the folder of the crawl that the store would belong to: the one above, or for modules/NAME the one
 // above that; where this is the folder of a shard, the crawl folder that holds it.
 func (s *Store) crawlDir() string {
@@ -172,12 +215,21 @@ func ShardAt(dir string) (crawl string, n int, ok bool) {
 	return filepath.Dir(filepath.Clean(shards)), n, ok
 }
 
+// root is crawlDir as a user wrote it who named the store.
+func (s *Store) root() string {
+	up, err := filepath.Rel(s.abs, s.crawlDir()) // "..", or more of them
+	if err != nil {
+		return s.crawlDir()
+	}
+	return filepath.Join(s.dir, up)
+}
+
 // current reads the state of the crawl that the store belongs to; outside is true
-// if it belongs to none.
+// if it belongs to none. A crawl that has lost CURRENT is fault.Corrupt.
 func (s *Store) current() (c Current, outside bool, err error) {
 	c, err = ReadCurrent(s.fs, s.crawlDir())
 	if errors.Is(err, fs.ErrNotExist) {
-		return Current{}, true, nil
+		return Current{}, true, Headless(s.fs, s.root())
 	}
 	return c, false, err
 }

@@ -117,7 +117,7 @@ func (s *Store) lost(c Current, name string) error {
 	if list, err := s.Generations(); len(list) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return &fault.Error{Class: fault.Corrupt, File: s.dir, Found: "no store here", Want: fmt.Sprintf("generation %d, as checkpoint %d says", want, c.Checkpoint), Hint: HintMissing(s.crawlDir())}
+	return &fault.Error{Class: fault.Corrupt, File: s.dir, Found: "no store here", Want: fmt.Sprintf("generation %d, as checkpoint %d says", want, c.Checkpoint), Hint: s.HintMissing()}
 }
 
 func (s *Store) notFile() error {
@@ -171,11 +171,12 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 		if list, err := s.Generations(); err == nil && len(list) > 0 && list[len(list)-1] > 1 {
 			return nil, s.noHead()
 		}
-		if c, err := ReadCurrent(s.fs, dir); err == nil && c.Map > 0 {
+		c, err := ReadCurrent(s.fs, dir)
+		if err == nil && c.Map > 0 {
 			return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl of several shards", Want: "the folder of one",
 				Hint: fmt.Sprintf("name it: %s", filepath.Join(dir, ShardsDir, "000", kind))}
 		}
-		if c, err := ReadCurrent(s.fs, dir); err == nil {
+		if err == nil {
 			if err := Folder(filepath.Join(dir, kind), opt).lost(c, kind); err != nil {
 				return nil, err
 			}
@@ -183,21 +184,25 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 		if IsCrawl(dir, opt) {
 			return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl folder without a store of kind " + kind, Want: "a crawl folder that has one, or the store"}
 		}
+		if err := Headless(s.fs, dir); err != nil {
+			return nil, err
+		}
 		hint := hintInit
 		if opt.Maker != "" {
 			hint = fmt.Sprintf("make it with %q, or a whole crawl folder with %q", opt.Maker+" "+dir, "mckpt init CRAWL")
 		}
-		root := s.crawlDir()
-		if c, err := ReadCurrent(s.fs, root); err == nil {
-			if err := s.lost(c, s.NameInCrawl()); err != nil {
-				return nil, err
-			}
+		c, outside, err := s.current()
+		if err == nil {
+			err = s.lost(c, s.NameInCrawl())
 		}
-		if c, err := ReadCurrent(s.fs, root); err == nil && c.Map > 0 {
+		if errors.Is(err, fault.Corrupt) {
+			return nil, err
+		}
+		if root := s.root(); c.Map > 0 {
 			if shards, err := s.fs.ReadDir(filepath.Join(root, ShardsDir)); err == nil && len(shards) > 0 {
 				hint = fmt.Sprintf("the crawl has %s to %s", filepath.Join(root, ShardsDir, shards[0].Name(), kind), filepath.Join(root, ShardsDir, shards[len(shards)-1].Name(), kind))
 			}
-		} else if made, _ := durable.Exists(s.fs, filepath.Join(root, kind, HeadFile)); err == nil && made {
+		} else if made, _ := durable.Exists(s.fs, filepath.Join(root, kind, HeadFile)); !outside && err == nil && made {
 			hint = "the crawl has " + filepath.Join(root, kind)
 		}
 		return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "no store here", Want: "a store of kind " + kind, Hint: hint}
@@ -235,7 +240,7 @@ func (s *Store) Made() (bool, error) {
 
 func (s *Store) noHead() error {
 	return &fault.Error{Class: fault.Corrupt, File: s.Path(HeadFile), Found: "missing", Want: "the number of the newest generation",
-		Hint: hintHead}
+		Hint: s.HintMissing()}
 }
 
 // Dir is the store's folder, as given to Open.
@@ -328,7 +333,7 @@ func (s *Store) readHead() (head, error) {
 		h, err = decodeHead(file, data)
 	}
 	if e := (*fault.Error)(nil); errors.As(err, &e) && e.Class != fault.Version {
-		e.Hint = hintHead
+		e.Hint = s.HintMissing()
 	}
 	return h, err
 }
@@ -392,7 +397,7 @@ func (s *Store) Newest() (*Manifest, error) {
 			m, err := s.At(g)
 			if g == h.Generation && errors.Is(err, fs.ErrNotExist) {
 				err = &fault.Error{Class: fault.Corrupt, File: s.Path(HeadFile), Found: fmt.Sprintf("generation %d, and no %s", g, s.ManifestPath(g)),
-					Want: "the number of a generation that is there", Err: err}
+					Want: "the number of a generation that is there", Err: err, Hint: s.HintMissing()}
 			}
 			if err == nil {
 				s.last.Store(m)
@@ -619,7 +624,6 @@ func (s *Store) outputGone(verb, txn string, checkpoint uint64) error {
 // Hints are for people at a terminal. They alone name commands: mckpt, which works on crawl folders.
 const (
 	hintInit    = `make a whole crawl folder with "mckpt init CRAWL"`
-	hintHead    = `put it back from a copy of the crawl; "mckpt verify CRAWL" names what else is damaged`
 	hintOpen    = `run its commands with --txn %s to the end and close it with "mckpt commit CRAWL --txn %s", or give it up with "mckpt abandon CRAWL"`
 	hintMove    = `finish it with "mcrawl run CRAWL", or give it up with "mckpt abandon CRAWL"`
 	hintClosed  = `give the new work a name of its own, or go back before it: "mckpt list CRAWL" shows the checkpoints`
@@ -627,9 +631,13 @@ const (
 	hintRestore = `go back with "mckpt restore"`
 )
 
-// HintMissing is what to do about a store, or a manifest of one, that is not in the crawl folder.
-func HintMissing(crawl string) string {
-	return fmt.Sprintf("put it back from a copy; %q names what is missing", fault.Quote("mckpt", "verify", crawl))
+// HintMissing is what to do about a store, or a file of one, that is missing or damaged.
+func (s *Store) HintMissing() string {
+	hint := "put it back from a copy"
+	if s.CrawlDir() != "" {
+		hint += fmt.Sprintf("; %q names all that is missing or damaged", fault.Quote("mckpt", "verify", s.root()))
+	}
+	return hint
 }
 
 // closedBy is the checkpoint that closed a round, 0 where it is not the current one.

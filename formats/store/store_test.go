@@ -160,7 +160,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	// A HEAD that is too long is damaged.
 	must(t, durable.WriteFile(disk, s.Path(HeadFile), make([]byte, MaxFile+1)))
-	if _, err := s.Newest(); !errors.Is(err, fault.Corrupt) || fault.HintOf(err) != hintHead || !strings.Contains(err.Error(), fmt.Sprintf("HEAD: %d bytes, want at most %d", MaxFile+1, MaxFile)) {
+	if _, err := s.Newest(); !errors.Is(err, fault.Corrupt) || fault.HintOf(err) != s.HintMissing() || !strings.Contains(err.Error(), fmt.Sprintf("HEAD: %d bytes, want at most %d", MaxFile+1, MaxFile)) {
 		t.Errorf("%v, hint %q", err, fault.HintOf(err))
 	}
 }
@@ -197,6 +197,29 @@ func TestSpans(t *testing.T) {
 	for _, bad := range []Spans{",", "0", "1-", "2-1", "1-1", "3,1", "1,2", "1-2,3", "01", "1 ", "a"} {
 		if bad.Each(func(_, _ uint64) bool { return true }) {
 			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// TestHeadless: a store in a crawl that has lost CURRENT, and has checkpoints, is changed by nothing: the checkpoints bind what its next
+// changes would delete. Files of others in a folder of that name do no harm.
+func TestHeadless(t *testing.T) {
+	for _, name := range []string{"urls", "modules/tags", "shard/007/urls"} {
+		opt := Options{FS: durable.NewCrashFS()}
+		dir := "/c/" + name
+		must(t, durable.MkdirAll(opt.FS, "/c/checkpoints"), durable.WriteFile(opt.FS, "/c/checkpoints/step-12", nil), Create(dir, "urls", 1, nil, opt))
+		s, err := Open(dir, "urls", 1, opt)
+		must(t, err)
+		tx, _, err := s.Begin(ctx, "new", "r1")
+		must(t, err)
+		must(t, durable.WriteFile(opt.FS, "/c/checkpoints/000001", nil))
+		_, committed := tx.Commit(0, "", record.Ledger{})
+		_, _, begun := s.Begin(ctx, "new", "r2")
+		_, opened := Open("/c", "urls", 1, opt)
+		for _, err := range []error{committed, begun, opened, Create("/c/dns", "dns", 1, nil, opt)} {
+			if !errors.Is(err, fault.Corrupt) || err.Error() != "/c/CURRENT: missing, but checkpoint 1 is there" || fault.HintOf(err) != HintCurrent {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }

@@ -2,9 +2,7 @@ package crawl
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,7 +23,7 @@ const (
 	ProgressFile   = "PROGRESS" // what a driver tells while it holds the lock
 	LogsDir        = "logs"     // a driver's, of no use elsewhere
 	configFile     = "crawl.toml"
-	checkpointsDir = "checkpoints"
+	checkpointsDir = store.CheckpointsDir
 	roundsDir      = "rounds"
 )
 
@@ -177,7 +175,7 @@ func checkFiles(files []RoundFile, bad func(place, found, want string) error) er
 }
 
 func checkpointPath(dir string, number uint64) string {
-	return filepath.Join(dir, checkpointsDir, fmt.Sprintf("%06d", number))
+	return filepath.Join(dir, checkpointsDir, store.CheckpointFile(number))
 }
 
 func readCheckpoint(fsys durable.FS, dir string, number uint64) (*Checkpoint, error) {
@@ -207,22 +205,8 @@ func decodeCheckpoint(file string, data []byte) (*Checkpoint, error) {
 // checkpointNumbers lists the checkpoints that exist, in order. A file of a number above
 // the last belongs to a commit that died, one of a forgotten number to a gc that died.
 func checkpointNumbers(fsys durable.FS, dir string, cur store.Current) ([]uint64, error) {
-	list, err := fsys.ReadDir(filepath.Join(dir, checkpointsDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var numbers []uint64
-	for _, e := range list {
-		n, err := strconv.ParseUint(e.Name(), 10, 64)
-		if err == nil && n > 0 && n <= cur.Last && !cur.Forgotten.Has(n) && e.Name() == filepath.Base(checkpointPath(dir, n)) {
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
-	return numbers, nil
+	numbers, err := store.CheckpointFiles(fsys, dir)
+	return slices.DeleteFunc(numbers, func(n uint64) bool { return n > cur.Last || cur.Forgotten.Has(n) }), err
 }
 
 // findCheckpoint returns the checkpoint that closed a round, searching from

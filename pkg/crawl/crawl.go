@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -294,51 +293,47 @@ func (c *Crawl) Dir() string { return c.dir }
 
 const notCrawl = "not a crawl folder"
 
-const hintCurrent = `put the file back from a copy; "mckpt pull REMOTE NEW" makes a crawl of one that mckpt push has made`
-
 // lost refuses a folder that has lost its CURRENT: with a new one it would stand at the empty crawl, and abandon would
-// delete what its checkpoints hold. It looks for CURRENT last, as another process may be making it.
+// delete what its checkpoints hold.
 func (c *Crawl) lost() error {
-	numbers, err := checkpointNumbers(c.fs, c.dir, store.Current{Last: store.MaxGeneration})
-	if err != nil {
-		return nil // Init and Open tell why
-	}
-	work := ""
-	if len(numbers) > 0 {
-		work = "checkpoint " + strconv.FormatUint(numbers[len(numbers)-1], 10)
-	} else if made, err := durable.Exists(c.fs, c.path(configFile)); made && err == nil { // else stores outside of a crawl
-		under := []string{"", store.ModulesDir}
-		shards, _ := c.shardFolders()
-		for _, n := range shards {
-			under = append(under, shard.Name(n))
-		}
-		stores, _ := c.foldersUnder(under)
-		for _, s := range stores {
-			if list, err := s.Generations(); err == nil && len(list) > 0 && list[len(list)-1] > 1 {
-				work = fmt.Sprintf("generation %d of %s", list[len(list)-1], s.NameInCrawl())
-				break
-			}
-		}
-	}
-	if work == "" || store.IsCrawl(c.dir, c.opt.stores()) {
-		return nil
-	}
-	return &fault.Error{Class: fault.Corrupt, File: c.path(store.CurrentFile), Found: "missing", Want: "it beside " + work, Err: fs.ErrNotExist, Hint: hintCurrent}
-}
-
-// older refuses a CURRENT from before the checkpoints that are there, as an old copy brings it back: what they hold would
-// count as given up, and be deleted. A commit that died leaves at most one above the last.
-func (c *Crawl) older() error {
-	numbers, err := checkpointNumbers(c.fs, c.dir, store.Current{Last: store.MaxGeneration})
-	if err != nil || len(numbers) == 0 {
+	if err := store.Headless(c.fs, c.dir); err != nil {
 		return err
 	}
-	cur, err := c.current() // after the list: another machine may commit
-	if newest := numbers[len(numbers)-1]; err == nil && newest > cur.Last+1 {
-		err = &fault.Error{Class: fault.Corrupt, File: c.path(store.CurrentFile), Found: fmt.Sprintf("last checkpoint %d", cur.Last), Want: fmt.Sprintf("%d or later: %s is there", newest-1, checkpointPath(c.dir, newest)),
-			Hint: "put a newer CURRENT back from a copy, or move later checkpoints elsewhere to give them up"}
+	if made, err := durable.Exists(c.fs, c.path(configFile)); !made || err != nil {
+		return nil // stores outside of a crawl
 	}
-	return err
+	under, _ := c.storesOfShards()
+	stores, _ := c.foldersUnder(under)
+	for _, s := range stores {
+		if list, err := s.Generations(); err == nil && len(list) > 0 && list[len(list)-1] > 1 && !store.IsCrawl(c.dir, c.opt.stores()) { // another process may have made CURRENT
+			return store.NoCurrent(c.dir, fmt.Sprintf("generation %d of %s", list[len(list)-1], s.NameInCrawl()))
+		}
+	}
+	return nil
+}
+
+// newest is current, and refuses a CURRENT from before checkpoints that are there, as an old copy brings it back: what they hold would count as
+// given up, and be deleted. A file above the last that goes on from a later checkpoint cannot be of a commit that died.
+func (c *Crawl) newest() (store.Current, error) {
+	numbers, err := store.CheckpointFiles(c.fs, c.dir) // before CURRENT: another machine may commit
+	if err != nil {
+		return store.Current{}, err
+	}
+	cur, err := c.current()
+	for _, n := range slices.Backward(numbers) {
+		if err != nil || n <= cur.Last {
+			break
+		}
+		k, e := readCheckpoint(c.fs, c.dir, n)
+		if e != nil && fault.ClassOf(e) == "" && !errors.Is(e, fs.ErrNotExist) {
+			return cur, e
+		}
+		if e == nil && k.Parent > cur.Last { // else no whole one
+			return cur, &fault.Error{Class: fault.Corrupt, File: c.path(store.CurrentFile), Found: fmt.Sprintf("last checkpoint %d", cur.Last), Want: fmt.Sprintf("%d or later: %s goes on from it", k.Parent, checkpointPath(c.dir, n)),
+				Hint: "put a newer CURRENT back from a copy, or move later checkpoints elsewhere to give them up"}
+		}
+	}
+	return cur, err
 }
 
 func (c *Crawl) current() (store.Current, error) {
@@ -361,7 +356,7 @@ func (c *Crawl) current() (store.Current, error) {
 		return cur, e
 	}
 	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Class != fault.Version && f.Class.ExitCode() == fault.Corrupt.ExitCode() && f.Hint == "" {
-		f.Hint = hintCurrent
+		f.Hint = store.HintCurrent
 	}
 	return cur, err
 }
@@ -454,14 +449,14 @@ func (c *Crawl) foldersUnder(under []string) ([]*store.Store, error) {
 	return stores, nil
 }
 
-// locked runs f under the lock of the crawl folder.
+// locked runs f under the lock of the crawl folder, unless its CURRENT is an old one.
 func (c *Crawl) locked(ctx context.Context, what string, f func(store.Current) error) error {
 	lock, err := store.Lock(ctx, c.fs, c.path(store.LockFile), what, c.opt.LockWait)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	cur, err := c.current()
+	cur, err := c.newest()
 	if err == nil {
 		err = f(cur)
 	}

@@ -15,9 +15,6 @@ import (
 // and changes without a name. Contact times stay. It returns what the crawl stood at.
 func (c *Crawl) Abandon(ctx context.Context) (before *State, err error) {
 	err = c.locked(ctx, "mckpt abandon", func(cur store.Current) error {
-		if err := c.older(); err != nil {
-			return err
-		}
 		if before, err = c.State(); err != nil {
 			return err
 		}
@@ -97,9 +94,6 @@ func (c *Crawl) bound(cur store.Current) (map[string][]uint64, error) {
 // Options.Warn is told.
 func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 	return c.locked(ctx, "mckpt restore", func(cur store.Current) error {
-		if err := c.older(); err != nil {
-			return err
-		}
 		var k *Checkpoint
 		if number > 0 {
 			var err error
@@ -210,7 +204,7 @@ func (c *Crawl) complete(number uint64, k *Checkpoint, damaged func(s *store.Sto
 func bound(s *store.Store, ks CheckpointStore, number uint64) (*store.Manifest, error) {
 	sum, err := s.ManifestSum(ks.Generation)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &fault.Error{Class: fault.Corrupt, File: s.ManifestPath(ks.Generation), Found: "missing", Want: fmt.Sprintf("the manifest that checkpoint %d binds", number), Err: fs.ErrNotExist, Hint: store.HintMissing(s.CrawlDir())}
+		return nil, &fault.Error{Class: fault.Corrupt, File: s.ManifestPath(ks.Generation), Found: "missing", Want: fmt.Sprintf("the manifest that checkpoint %d binds", number), Err: fs.ErrNotExist, Hint: s.HintMissing()}
 	}
 	if err != nil {
 		return nil, err

@@ -341,3 +341,37 @@ func TestObsoleteManifest(t *testing.T) {
 		t.Errorf("after gc verify says %+v, %v", v, err)
 	}
 }
+
+// TestOlderCurrent: beside a CURRENT from before two checkpoints or more, as an old copy brings it back, no change begins, and Verify says so:
+// it would give up what these checkpoints hold.
+func TestOlderCurrent(t *testing.T) {
+	shards := testShards(t)
+	for _, test := range []struct {
+		name  string
+		fsys  *durable.CrashFS
+		round func(*testing.T, durable.FS, string)
+	}{{"no shards", testCrawl(t), wholeRound}, {"two shards", shards, shardRound}} {
+		test.round(t, test.fsys, "r1")
+		old := content(t, test.fsys, "/c/CURRENT")
+		test.round(t, test.fsys, "r2")
+		test.round(t, test.fsys, "r3")
+		c, err := Open("/c", Options{FS: test.fsys})
+		must(t, err, durable.WriteFile(test.fsys, "/c/CURRENT", []byte(old)))
+		const says = "/c/CURRENT: last checkpoint 1, want 2 or later: /c/checkpoints/000003 goes on from it"
+		for what, change := range map[string]func() error{
+			"commit":  func() error { return commit(test.fsys, "r3") },
+			"abandon": func() error { return abandon(test.fsys) },
+			"restore": func() error { return restore(test.fsys, 1) },
+			"gc":      func() error { return gc(test.fsys, 1) },
+			"rounds":  func() error { _, err := c.TidyRounds(ctx); return err },
+		} {
+			if err := change(); !errors.Is(err, fault.Corrupt) || !strings.HasPrefix(err.Error(), says) {
+				t.Errorf("%s: %s: %v", test.name, what, err)
+			}
+		}
+		if v, err := c.Verify(ctx); err != nil || !slices.Contains(v.Problems, says) {
+			t.Errorf("%s: verify says %+v, %v", test.name, v, err)
+		}
+		must(t, test.fsys.Remove(checkpointPath("/c", 3)), abandon(test.fsys)) // checkpoint 2 may be of a commit that died
+	}
+}

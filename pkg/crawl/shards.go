@@ -120,11 +120,16 @@ func (c *Crawl) frontier() (*store.Store, error) {
 // storesUnder lists the folders in which stores are: the crawl folder, those of the shards that are there, whatever the
 // map says, and modules in each.
 func (c *Crawl) storesUnder() ([]string, error) {
-	under := []string{"", store.ModulesDir}
 	cur, err := c.current()
 	if err != nil || cur.Map == 0 {
-		return under, err
+		return []string{"", store.ModulesDir}, err
 	}
+	return c.storesOfShards()
+}
+
+// storesOfShards is storesUnder of a crawl that has shards, or may have.
+func (c *Crawl) storesOfShards() ([]string, error) {
+	under := []string{"", store.ModulesDir}
 	shards, err := c.shardFolders()
 	for _, n := range shards {
 		under = append(under, shard.Name(n), filepath.Join(shard.Name(n), store.ModulesDir))

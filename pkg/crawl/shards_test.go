@@ -74,6 +74,32 @@ func TestCrashShards(t *testing.T) {
 			crashEverywhere(t, base, test.name, test.run, test.again)
 		})
 	}
+	t.Run("two checkpoints that CURRENT never named", func(t *testing.T) {
+		fsys := testShards(t)
+		shardRound(t, fsys, "r1")
+		for left := uint64(2); left <= 3; left++ {
+			must(t, stagesOfRound(fsys, 0, "r2"), stagesOfRound(fsys, 1, "r2"))
+			for n, made := 1, false; !made; n++ {
+				dead := clone(fsys)
+				dead.CrashAt(n)
+				if err := commit(dead, "r2"); err == nil {
+					t.Fatal("no commit died between the file of its checkpoint and CURRENT")
+				}
+				dead = dead.AfterCrash(durable.KeepAll)
+				if _, err := dead.Stat(checkpointPath("/c", left)); err == nil {
+					fsys, made = dead, true
+				}
+			}
+			must(t, abandon(fsys))
+		}
+		must(t, restore(fsys, 1))
+		shardRound(t, fsys, "r2")
+		if c, err := Open("/c", Options{FS: fsys}); err != nil {
+			t.Fatal(err)
+		} else if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 || v.Sound != 4 {
+			t.Errorf("verify says %+v, %v", v, err)
+		}
+	})
 }
 
 // TestCrashInitShards: a crawl of shards that has CURRENT is complete, and one that has not can be made again.

@@ -62,6 +62,11 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := c.newest(); errors.Is(err, fault.Corrupt) {
+		v.problem(err)
+	} else if err != nil {
+		return nil, err
+	}
 	v.missing(cur, numbers)
 	stores, err := c.folders()
 	if err != nil {
