@@ -12,15 +12,19 @@
 # Maven fetches BUbiNG and Heritrix, once, into the folder PEERS= [~/.cache/mercator-peers]. They need a JDK (17 works).
 # BUbiNG flushes its sieve every ten seconds only, and never ends. So bench/crawlers/Flush.java, which is not measured,
 # flushes it twice a second, and the script ends BUbiNG when it has asked for nothing for ten seconds. Its JVM runs on the same cores, so
-# that BUbiNG has fewer requests a second: compare processor time. A peer that cannot be had, or fails, is left out.
+# that BUbiNG has fewer requests a second. Heritrix crawls without its two rules against traps, as mcrawl does without its own.
+# A peer that cannot be had, or fails, is left out.
 #
 # The crawls run in a network namespace with nothing but loopback, where the only name server is mweb's. That needs no root
 # where users may make namespaces. It needs unshare, ip, setsid, ps and unzip. The crawls lie below TMPDIR and are deleted.
 #
 # The table has medians of the rounds. Pages are URLs that a correct crawl fetches; requests are all that mweb answered.
+# They are not the same work for each crawler: wrong URLs are those that the web does not have, repeats those asked for again,
+# "robots" those that robots.txt forbids. So compare pages, too.
 # For mcrawl and wget2 the time is that of the command. For BUbiNG and Heritrix it goes from the first request to the last, so
-# that the start of Java does not count. Processor time, a request, is that of all processes of a crawler; MiB is the most
-# memory that they held together. Wrong URLs are those that the web does not have, "robots" those that robots.txt forbids.
+# that the start of Java does not count. Processor time, a page and a request, is that of all processes of a crawler from their
+# start to their end: the start of Java, its compiler and the ten idle seconds of BUbiNG do count. PAGES=600 HOSTS=10 shows how much
+# that is: what a crawl costs whatever its size. MiB is the most memory that the processes held together.
 # The ratios are to the faster number of threads of a peer. The exit status is 1 if mcrawl is incomplete, asked for a wrong
 # URL or broke robots.txt, whatever the ratios.
 set -euo pipefail
@@ -130,12 +134,15 @@ bubing() {
 	echo $! > "$1.pid"
 	wait $! || true # it does not end by itself
 }
-bubing_beside() { java "$here/bench/crawlers/Flush.java" 9999 && kill "$(cat "$dir/run.pid")"; }
+bubing_begin() { javac -d "$dir" "$here/bench/crawlers/Flush.java"; } # once, and not while it is measured
+bubing_beside() { java -cp "$dir" Flush 9999 && kill "$(cat "$dir/run.pid")"; }
 
 heritrix() {
 	mkdir -p "$1/jobs/web"
 	unzip -p "$peers"/heritrix/*/lib/heritrix-engine-*.jar org/archive/crawler/restlet/profile-crawler-beans.cxml |
 		awk -v seeds="$dir/seeds.txt" -v threads="$2" '
+			/PathologicalPathDecideRule|TooManyPathSegmentsDecideRule/ { left_out = 1 }
+			left_out { if (/<\/bean>/) left_out = 0; next }
 			/ENTER_AN_URL/ { sub(/=.*/, "=http://h0.mweb.test/") }
 			/more\?/ { # where overrides end
 				print "crawlController.maxToeThreads=" threads "\ndisposition.delayFactor=0\ndisposition.minDelayMs=0\nfrontier.maxRetries=5\nfrontier.retryDelaySeconds=1"
@@ -146,7 +153,7 @@ heritrix() {
 	(cd "$1" && exec java -Xmx"$heap" -Dheritrix.home="$1" -cp "$(echo "$peers"/heritrix/*/lib)/*" org.archive.crawler.Heritrix -a "bench:$RANDOM$RANDOM" -b 127.0.0.1 -j "$1/jobs" -r web)
 }
 
-# figures COMMAND prints pages, requests, seconds, seconds of processor time, KiB of memory, URLs to fetch, wrong URLs and forbidden ones. The seconds
+# figures COMMAND prints pages, requests, seconds, seconds of processor time, KiB of memory, URLs to fetch, wrong URLs, repeats and forbidden URLs. The seconds
 # are those of the command, or with COMMAND 0 those from the first request to the last.
 figures() {
 	awk -F '\t' -v command="$1" -v port="$port" -v time="$(tail -n 1 "$dir/run.time")" '
@@ -159,12 +166,13 @@ figures() {
 			if (clock($2) > ended) ended = clock($2)
 			split($4, host, /[":]/) # some leave out the port
 			url = "http://" host[2] ":" port substr($5, 2, length($5) - 2)
-			if (asked[url]++ || $5 ~ /^"\/robots(-moved)?\.txt"$/) next
-			if (!(url in outcome)) wrong++
+			if ($5 ~ /^"\/robots(-moved)?\.txt"$/) next
+			if (asked[url]++) repeats++
+			else if (!(url in outcome)) wrong++
 			else if (outcome[url] == "fetched") pages++
 			else if (outcome[url] == "robots-denied") broken++
 		}
-		END { split(time, t, " "); print pages + 0, requests, command ? t[1] : ended - began, t[2] + t[3], memory, all, wrong + 0, broken + 0 }' "$dir/run.seen" "$dir/oracle.tsv" "$dir/log"
+		END { split(time, t, " "); print pages + 0, requests, command ? t[1] : ended - began, t[2] + t[3], memory, all, wrong + 0, repeats + 0, broken + 0 }' "$dir/run.seen" "$dir/oracle.tsv" "$dir/log"
 }
 
 # --- the rounds -------------------------------------------------------------
@@ -182,6 +190,7 @@ read -ra heritrix_threads <<< "${HERITRIX:-50 100}"
 runs=()
 for c; do
 	threads=${c}_threads[@]
+	[ "$(type -t "${c}_begin")" != function ] || "${c}_begin"
 	if [ "$c" = mcrawl ]; then runs+=("$c"); else for n in "${!threads}"; do runs+=("$c-$n"); done; fi
 done
 echo "$(awk -F '\t' '$2 == "fetched"' "$dir/oracle.tsv" | wc -l) URLs to fetch on ${HOSTS:-80} hosts, load $(cut -d ' ' -f 1-3 /proc/loadavg), $(nproc) cores, commit $(git -C "$here" rev-parse --short HEAD 2> /dev/null || echo unknown)"
@@ -203,7 +212,7 @@ for round in $(seq "${ROUNDS:-3}"); do
 		fi
 		case $c in mcrawl | wget2) command=1 ;; *) command=0 ;; esac
 		echo "$round $run $(figures $command) $((status == 124))" >> "$dir/results"
-		awk 'END { printf "round %d: %s: %.0f requests/s, %.0f us of processor a request%s\n", $1, $2, $4 / $5, $6 / $4 * 1e6, $11 ? ", cut" : "" }' "$dir/results" >&2
+		awk 'END { printf "round %d: %s: %.0f requests/s, %.0f us of processor a request%s\n", $1, $2, $4 / $5, $6 / $4 * 1e6, $12 ? ", cut" : "" }' "$dir/results" >&2
 		rm -rf "$dir"/run*
 	done
 done
@@ -221,17 +230,17 @@ awk '
 	{
 		if (!($2 in n)) order[++names] = $2
 		i = ++n[$2]
-		v[$2, "pages", i] = $3 / $5; v[$2, "requests", i] = $4 / $5; v[$2, "cpu", i] = $6 / $4 * 1e6; v[$2, "memory", i] = $7 / 1024
-		v[$2, "complete", i] = 100 * $3 / $8; v[$2, "wrong", i] = $9; v[$2, "broken", i] = $10; cut[$2] += $11
+		v[$2, "pages", i] = $3 / $5; v[$2, "requests", i] = $4 / $5; v[$2, "cpu", i] = $6 / $4 * 1e6; v[$2, "page", i] = $6 / ($3 ? $3 : 1) * 1e6; v[$2, "memory", i] = $7 / 1024
+		v[$2, "complete", i] = 100 * $3 / $8; v[$2, "wrong", i] = $9; v[$2, "repeats", i] = $10; v[$2, "broken", i] = $11; cut[$2] += $12
 		peer = $2; sub(/-.*/, "", peer)
 		if ($4 / $5 > best[peer, $1]) best[peer, $1] = $4 / $5
-		if (peer == "mcrawl") { ours[$1] = $4 / $5; bad += $3 != $8 || $9 || $10 }
+		if (peer == "mcrawl") { ours[$1] = $4 / $5; bad += $3 != $8 || $9 || $11 }
 	}
 	END {
-		printf "\n%-13s %8s %11s %15s %8s %8s %11s %7s %7s\n", "", "pages/s", "requests/s", "from - to", "us CPU", "MiB", "complete %", "wrong", "robots"
+		printf "\n%-13s %8s %11s %15s %11s %11s %8s %11s %7s %8s %7s\n", "", "pages/s", "requests/s", "from - to", "us CPU/page", "a request", "MiB", "complete %", "wrong", "repeats", "robots"
 		for (k = 1; k <= names; k++) {
 			c = order[k]; rate = of(c, "requests"); from = a[1]; to = a[n[c]]
-			printf "%-13s %8.0f %11.0f %7.0f - %5.0f %8.0f %8.0f %11.1f %7.0f %7.0f%s\n", c, of(c, "pages"), rate, from, to, of(c, "cpu"), of(c, "memory"), of(c, "complete"), of(c, "wrong"), of(c, "broken"), cut[c] ? "  cut " cut[c] " times" : ""
+			printf "%-13s %8.0f %11.0f %7.0f - %5.0f %11.0f %11.0f %8.0f %11.1f %7.0f %8.0f %7.0f%s\n", c, of(c, "pages"), rate, from, to, of(c, "page"), of(c, "cpu"), of(c, "memory"), of(c, "complete"), of(c, "wrong"), of(c, "repeats"), of(c, "broken"), cut[c] ? "  cut " cut[c] " times" : ""
 		}
 		ratio("wget2", 1); ratio("bubing", 3); ratio("heritrix", 6)
 		if (bad) { print "mcrawl is incomplete, asked for a wrong URL, or broke robots.txt"; exit 1 }
