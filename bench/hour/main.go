@@ -36,6 +36,7 @@ import (
 // Bounds of a flat run: figures of its last quarter to those of its second. The first warms up.
 const (
 	leastRate   = 0.8  // pages a second
+	mostRate    = 1.25 // the same: beyond, other work slowed the second quarter, which hides a fall
 	mostGrowth  = 1.15 // bytes on disk a page, files a round
 	mostInShort = 1.3  // the same in a run of under shortRun minutes, where a merge of runs more or less counts
 	shortRun    = 20
@@ -609,6 +610,8 @@ func judge(out io.Writer, o options, points []point, after map[string][2]float64
 	growth := mostGrowth
 	if o.minutes < shortRun {
 		growth = mostInShort
+	} else if q[4].left > mostRate*q[2].left {
+		wrong = append(wrong, fmt.Sprintf("no verdict: %.0f pages/s of the time that others left in the last quarter, %.0f in the second: other work slowed the second, and a fall would not show. Run it again", q[4].left, q[2].left))
 	}
 	check("bytes on disk a page", q[4].disk/max(1, q[4].pages), q[2].disk/max(1, q[2].pages), 0, growth)
 	check("files a round", q[4].files/max(1, q[4].rounds), q[2].files/max(1, q[2].rounds), 0, growth)

@@ -35,6 +35,10 @@ func TestJudge(t *testing.T) {
 	}{
 		{"flat", "", func(int, *point) {}},
 		{"pages", "pages/s", func(n int, p *point) { half(n, p) }},
+		{"slowed second quarter", "no verdict", func(n int, p *point) {
+			late := float64(min(max(0, n-5), 5))
+			p.pages, p.bytes["fetch"], p.bytes["rounds"] = p.pages-3000*late, p.bytes["fetch"]-6e6*late, p.bytes["rounds"]-1.5e6*late
+		}},
 		{"busy machine", "", func(n int, p *point) { p.others += 60 * 0.5 * half(n, p) * cores }},
 		{"bytes", "bytes on disk", func(n int, p *point) { p.bytes["fetch"] += 4e6 * float64(max(0, n-15)) }},
 		{"files", "files a round", func(n int, p *point) { p.files += 50 * float64(max(0, n-15)) }},
@@ -75,8 +79,8 @@ func TestFiles(t *testing.T) {
 		t.Errorf("%s, %v: want a head and 20 rows", table, err)
 	}
 	plots, err := os.ReadFile(filepath.Join(o.out, "small.svg"))
-	if err != nil || !strings.HasSuffix(string(plots), "</svg>\n") || strings.Count(string(plots), "<text") < 6 {
-		t.Errorf("%d bytes, %v: want six plots", len(plots), err)
+	if err != nil || !strings.HasSuffix(string(plots), "</svg>\n") || strings.Count(string(plots), "<text") < 6 || strings.Contains(string(plots), "922337203685477") {
+		t.Errorf("%d bytes, %v: want six plots, without an axis out of sight", len(plots), err)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 const plotWidth, plotHeight = 900, 260
 
-// plot writes one SVG file with a plot for each figure over time, but for the first tenth of a run: a web is dear at its beginning.
+// plot writes one SVG file with a plot for each figure over time. The first tenth of a run is left out: a web is dear at its beginning.
 func plot(name string, points []point) error {
 	start := points[0].at
 	points = points[len(points)/10:]
@@ -33,7 +33,7 @@ func plot(name string, points []point) error {
 		names  []string
 		series [][]float64
 	}{
-		{title: "pages/s; of the time that other processes left", names: []string{"pages/s", "alone"},
+		{title: "pages/s; of the time that other processes left (here and below without the first tenth of the run)", names: []string{"pages/s", "alone"},
 			series: [][]float64{by(func(a, b point) float64 { return between(a, b).rate }), by(func(a, b point) float64 { return between(a, b).left })}},
 		{title: "URLs", names: []string{"known", "waiting"}, series: [][]float64{by(func(_, b point) float64 { return b.known }), by(func(_, b point) float64 { return b.waiting })}},
 		{title: "seconds a round", names: []string{"s"}, series: [][]float64{by(func(a, b point) float64 { return between(a, b).round })}},
@@ -64,8 +64,9 @@ func plot(name string, points []point) error {
 	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif"><rect width="100%%" height="100%%" fill="white"/>`+"\n", plotWidth, len(plots)*(plotHeight+30))
 	for i, p := range plots {
 		most := 1e-9
-		c := chart.Chart{Width: plotWidth, Height: plotHeight, Background: chart.Style{Padding: chart.Box{Top: 10, Left: 170, Right: 10, Bottom: 10}},
-			XAxis: chart.XAxis{ValueFormatter: func(v any) string { return fmt.Sprintf("%.3g min", v) }}, YAxis: chart.YAxis{ValueFormatter: func(v any) string { return fmt.Sprintf("%.4g", v) }}}
+		c := chart.Chart{Width: plotWidth, Height: plotHeight, Background: chart.Style{Padding: chart.Box{Top: 10, Left: 170, Right: 60, Bottom: 10}},
+			XAxis: chart.XAxis{ValueFormatter: func(v any) string { return fmt.Sprintf("%.3g min", v) }}, YAxis: chart.YAxis{ValueFormatter: func(v any) string { return fmt.Sprintf("%.4g", v) }},
+			YAxisSecondary: chart.HideYAxis()}
 		for n, values := range p.series {
 			most = max(most, slices.Max(values))
 			c.Series = append(c.Series, chart.ContinuousSeries{Name: p.names[n], XValues: minutes, YValues: values})
