@@ -11,16 +11,24 @@ import (
 
 // howFar bounds a run.
 type howFar struct {
-	Rounds    uint64         `group:"How far:" placeholder:"N" help:"Stop after round N (default: rounds in crawl.toml)."`
+	Rounds    *uint64        `group:"How far:" placeholder:"N" help:"Stop after round N (default: rounds in crawl.toml)."`
 	For       *time.Duration `group:"How far:" placeholder:"TIME" help:"Begin no round after this time, such as 2h. A run ends earlier if no URL is due before then."`
-	UntilSize cli.Size       `group:"How far:" placeholder:"SIZE" help:"Begin no round when WARC files have SIZE, such as 10G."`
+	UntilSize *cli.Size      `group:"How far:" placeholder:"SIZE" help:"Begin no round when WARC files have SIZE, such as 10G."`
 	Print     bool           `help:"Print the shell lines of the next round, and run nothing."`
 }
 
 // Validate refuses bounds that are none.
 func (h *howFar) Validate() error {
-	if h.For != nil && *h.For <= 0 {
-		return &fault.Error{Class: fault.Usage, Place: "--for", Found: h.For.String(), Want: "more than 0"}
+	refuse := func(flag, found string) error {
+		return &fault.Error{Class: fault.Usage, Place: flag, Found: found, Want: "more than 0"}
+	}
+	switch {
+	case h.Rounds != nil && *h.Rounds == 0:
+		return refuse("--rounds", "0")
+	case h.For != nil && *h.For <= 0:
+		return refuse("--for", h.For.String())
+	case h.UntilSize != nil && *h.UntilSize == 0:
+		return refuse("--until-size", "0")
 	}
 	return nil
 }
@@ -51,7 +59,12 @@ func (c *runCmd) Run(ctx context.Context, std *cli.Std) error {
 
 // run goes on with the crawl in dir, or prints how.
 func (h *howFar) run(ctx context.Context, opt driver.Options, std *cli.Std, dir string) error {
-	opt.Rounds, opt.UntilSize = h.Rounds, int64(h.UntilSize)
+	if h.Rounds != nil {
+		opt.Rounds = *h.Rounds
+	}
+	if h.UntilSize != nil {
+		opt.UntilSize = int64(*h.UntilSize)
+	}
 	if h.For != nil {
 		opt.For = *h.For
 	}

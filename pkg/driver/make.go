@@ -101,6 +101,9 @@ func Make(ctx context.Context, dir string, spec Spec, warn func(format string, a
 	if isThere(filepath.Join(dir, "CURRENT")) {
 		return false, spec.compare(ctx, tmp, dir, warn)
 	}
+	if _, err := crawl.Open(dir, crawl.Options{}); errors.Is(err, fault.Corrupt) {
+		return false, err // CURRENT is lost
+	}
 	return false, &fault.Error{Class: fault.Usage, File: dir, Found: "a folder with files in it, and no crawl", Want: "a new one, or a crawl",
 		Hint: fmt.Sprintf("name another folder; if it holds the crawl.toml of a crawl to be made, %q makes it", fault.Quote("mckpt", "init", dir))}
 }

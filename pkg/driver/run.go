@@ -87,7 +87,7 @@ func Open(dir string, opt Options) (*Driver, error) {
 
 // NoCrawl tells how to make a crawl, where the error is that there is none.
 func NoCrawl(dir string, err error) error {
-	if !errors.Is(err, os.ErrNotExist) {
+	if !errors.Is(err, os.ErrNotExist) || fault.ClassOf(err) != fault.Usage {
 		return err
 	}
 	return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("make one with %q", mcrawl("new", dir, "--seeds", "seeds.txt"))}
@@ -303,7 +303,7 @@ func (d *Driver) hold(ctx context.Context) (*os.File, error) {
 	return lock, err
 }
 
-// stop says why round n is not begun; "" if it is. If nothing is left to fetch, a round that is open is ended first: a run may have been
+// stop says why round n is not begun; "" if it is. A round that is open is ended first, unless --rounds ends before it: a run may have been
 // killed between its update of the frontier and its commit.
 func (d *Driver) stop(conf *config.Config, n uint64, begun time.Time) (why string, empty bool, err error) {
 	st, err := d.Crawl.State()
@@ -319,6 +319,9 @@ func (d *Driver) stop(conf *config.Config, n uint64, begun time.Time) (why strin
 		return fmt.Sprintf("round %d was made before: --rounds (or rounds in crawl.toml) is only %d", n-1, last), false, nil
 	} else if last > 0 && n > last {
 		return fmt.Sprintf("stopped after round %d", n-1), false, nil
+	}
+	if slices.Contains(st.Rounds, fmt.Sprintf("r%d", n)) { // begun already
+		return "", false, nil
 	}
 	if dry, err := d.dry(conf, n-1); err != nil || dry {
 		return fmt.Sprintf("no relevant page in the last %d rounds, after round %d; %q goes on all the same", conf.File.Focus.Patience, n-1,
