@@ -228,9 +228,11 @@ func (f *framer) unpack(p packed) (content []byte, err error) {
 	return content, nil
 }
 
-// blocks reads all blocks of a frame and its checksum; raw says that none is compressed.
+// blocks reads all blocks of a frame and its checksum; raw says that none is compressed. Raw blocks have size bytes together, so that
+// f.most bounds how many there are.
 func (f *framer) blocks(size int) (raw bool, err error) {
 	raw = true
+	sum := 0
 	f.most = len(f.buf) + size + size>>8 + 1024
 	for last := false; !last; {
 		if err := f.take(3); err != nil {
@@ -258,6 +260,10 @@ func (f *framer) blocks(size int) (raw bool, err error) {
 		if err := f.take(n); err != nil {
 			return raw, err
 		}
+		sum += n
+	}
+	if raw && sum != size {
+		return raw, fmt.Errorf("raw blocks that do not make the %d bytes that the zstd frame says", size)
 	}
 	return raw, f.take(4)
 }
@@ -270,16 +276,12 @@ const keepBuffer = 2 << 20
 func (f *framer) join(at, size int) ([]byte, error) {
 	end := len(f.buf) - 4
 	want := binary.LittleEndian.Uint32(f.buf[end:])
-	sum := 0
 	var blocks [][]byte
 	for at < end {
 		b := f.buf[at:]
 		n := int((uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16) >> 3)
 		blocks = append(blocks, b[3:3+n])
-		at, sum = at+3+n, sum+n
-	}
-	if sum != size {
-		return nil, fmt.Errorf("raw blocks that do not make the %d bytes that the zstd frame says", size)
+		at += 3 + n
 	}
 	whole := size >= keepBuffer
 	var content []byte

@@ -147,6 +147,25 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestEmptyBlocks: a frame of five million empty raw blocks takes the memory of its bytes, not of a list of blocks.
+func TestEmptyBlocks(t *testing.T) {
+	schema, _ := messages(t, encode(t, vectorURLs(), WriterOptions{}))
+	in := binary.LittleEndian.AppendUint32(appendStored(nil, schema[0]), zstdMagic)
+	in = binary.LittleEndian.AppendUint32(append(in, storedDescriptor), MaxMessage)
+	in = append(in, make([]byte, 3*((MaxMessage+MaxMessage>>8)/3))...)
+	in = binary.LittleEndian.AppendUint32(append(in, 1, 0, 0), uint32(xxhash.Sum64(nil)))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _, err := readAny(bytes.NewReader(in), ReaderOptions{})
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "raw blocks that do not make") {
+		t.Errorf("%v, want an error about raw blocks", err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 6*MaxMessage {
+		t.Errorf("%d MiB for a frame of %d", n>>20, len(in)>>20)
+	}
+}
+
 // An error of the input itself is no damage.
 func TestInputError(t *testing.T) {
 	b := encode(t, randomRows[URL](100, 1), WriterOptions{})
