@@ -196,16 +196,21 @@ func (c *linksCmd) input(std *cli.Std, opt canon.Options, s *extract.Settings) (
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
-	isWARC := false
+	isWARC, isPipe := false, false
 	if files[0] == "-" {
 		isWARC = extract.IsWARC(bytes.NewReader(std.PeekIn()))
 	} else if st, err := os.Stat(files[0]); err != nil || !st.Mode().IsRegular() { // OpenRecords says what is wrong; a named pipe, which can be read once, has records
+		isPipe = err == nil && !st.IsDir()
 	} else if f, err := os.Open(files[0]); err == nil {
 		isWARC = extract.IsWARC(f)
 		f.Close()
 	}
 	if !isWARC {
-		return cli.OpenRecords[record.Fetch](std, files)
+		in, err := cli.OpenRecords[record.Fetch](std, files)
+		if e := (*fault.Error)(nil); isPipe && errors.Is(err, record.ErrNoStream) && errors.As(err, &e) {
+			e.Hint = "a pipe with WARC records is given as standard input: mextract < " + files[0]
+		}
+		return in, err
 	}
 	in := extract.NewWARCInput(files, func(name string) (io.ReadCloser, error) {
 		if name == "-" {
