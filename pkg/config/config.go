@@ -81,7 +81,7 @@ type File struct {
 		PerDomain    int    `toml:"per_domain" is:"whole 0" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
 		MaxAttempts  int    `toml:"max_attempts" is:"whole 1 255" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
 		DeadAfter    int    `toml:"dead_after" is:"whole 0" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is left alone; 0: never" like:"0"`
-		DeadDelay    string `toml:"dead_delay" is:"time 0s" flag:"mfrontier update --dead-delay" doc:"how long such a host is left alone; doubles" like:"\"1h\""`
+		DeadDelay    string `toml:"dead_delay" is:"time 0s 168h" flag:"mfrontier update --dead-delay" doc:"how long such a host is left alone; doubles each time, up to 168h" like:"\"1h\""`
 		MaxDepth     int    `toml:"max_depth" is:"whole 0" flag:"mfrontier update --max-depth, mfrontier add --max-depth" doc:"links from a seed, beyond which new URLs are dropped; 0: any number" like:"0"`
 		MaxHostURLs  int    `toml:"max_host_urls" is:"whole 0" flag:"mfrontier update --max-host-urls, mfrontier add --max-host-urls" doc:"URLs of one host, beyond which new ones are dropped; 0: any number" like:"0"`
 		Prioritizer  string `toml:"prioritizer" flag:"mfrontier update --prioritizer, mfrontier add --prioritizer" doc:"what gives new URLs their priority: depth, score (with focus.model: what relevant pages link to comes first), or a command that answers a line of JSON with PRIORITY or PRIORITY SCORE" like:"\"depth\""`

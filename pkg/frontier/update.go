@@ -238,6 +238,12 @@ func (o *UpdateOptions) check() error {
 	if o.Retries.MaxAttempts < 1 || o.Retries.MaxAttempts > 255 || o.Retries.Delay < 0 || o.Retries.MaxDelay < 0 {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d attempts, delay %v, at most %v", o.Retries.MaxAttempts, o.Retries.Delay, o.Retries.MaxDelay), Want: "1 to 255 attempts and no negative delay"}
 	}
+	if o.Retries.Delay > o.Retries.MaxDelay {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a first wait of %v after a failure", o.Retries.Delay), Want: fmt.Sprintf("at most %v", o.Retries.MaxDelay)}
+	}
+	if o.Dead.Delay > o.Dead.MaxDelay {
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a host left alone for %v at first", o.Dead.Delay), Want: fmt.Sprintf("at most %v", o.Dead.MaxDelay)}
+	}
 	return nil
 }
 
