@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"mercator/pkg/fetch"
+	"mercator/pkg/needs"
 )
 
 var (
@@ -400,7 +401,7 @@ func children(driver int) (all []process) {
 func TestKill(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("needs /proc to find the commands of a pipe")
+		needs.Skip(t, "needs /proc to find the commands of a pipe")
 	}
 	kills, pages := 4, 200
 	if long {

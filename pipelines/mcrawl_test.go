@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"mercator/pkg/config"
+	"mercator/pkg/needs"
 )
 
 // mcrawl is the command line of "mcrawl run" for a crawl with the variables of mercator.mk, the later ones
@@ -87,7 +88,7 @@ func settingOf(command, verb, flag string) string {
 func TestMcrawlIsKilled(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("needs /proc to find processes")
+		needs.Skip(t, "needs /proc to find processes")
 	}
 	begin := func() *crawl {
 		return newCrawl(t, startWeb(t, 6, 4, 60), "BATCH=20", "POLITENESS_FLAGS=--min-delay 50ms --delay-factor 0 --addr-delay 0")

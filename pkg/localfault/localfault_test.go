@@ -64,7 +64,7 @@ func TestNoRoute(t *testing.T) {
 	const mark = "MERCATOR_TEST_OWN_NETWORK"
 	if os.Getenv(mark) == "" {
 		if runtime.GOOS != "linux" {
-			t.Skip("no network namespaces here")
+			needs.Skip(t, "no network namespaces here")
 		}
 		cmd := exec.Command("unshare", "--user", "--map-root-user", "--net", os.Args[0], "-test.v", "-test.run=^TestNoRoute$")
 		cmd.Env = append(os.Environ(), mark+"=1")

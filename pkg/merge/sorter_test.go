@@ -15,6 +15,7 @@ import (
 
 	"mercator/pkg/fault"
 	"mercator/pkg/merge"
+	"mercator/pkg/needs"
 )
 
 type rec struct {
@@ -207,7 +208,7 @@ func TestSorterMemoryOfLargeRows(t *testing.T) {
 // TestSorterDamage: a bit that changes on the disk while rows wait there is found, whichever it is.
 func TestSorterDamage(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("needs /proc, to open a file without a name")
+		needs.Skip(t, "needs /proc, to open a file without a name")
 	}
 	const rows = 50_000
 	whole := 0

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/pkg/needs"
 )
 
 // TestMemory holds an update on two threads to 128 MiB, on documents that are made to cost memory.
@@ -28,7 +29,7 @@ func TestMemory(t *testing.T) {
 		return
 	}
 	if runtime.GOOS != "linux" {
-		t.Skip("needs /proc")
+		needs.Skip(t, "needs /proc")
 	}
 	const n = 10 << 20
 	var z bytes.Buffer
