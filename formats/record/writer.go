@@ -62,22 +62,22 @@ type shared[T Row] struct {
 	arrow     *ipc.Writer
 	msg       messageCollector
 
-	mu     sync.Mutex    // against the timer; used with wait only
-	wait   time.Duration // WriterOptions.FlushAfter of those that have it; 0: none has
-	timer  *time.Timer
-	timing bool // the timer runs
-	table  *rowType
-	out    []outColumn // the batch: one column for each field of the table
-	room   int         // rows for which they have it
-	row    int         // rows in the batch
-	bytes  int         // of values in the batch
-	forms  []byte      // of rows, not hashed yet
-	extra  extraWriter
-	hash   xxh3.Hasher
-	rows   uint64 // rows so far
-	copied *Hash  // of all rows, where CopyFrom wrote them
-	ended  bool   // Arrow's end of stream is written
-	err    error
+	mu         sync.Mutex    // against the timer; used with flushAfter only
+	flushAfter time.Duration // WriterOptions.FlushAfter of those that have it; 0: none has
+	timer      *time.Timer
+	timerRuns  bool
+	table      *rowType
+	out        []outColumn // the batch: one column for each field of the table
+	room       int         // rows for which they have it
+	row        int         // rows in the batch
+	bytes      int         // of values in the batch
+	forms      []byte      // of rows, not hashed yet
+	extra      extraWriter
+	hash       xxh3.Hasher
+	rows       uint64 // rows so far
+	copied     *Hash  // of all rows, where CopyFrom wrote them
+	ended      bool   // Arrow's end of stream is written
+	err        error
 }
 
 // NewWriter writes the schema at once, so that a reader downstream can open.
@@ -85,7 +85,7 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	if len(opt.Txn) > maxTxn || !utf8.ValidString(opt.Txn) {
 		return nil, &fault.Error{Class: fault.Usage, File: opt.Name, Found: fmt.Sprintf("a transaction name of %d bytes", len(opt.Txn)), Want: fmt.Sprintf("at most %d bytes of UTF-8", maxTxn)}
 	}
-	w := &Writer[T]{shared: &shared[T]{table: rowTypeOf[T](), wait: opt.FlushAfter}, opt: opt}
+	w := &Writer[T]{shared: &shared[T]{table: rowTypeOf[T](), flushAfter: opt.FlushAfter}, opt: opt}
 	for _, c := range w.table.columns {
 		w.out = append(w.out, outColumn{column: c})
 	}
@@ -140,7 +140,7 @@ func (w *Writer[T]) Twin(out io.Writer, opt WriterOptions) (*Writer[T], error) {
 // begin writes the schema.
 func (w *Writer[T]) begin(out io.Writer) error {
 	w.to = out
-	w.wait = cmp.Or(w.wait, w.opt.FlushAfter)
+	w.flushAfter = cmp.Or(w.flushAfter, w.opt.FlushAfter)
 	for _, f := range w.allFrames {
 		if f.level == w.opt.Level && f.timed == (w.opt.FlushAfter > 0) {
 			w.frames = f
@@ -153,7 +153,7 @@ func (w *Writer[T]) begin(out io.Writer) error {
 	} else {
 		w.allFrames = slices.Insert(w.allFrames, 0, w.frames)
 	}
-	_, err := w.frames.write(bytes.Clone(w.msg.schema)) // that which packs keeps it, as memory for messages
+	_, err := w.frames.write(bytes.Clone(w.msg.schema)) // a frameWriter that packs keeps what it writes, as memory for messages
 	return cmp.Or(err, w.frames.drain())
 }
 
@@ -232,13 +232,13 @@ func (w *shared[T]) collect(from, to int) error {
 }
 
 func (w *shared[T]) lock() {
-	if w.wait > 0 {
+	if w.flushAfter > 0 {
 		w.mu.Lock()
 	}
 }
 
 func (w *shared[T]) unlock() {
-	if w.wait > 0 {
+	if w.flushAfter > 0 {
 		w.mu.Unlock()
 	}
 }
@@ -283,7 +283,7 @@ func (w *Writer[T]) Write(row *T) error {
 	if w.row == batchRows || w.bytes >= batchBytes {
 		return w.flush()
 	}
-	if w.wait > 0 && !w.timing {
+	if w.flushAfter > 0 && !w.timerRuns {
 		w.startTimer()
 	}
 	return nil
@@ -293,15 +293,15 @@ func (w *Writer[T]) Write(row *T) error {
 const leastRoom = 64
 
 func (w *shared[T]) startTimer() {
-	w.timing = true
+	w.timerRuns = true
 	if w.timer != nil {
-		w.timer.Reset(w.wait)
+		w.timer.Reset(w.flushAfter)
 		return
 	}
-	w.timer = time.AfterFunc(w.wait, func() {
+	w.timer = time.AfterFunc(w.flushAfter, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.timing = false
+		w.timerRuns = false
 		if w.err == nil && !w.ended {
 			w.send(true)
 		}
@@ -323,9 +323,9 @@ func (w *shared[T]) flush() error {
 	if w.row == 0 {
 		return nil
 	}
-	if w.timing {
+	if w.timerRuns {
 		w.timer.Stop()
-		w.timing = false
+		w.timerRuns = false
 	}
 	if err := w.send(false); err != nil {
 		return err

@@ -3,7 +3,6 @@ package merge
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
 )
 
@@ -38,12 +37,8 @@ type Temp struct {
 func (t *Temp) Size() int64 { return t.size }
 
 // Write appends p.
-func (t *Temp) Write(p []byte) (int, error) { return t.WriteAt(p, t.size) }
-
-// WriteAt writes p at off, which may be beyond the end.
-func (t *Temp) WriteAt(p []byte, off int64) (int, error) {
-	end := off + int64(len(p))
-	if t.file == nil && end > tempMin {
+func (t *Temp) Write(p []byte) (n int, err error) {
+	if t.file == nil && len(t.data)+len(p) > tempMin {
 		f, err := TempFile(t.Dir)
 		if err != nil {
 			return 0, err
@@ -54,15 +49,12 @@ func (t *Temp) WriteAt(p []byte, off int64) (int, error) {
 		t.file, t.data = f, nil
 	}
 	if t.file != nil {
-		n, err := t.file.WriteAt(p, off)
-		t.size = max(t.size, off+int64(n))
-		return n, err
+		n, err = t.file.Write(p)
+	} else {
+		t.data, n = append(t.data, p...), len(p)
 	}
-	if end > t.size {
-		t.data = append(t.data, make([]byte, end-t.size)...)
-		t.size = end
-	}
-	return copy(t.data[off:], p), nil
+	t.size += int64(n)
+	return n, err
 }
 
 // ReadAt is that of io.ReaderAt.
@@ -72,9 +64,6 @@ func (t *Temp) ReadAt(p []byte, off int64) (int, error) {
 	}
 	return bytes.NewReader(t.data).ReadAt(p, off)
 }
-
-// Reader reads it from its begin.
-func (t *Temp) Reader() io.Reader { return io.NewSectionReader(t, 0, t.size) }
 
 // Close gives the space back.
 func (t *Temp) Close() error {

@@ -391,7 +391,7 @@ func (b *Batch[In, Out]) Make(reason string, row *Out) error {
 // Drop accounts for an input row that goes no further, by reason.
 func (b *Batch[In, Out]) Drop(reason string) { b.DropAll(reason, 1) }
 
-// DropAll is Drop of so many rows.
+// DropAll is Drop of n rows.
 func (b *Batch[In, Out]) DropAll(reason string, n uint64) {
 	if n > 0 {
 		Enter(b.drops, reason, n)
