@@ -540,8 +540,9 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 			return eachPart(c.Crawl, func(dir string) error { return checkSeen(ctx, dir, len(v.Problems) > 0) })
 		},
 	} {
-		if err := check(); ctx.Err() != nil {
-			return ctx.Err()
+		err := check()
+		if fewFiles := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE); ctx.Err() != nil || fewFiles {
+			return cmp.Or(ctx.Err(), err)
 		} else if err != nil && !slices.Contains(v.Problems, err.Error()) {
 			v.Problems = append(v.Problems, err.Error())
 			if own := new(fault.Error); errors.As(err, &own) && own.Hint != "" {

@@ -111,7 +111,7 @@ func (c *setCmd) print(std *cli.Std, folder *crawl.Crawl) error {
 			return err
 		}
 		if text := conf.Text(k); text == "" {
-			std.Warn("%s is not set; crawl.toml shows %s, the default or an example: %s", name, k.Like, k.Doc)
+			std.Warn("%s is not set; default or example: %s; %s", name, k.Like, k.Doc)
 		} else if _, err := fmt.Fprintln(std.Out, text); err != nil {
 			return err
 		}

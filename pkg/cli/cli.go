@@ -512,7 +512,9 @@ func systemHint(err error) string {
 	}
 	if named := os.Getenv("TMPDIR"); named != "" {
 		rel, relErr := filepath.Rel(named, pe.Path)
-		if relErr == nil && (rel == "." && errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(rel, "mcrawl-") || strings.HasPrefix(rel, "mercator-")) {
+		st, statErr := os.Stat(named)
+		unfit := statErr != nil || !st.IsDir() || slices.Contains([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES}, pe.Err)
+		if relErr == nil && unfit && (rel == "." || strings.HasPrefix(rel, "mcrawl-") || strings.HasPrefix(rel, "mercator-")) {
 			return "temporary files go to the folder that TMPDIR names: name one that can be written to and has room, such as export TMPDIR=/var/tmp"
 		}
 	}
@@ -524,7 +526,7 @@ func systemHint(err error) string {
 		{syscall.EDQUOT, "make room for this user, and run the same command again: quota shows what is used"},
 		{syscall.EROFS, "mount that disk for writing, or work on a copy of the folder elsewhere"},
 		{syscall.EACCES, "run it as the user who owns the file or the folder: ls -ld shows whose it is"},
-		{syscall.EMFILE, "allow more open files, and run the same command again: ulimit -n 1024"},
+		{syscall.EMFILE, "the hard limit of open files is too low: ulimit -Hn shows it, and the machine's administrator raises it"},
 	} {
 		if errors.Is(pe, of.errno) {
 			return of.hint

@@ -228,6 +228,8 @@ func TestFileErrors(t *testing.T) {
 		{&fault.Error{File: dir, Place: "line 1", Err: folder}, dir + ": line 1: " + dir + ": is a directory"},
 		{&fs.PathError{Op: "write", Path: "a/.b.html.17-1-4049c22c.tmp", Err: syscall.ENOSPC}, "a/b.html: no space left on device\ntoy: hint: make room on that disk, and run the same command again: df -h shows the disks"},
 		{&fs.PathError{Op: "mkdir", Path: dir + "/mcrawl-17", Err: syscall.EROFS}, dir + "/mcrawl-17: read-only file system\ntoy: hint: temporary files go to the folder that TMPDIR names: name one that can be written to and has room, such as export TMPDIR=/var/tmp"},
+		{&fs.PathError{Op: "open", Path: dir + "/mercator-17/x.csv", Err: syscall.ENOENT}, dir + "/mercator-17/x.csv: no such file or directory"},
+		{&fs.PathError{Op: "open", Path: "a", Err: syscall.EMFILE}, "a: too many open files\ntoy: hint: the hard limit of open files is too low: ulimit -Hn shows it, and the machine's administrator raises it"},
 	} {
 		var out bytes.Buffer
 		(&Std{Name: "toy", Err: &out, Common: &Common{}}).fail(c.err)

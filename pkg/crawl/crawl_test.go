@@ -389,6 +389,40 @@ func TestVerifyTellsWhatItReads(t *testing.T) {
 	}
 }
 
+// fewFiles is a file system that opens only so many files.
+type fewFiles struct {
+	durable.FS
+	left int
+}
+
+func (f *fewFiles) OpenFile(name string, flag int, perm fs.FileMode) (durable.File, error) {
+	if f.left--; f.left < 0 {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
+	}
+	return f.FS.OpenFile(name, flag, perm)
+}
+
+// TestVerifyFewFiles: a file that this machine cannot open for want of open files is not damaged.
+func TestVerifyFewFiles(t *testing.T) {
+	fsys := testCrawl(t)
+	rounds(t, fsys, 1, 2, 0)
+	keep(t, fsys, "r2", "0")
+	few := 0
+	for whole := false; !whole; few++ {
+		c, err := Open("/c", Options{FS: fsys})
+		must(t, err)
+		c.fs = &fewFiles{fsys, few}
+		c.opt.FS = c.fs
+		v, err := c.Verify(ctx)
+		if whole = err == nil; whole && len(v.Problems) > 0 || !whole && !errors.Is(err, syscall.EMFILE) {
+			t.Fatalf("%d files: %+v, %v", few, v, err)
+		}
+	}
+	if few < 20 {
+		t.Errorf("%d files were enough", few)
+	}
+}
+
 // TestClaims: verify holds what checkpoints say of a file once for all that follow each other and say the same.
 func TestClaims(t *testing.T) {
 	v := &verifier{files: map[string][]claim{}}

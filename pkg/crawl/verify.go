@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/zeebo/xxh3"
 
@@ -128,7 +130,7 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 			return nil, err
 		}
 	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), v.failed); err != nil {
 		return nil, err
 	}
 	for n := range v.bound {
@@ -220,6 +222,7 @@ type verifier struct {
 	closed  map[string]closedRound // the rounds that the crawl's state stands on, by name
 	lastOf  uint64                 // checkpoint whose ledgers were asked for last
 	last    []record.Ledger        // these
+	failed  error                  // no file could be opened
 }
 
 // roundKey names a round: after a restore there may be several of a name.
@@ -275,8 +278,12 @@ func (r verifyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// problem notes an error, once.
+// problem notes an error, once; one of this machine ends Verify.
 func (v *verifier) problem(err error) {
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		v.failed = cmp.Or(v.failed, err)
+		return
+	}
 	if text := err.Error(); !slices.Contains(v.Problems, text) {
 		v.Problems = append(v.Problems, text)
 	}

@@ -408,8 +408,11 @@ func (s Spec) copySeeds(to string, files []string, conf *config.Config, warn fun
 	for _, name := range files {
 		const hint = "name a file with one URL a line; \"mcrawl site URL\" takes URLs"
 		in, err := s.open(name)
-		if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
 			return &fault.Error{Class: fault.Usage, File: name, Found: "no file of seed URLs here", Err: err, Hint: hint}
+		}
+		if err != nil {
+			return &fault.Error{Class: fault.Usage, Err: err}
 		}
 		_, err = list.File(in, name)
 		in.Close()
