@@ -2,7 +2,9 @@ package crawl
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -181,6 +183,10 @@ func checkpointPath(dir string, number uint64) string {
 func readCheckpoint(fsys durable.FS, dir string, number uint64) (*Checkpoint, error) {
 	file := checkpointPath(dir, number)
 	data, err := durable.ReadFile(fsys, file, store.MaxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &fault.Error{Class: fault.Corrupt, File: file, Found: "missing", Want: "the file of each checkpoint that gc has kept", Err: fs.ErrNotExist,
+			Hint: fmt.Sprintf("put it back from a copy; %q names all that is missing or damaged", fault.Quote("mckpt", "verify", dir))}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"mercator/formats/store"
 	"mercator/pkg/fault"
@@ -70,6 +71,9 @@ func (c *Crawl) bound(cur store.Current) (map[string][]uint64, error) {
 	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
 	if err != nil {
 		return nil, err
+	}
+	if n := cur.Checkpoint; n > 0 && !slices.Contains(numbers, n) { // its file is lost: what it binds is not to be deleted
+		numbers = append(numbers, n)
 	}
 	all := map[string][]uint64{}
 	for _, n := range numbers {

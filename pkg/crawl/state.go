@@ -33,7 +33,7 @@ func (c *Crawl) Current() (*Checkpoint, error) {
 func (c *Crawl) checkpoint(cur store.Current, number uint64) (*Checkpoint, error) {
 	if number > 0 && number <= cur.Last && !cur.Forgotten.Has(number) {
 		k, err := readCheckpoint(c.fs, c.dir, number)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) && number != cur.Checkpoint {
 			err = c.deleted(number, number)
 		}
 		return k, err

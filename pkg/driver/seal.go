@@ -82,6 +82,9 @@ func archived(dir string) ([]warc.Part, error) {
 	}
 	for i := range dirs {
 		dirs[i] = filepath.Join(dirs[i], fetch.Kind)
+		if _, err := store.Open(dirs[i], fetch.Kind, fetch.Version, store.Options{}); err != nil { // says that it is lost
+			return nil, err
+		}
 	}
 	return fetch.Saved(dirs, store.Options{})
 }
