@@ -14,13 +14,13 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 "${BIN}mcrawl" -q try "$dir/crawl" --hosts 12 --pages 600 > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 "${BIN}mcrawl" -q report "$dir/crawl" --compare "$dir/crawl" -o "$dir/two.html"
-captions=$(realpath "${BIN}mcrawl"); (cd "$dir" && "$captions" -q report crawl -o report.html) # which name the folder
+captions=$(realpath "${BIN}mcrawl"); (cd "$dir" && "$captions" -q report crawl) # which name the folder
 "${BIN}mcrawl" stats "$dir/crawl" --json > "$dir/stats.json"
 
 # A copy whose last script presses what people press, and leaves what it saw in the page.
 python3 - "$dir" << 'END'
 import sys
-page = open(sys.argv[1] + '/report.html').read()
+page = open(sys.argv[1] + '/crawl-report.html').read()
 press = '''<script>
 const hosts = document.querySelector("table.hosts"), names = () => [...hosts.tBodies[0].rows].filter(r => !r.hidden).map(r => r.cells[0].textContent);
 hosts.tHead.rows[0].cells[3].click();
@@ -100,5 +100,5 @@ for size in 1200,3000 390,3000; do
   open_page "$dir/two.html" --hide-scrollbars --window-size=$size --screenshot="$dir/shot.png"
   [ "$(stat -c %s "$dir/shot.png")" -gt 20000 ] || { echo "report.sh: an empty picture at $size" >&2; exit 1; }
 done
-[ -z "$shot" ] || { open_page "$dir/report.html" --hide-scrollbars --window-size=1200,3000 --screenshot="$shot"; }
+[ -z "$shot" ] || { open_page "$dir/crawl-report.html" --hide-scrollbars --window-size=1200,3000 --screenshot="$shot"; }
 echo "report.sh: 9 plots, their tables, sorting and searching; figures as mcrawl stats --json; no request left the page"

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"sync"
 
 	"mercator/pkg/cli"
 	"mercator/pkg/derive"
@@ -28,10 +30,10 @@ type exportCmd struct {
 // Help is part of --help.
 func (*exportCmd) Help() string {
 	return `What the crawl has committed is exported; it may go on meanwhile. The file or
-folder appears when it is whole, with the folders above it. A file is replaced; a
-folder must be new or empty.
-A crawl without any reply is refused. Only --parquet takes it: its outcomes say what
-went wrong.
+folder appears when it is whole, with the folders above it. An older export is
+replaced, but no other file; a folder must be new or empty.
+A crawl without any reply is refused. --parquet takes it as soon as a round has ended:
+its outcomes say what went wrong.
 
 Examples:
   mcrawl export crawl --wacz                # crawl.wacz
@@ -45,9 +47,9 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	e := driver.Export{Dir: c.Crawl, Now: std.Now, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Progress: progress.Add}
 	switch {
 	case c.WACZ:
-		return c.file(ctx, std, ".wacz", e.WACZ)
+		return c.file(ctx, std, ".wacz", aZIP(), e.WACZ)
 	case c.CDXJ:
-		return c.file(ctx, std, ".cdxj", e.CDXJ)
+		return c.file(ctx, std, ".cdxj", aCDXJ(), e.CDXJ)
 	}
 	name, write := "-parquet", e.Parquet
 	if !c.Parquet {
@@ -57,7 +59,7 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		name, write = "-"+string(format), func(ctx context.Context, to string) error { return e.Derived(ctx, to, format) }
 	}
-	to, err := c.to(name)
+	to, err := beside(c.Crawl, c.To, name)
 	if err != nil {
 		return err
 	}
@@ -70,12 +72,12 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	return c.made(std, to)
 }
 
-// to is where the export goes: without a name, beside the crawl folder.
-func (c *exportCmd) to(suffix string) (string, error) {
-	if c.To != "" {
-		return c.To, nil
+// beside is where a file that is made of a crawl goes: to or, without that, beside the crawl folder.
+func beside(crawl, to, suffix string) (string, error) {
+	if to != "" {
+		return to, nil
 	}
-	dir := filepath.Clean(c.Crawl)
+	dir := filepath.Clean(crawl)
 	if base := filepath.Base(dir); base == "." || base == ".." { // the folder's name is not in it
 		abs, err := filepath.Abs(dir)
 		if err != nil {
@@ -86,7 +88,35 @@ func (c *exportCmd) to(suffix string) (string, error) {
 	return dir + suffix, nil
 }
 
-func (c *exportCmd) file(ctx context.Context, std *cli.Std, suffix string, write func(context.Context, io.Writer) error) error {
+// maxBegin is how much of a file must show what it is: the line of an index with the longest URL.
+const maxBegin = 64 << 10
+
+// replaces reports whether there is a file at path. One that has no such beginning, and something else in it, is refused: it is
+// not one that this command made.
+func replaces(path string, begin *regexp.Regexp) (bool, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false, nil // making the file tells what is wrong
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close() // was read only
+	head, err := io.ReadAll(io.LimitReader(file, maxBegin))
+	if err == nil && len(head) > 0 && !begin.Match(head) {
+		err = &fault.Error{Class: fault.Usage, File: path, Found: "a file of another kind", Want: "a new name, or an older file to replace", Hint: "give another name, or remove it"}
+	}
+	return true, err
+}
+
+// How a ZIP file begins, which a WACZ file is, and an index.
+var (
+	aZIP  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^PK\x03\x04`) })
+	aCDXJ = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^ \n]+ [0-9]{14} \{`) })
+)
+
+func (c *exportCmd) file(ctx context.Context, std *cli.Std, suffix string, begin *regexp.Regexp, write func(context.Context, io.Writer) error) error {
 	if c.To == "-" {
 		if suffix != ".cdxj" {
 			if err := std.RefuseTerminal("WACZ files are"); err != nil {
@@ -99,15 +129,18 @@ func (c *exportCmd) file(ctx context.Context, std *cli.Std, suffix string, write
 		}
 		return out.Flush()
 	}
-	to, err := c.to(suffix)
+	to, err := beside(c.Crawl, c.To, suffix)
 	if err != nil {
 		return err
 	}
-	_, there := os.Stat(to)
+	there, err := replaces(to, begin)
+	if err != nil {
+		return err
+	}
 	if err := driver.WriteFile(to, func(out io.Writer) error { return write(ctx, out) }); err != nil {
 		return err
 	}
-	if there == nil {
+	if there {
 		std.Warn("replaced %s", to)
 	}
 	return c.made(std, to)

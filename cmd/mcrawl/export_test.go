@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// An export without a name stands beside the crawl folder, whatever names that.
+// What is made of a crawl, without a name, stands beside the crawl folder, whatever names that.
 func TestExportName(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl", "fetch")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -17,7 +17,7 @@ func TestExportName(t *testing.T) {
 		{"..", "", "../../crawl.wacz"}, {"../.", "", "../../crawl.wacz"}, {"../fetch/", "", "../fetch.wacz"},
 		{".", "", "../fetch.wacz"}, {"a/..", "", "../fetch.wacz"}, {"a", "", "a.wacz"}, {"a", "b", "b"},
 	} {
-		if got, err := (&exportCmd{Crawl: c.crawl, To: c.to}).to(".wacz"); got != c.want || err != nil {
+		if got, err := beside(c.crawl, c.to, ".wacz"); got != c.want || err != nil {
 			t.Errorf("%s %s: %s, %v; want %s", c.crawl, c.to, got, err, c.want)
 		}
 	}

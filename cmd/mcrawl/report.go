@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,7 +22,7 @@ import (
 
 type reportCmd struct {
 	Crawl   string `arg:"" help:"The crawl folder."`
-	Output  string `short:"o" default:"report.html" placeholder:"FILE" help:"Where the page goes; - is standard output."`
+	Output  string `short:"o" placeholder:"FILE" help:"Where the page goes; - is standard output (default: CRAWL-report.html)."`
 	Compare string `placeholder:"CRAWL" help:"Show another crawl beside it, and which URLs differ."`
 }
 
@@ -31,7 +33,7 @@ goes on: plots of pages and URLs over time, outcomes, types, sizes, hosts, error
 "mcrawl stats --json" has the same figures; each plot names the command that gives its own.
 
 Examples:
-  mcrawl report crawl
+  mcrawl report crawl                                      # crawl-report.html
   mcrawl report tuesday --compare monday -o changes.html`
 }
 
@@ -44,16 +46,30 @@ func (c *reportCmd) Run(ctx context.Context, std *cli.Std) error {
 		_, err := std.Out.Write(page)
 		return err
 	}
-	if err := durable.WriteOutput(c.Output, page); err != nil {
+	to, err := beside(c.Crawl, c.Output, "-report.html")
+	if err != nil {
 		return err
 	}
-	if !std.Common.Quiet {
-		fmt.Fprintf(std.Err, "mcrawl: wrote %s\n", c.Output)
+	there, err := replaces(to, aPage())
+	if err != nil {
+		return err
 	}
+	if err := durable.WriteOutput(to, page); err != nil {
+		return err
+	}
+	did := "wrote"
+	if there {
+		did = "replaced"
+	}
+	std.Warn("%s %s", did, to)
 	return nil
 }
 
-// pageOf makes the page. Its size is bounded, as the tables of its figures are.
+// aPage is how a page of mcrawl report begins.
+var aPage = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^<!doctype html>`) })
+
+// pageOf makes the page. Its size is bounded, as the tables of its figures are. One that loads itself again, as refresh says, may be of
+// a crawl that is about to fetch.
 func pageOf(ctx context.Context, std *cli.Std, crawl, compare string, refresh time.Duration) ([]byte, error) {
 	d, err := driver.Open(crawl, options(std))
 	if err != nil {
@@ -61,6 +77,9 @@ func pageOf(ctx context.Context, std *cli.Std, crawl, compare string, refresh ti
 	}
 	now := std.Now()
 	shown, err := d.Report(ctx, now)
+	if err == nil && refresh == 0 {
+		err = d.Fetched(shown)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +89,10 @@ func pageOf(ctx context.Context, std *cli.Std, crawl, compare string, refresh ti
 		if err != nil {
 			return nil, err
 		}
-		if opt.Other, err = other.Report(ctx, now); err != nil {
+		if opt.Other, err = other.Report(ctx, now); err == nil {
+			err = other.Fetched(opt.Other)
+		}
+		if err != nil {
 			return nil, err
 		}
 		if opt.Between, err = d.Compare(other); err != nil {

@@ -45,7 +45,7 @@ func (e Export) archive(write func(parts []warc.Part) error) error {
 		err = write(parts)
 	}
 	if errors.Is(err, derive.ErrNoReply) {
-		return e.empty(folder)
+		return empty(folder)
 	}
 	return damaged(e.Dir, err)
 }
@@ -60,16 +60,16 @@ func damaged(dir string, err error) error {
 }
 
 // empty refuses a crawl without a reply, with the command that fetches or, where a round could not, the one that says why.
-func (e Export) empty(folder *crawl.Crawl) error {
+func empty(folder *crawl.Crawl) error {
 	next, err := folder.NextRound()
 	if err != nil {
 		return err
 	}
-	hint := fmt.Sprintf("%q says why", mcrawl("status", e.Dir))
+	hint := fmt.Sprintf("%q says why", mcrawl("status", folder.Dir()))
 	if next <= 1 {
-		hint = fmt.Sprintf("%q fetches", mcrawl("run", e.Dir))
+		hint = fmt.Sprintf("%q fetches", mcrawl("run", folder.Dir()))
 	}
-	return &fault.Error{Class: fault.Conflict, File: e.Dir, Found: "nothing was fetched in this crawl", Want: "something to export", Hint: hint}
+	return &fault.Error{Class: fault.Conflict, File: folder.Dir(), Found: "nothing was fetched in this crawl", Want: "pages", Hint: hint}
 }
 
 // WACZ writes the archive as a WACZ file.
@@ -178,7 +178,7 @@ func (e Export) noRows(folder *crawl.Crawl, kept *crawl.Kept) error {
 	}
 	next, err := folder.NextRound()
 	if err != nil || next <= 1 {
-		return cmp.Or(err, e.empty(folder))
+		return cmp.Or(err, empty(folder))
 	}
 	return &fault.Error{Class: fault.Corrupt, File: filepath.Join(e.Dir, "rounds"), Found: fmt.Sprintf("no outcomes of any of %s", count(next-1, "round")), Want: "the files rN/marked.arrows.zst",
 		Hint: fmt.Sprintf("put them back from a copy; the WARC files need none of them: %q", mcrawl("export", e.Dir, "--wacz"))}

@@ -108,6 +108,14 @@ func (d *Driver) Compare(other *Driver) (*stats.Comparison, error) {
 	return stats.Compare(historyMemory, here, there)
 }
 
+// Fetched refuses a crawl that has tried no URL, as an export does: a report of it would have no plot.
+func (d *Driver) Fetched(c *report.Crawl) error {
+	if c.Stats.Attempts > 0 {
+		return nil
+	}
+	return empty(d.Crawl)
+}
+
 // Report collects what a report shows of the crawl.
 func (d *Driver) Report(ctx context.Context, now time.Time) (*report.Crawl, error) {
 	s, err := ReadStatus(ctx, d.Crawl.Dir(), now)
