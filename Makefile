@@ -15,7 +15,7 @@ export MERCATOR_BIN := $(CURDIR)/bin
 help: ## this help
 	@echo 'Mercator: a batch web crawler made of Unix commands.'; echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo; echo 'make crawl SEEDS=seeds.txt CONTACT=you@example.org crawls the web from the URLs in seeds.txt.'
+	@echo; echo 'make crawl SEEDS=seeds.txt CONTACT=you@example.org CRAWL=mine crawls the web from the URLs in seeds.txt into the folder mine.'
 
 .PHONY: build
 build: ## the commands, in bin/
@@ -45,13 +45,13 @@ test-sets: build ## what the set commands give against sort and comm, on ten mil
 	MERCATOR_LINES=10000000 $(GO) test -count=1 -timeout 60m -run EqualSortAndComm ./pipelines
 
 .PHONY: crawl
-crawl: build ## crawl the embedded web, or SEEDS=, to the end
+crawl: build ## crawl the embedded web, or SEEDS=, to the end, in the folder CRAWL= (crawl)
 	@set --; crawl=$${CRAWL:-crawl}; for s in $$SET; do set -- "$$@" --set "$$s"; done; \
 	[ -z "$$POLICY" ] || set -- "$$@" --policy "$$POLICY"; \
 	if [ -n "$$SEEDS" ]; then \
 	  for s in $$SEEDS; do set -- "$$@" --seeds "$$s"; done; \
 	  [ -z "$$CONTACT" ] || set -- "$$@" --contact "$$CONTACT"; [ -z "$$CONFIG" ] || set -- "$$@" --config "$$CONFIG"; \
-	  bin/mcrawl new "$$crawl" "$$@" || exit; \
+	  bin/mcrawl new "$$crawl" "$$@" || { status=$$?; echo 'make: hint: CRAWL=FOLDER names another folder; the commands are in bin/' >&2; exit $$status; }; \
 	fi; \
 	if [ -n "$$SEEDS" ] || { [ -e "$$crawl/CURRENT" ] && [ ! -e "$$crawl/web.json" ]; }; then exec bin/mcrawl run "$$crawl" $${ROUNDS:+--rounds "$$ROUNDS"}; fi; \
 	exec bin/mcrawl try "$$crawl" "$$@" $${ROUNDS:+--rounds "$$ROUNDS"} $${SEED:+--seed "$$SEED"} $${HOSTS:+--hosts "$$HOSTS"} $${PAGES:+--pages "$$PAGES"}
@@ -195,6 +195,6 @@ uninstall: ## what install put there
 	rm -f "$$list"; rmdir "$$top/share/mercator/pipelines/recipes" "$$top/share/mercator/pipelines" "$$top/share/mercator" 2> /dev/null || :
 
 .PHONY: clean
-clean: ## what build and crawl made
-	rm -rf bin dist crawl crawl-docs
+clean: ## remove bin/ and dist/, and what killed tests left in memory; folders of crawls stay
+	rm -rf bin dist
 	@.ci/memory --remove
