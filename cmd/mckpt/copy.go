@@ -69,6 +69,12 @@ func warnOfLeft(std *cli.Std, left []string) {
 	}
 }
 
+func warnOfGone(std *cli.Std, which string, gone []string) {
+	if len(gone) > 0 {
+		std.Warn("not in the crawl: %s of closed rounds, %s, such as %q; if you moved rounds away, \"mckpt gc --keep\" forgets them", cli.Count(len(gone), "file"), which, gone[0])
+	}
+}
+
 type pushCmd struct {
 	Crawl  string `arg:"" help:"The crawl folder."`
 	Remote string `arg:"" optional:"" help:"A folder, HOST:PATH, or rclone:NAME:PATH (default: push in crawl.toml)."`
@@ -119,6 +125,8 @@ func (c *pushCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	std.Stat("pushed", done)
 	warnOfLeft(std, done.Left)
+	warnOfGone(std, "which the copy keeps", done.Kept)
+	warnOfGone(std, "which the copy has not", done.Lost)
 	if conf != nil {
 		outside, absolute, err := conf.Outside(c.Crawl)
 		if err != nil {

@@ -36,6 +36,7 @@ type CrawlFile struct {
 	Sum    string    `json:"sum,omitempty"`  // xxh3-128 of these bytes; "" where no manifest or checkpoint has one
 	Link   string    `json:"link,omitempty"` // Sum is that of a store.Chain, and this its last link
 	Grows  bool      `json:"grows,omitempty"`
+	Round  bool      `json:"-"` // it is of a closed round, and Length and Sum are those of its checkpoint
 }
 
 // Inventory is what a copy of a crawl needs.
@@ -43,6 +44,7 @@ type Inventory struct {
 	Current store.Current
 	Files   []CrawlFile // by class, then by path; CURRENT is the last
 	Left    []string    // files whose names a copier may not be able to carry
+	Gone    []CrawlFile // by path, files of closed rounds that a kept checkpoint names and that are not there, or no regular files
 }
 
 // What a copier of the crawl keeps in its folder.
@@ -213,15 +215,20 @@ func (in *collector) small(p string) error {
 	return nil
 }
 
-// others adds what no store holds.
+// others adds what no store holds: files of closed rounds as their checkpoints have them, if these are kept.
 func (in *collector) others(inv *Inventory, stores []*store.Store) error {
 	kept, err := in.c.Kept()
 	if err != nil {
 		return err
 	}
 	closed := map[string]bool{undoneDir: true}
+	named := map[string]CrawlFile{}
 	for _, r := range kept.Closed().rounds {
 		closed[r.name] = true
+		for _, f := range r.files {
+			p := path.Join(r.in.under, roundsDir, r.name, f.Name)
+			named[p] = CrawlFile{Path: p, OnDisk: p, Class: Data, Length: f.Length, Sum: f.Sum, Round: true}
+		}
 	}
 	skip := map[string]bool{store.LockFile: true, DriverFile: true, ProgressFile: true, LogsDir: true, store.CurrentFile: true, checkpointsDir: true, PushDir: true,
 		SearchFile: true, SearchFile + "-wal": true, SearchFile + "-shm": true, SearchFile + "-journal": true}
@@ -258,12 +265,23 @@ func (in *collector) others(inv *Inventory, stores []*store.Store) error {
 			case !st.Mode().IsRegular() || strings.ContainsFunc(p, unicode.IsControl) || strings.ContainsAny(p, "\\\ufffd"):
 				inv.Left = append(inv.Left, p)
 			default:
-				in.files[p] = CrawlFile{Path: p, OnDisk: p, Class: Data, Length: st.Size()}
+				f, ok := named[p]
+				if !ok {
+					f = CrawlFile{Path: p, OnDisk: p, Class: Data, Length: st.Size()}
+				}
+				in.files[p] = f
+				delete(named, p)
 			}
 		}
 		return nil
 	}
-	return down("", 0)
+	if err := down("", 0); err != nil {
+		return err
+	}
+	for _, p := range slices.Sorted(maps.Keys(named)) {
+		inv.Gone = append(inv.Gone, named[p])
+	}
+	return nil
 }
 
 // roundsOf adds the files of a checkpoint's round that are there.

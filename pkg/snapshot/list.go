@@ -38,7 +38,7 @@ type File struct {
 	Length   int64  `json:"length"`
 	Sum      string `json:"sum"`                // xxh3-128; of a file with a link that of a store.Chain
 	Link     string `json:"link,omitempty"`     // the chain's last link
-	Modified int64  `json:"modified,omitempty"` // ns since 1970 at the crawl, of a file that no store holds
+	Modified int64  `json:"modified,omitempty"` // ns since 1970 at the crawl, of a file that neither a store holds nor a checkpoint names
 	Parts    []Part `json:"parts,omitempty"`    // of a file with a link; any other is one part, or none if it is empty
 }
 

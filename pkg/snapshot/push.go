@@ -60,6 +60,8 @@ type Done struct {
 	Removed    int      `json:"removed_files"`      // at the remote
 	Damaged    int      `json:"damaged_files"`      // at the remote, sent again
 	Left       []string `json:"left_out,omitempty"` // files with names, or of kinds, that are not copied
+	Kept       []string `json:"kept,omitempty"`     // files of rounds that the crawl has lost and the copy has
+	Lost       []string `json:"lost,omitempty"`     // those that the copy has not either
 }
 
 // copier is one push or pull.
@@ -243,13 +245,22 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 	before := last.byPath()
 	for _, f := range inv.Files {
 		file, err := c.file(ctx, f, before[f.Path])
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || f.Round && errors.Is(err, fault.Corrupt) && c.restored(inv) {
 			err = fmt.Errorf("%w: %w", errMoved, err)
 		}
 		if err != nil {
 			return err
 		}
 		next.Files = append(next.Files, *file)
+	}
+	c.done.Kept, c.done.Lost = nil, nil
+	for _, f := range inv.Gone {
+		if validPath(f.Path) && (f.Length == 0 || c.at(f.Path, Part{f.Length, f.Sum})) {
+			next.Files = append(next.Files, File{Path: f.Path, Length: f.Length, Sum: f.Sum})
+			c.done.Kept = append(c.done.Kept, f.Path)
+		} else {
+			c.done.Lost = append(c.done.Lost, f.Path)
+		}
 	}
 	if err := c.send(ctx); err != nil {
 		return err
@@ -293,6 +304,12 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 		c.done.Bytes += f.Length
 	}
 	return nil
+}
+
+// restored says whether the crawl has gone back since it was listed: another file may stand in the place of a round's.
+func (c *copier) restored(inv *crawl.Inventory) bool {
+	now, err := store.ReadCurrent(durable.OS, c.dir)
+	return err == nil && now.Epoch != inv.Current.Epoch
 }
 
 // look lists the remote. It passes by a folder in it that has snapshots of its own: that is another copy.
@@ -481,6 +498,13 @@ func (c *copier) file(ctx context.Context, f crawl.CrawlFile, before *File) (*Fi
 		if f.Length == 0 || c.at(f.Path, Part{f.Length, f.Sum}) {
 			return file, nil
 		}
+		if f.Round { // a restore may move it while it is sent
+			part, err := c.cut(ctx, f, 0, f.Length, nil)
+			if err == nil && part.Sum != f.Sum {
+				err = c.damaged(f, "checksum "+part.Sum, f.Sum)
+			}
+			return file, err
+		}
 		_, err := c.whole(ctx, f, f.Sum, io.Discard)
 		return file, err
 	}
@@ -525,7 +549,11 @@ func (c *copier) whole(ctx context.Context, f crawl.CrawlFile, sum string, also 
 }
 
 func (c *copier) damaged(f crawl.CrawlFile, found, want string) error {
-	return &fault.Error{Class: fault.Corrupt, File: c.local(f.OnDisk), Found: found, Want: want + ", as a manifest says",
+	says := "a manifest"
+	if f.Round {
+		says = "a checkpoint"
+	}
+	return &fault.Error{Class: fault.Corrupt, File: c.local(f.OnDisk), Found: found, Want: want + ", as " + says + " says",
 		Hint: fmt.Sprintf("the snapshot before is kept; %q tells all damage", "mckpt verify "+c.dir)}
 }
 

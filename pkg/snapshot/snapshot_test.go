@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type memory struct {
 	steps int // until it breaks; below 0: never
 	half  bool
 	moved func() // is called before the next put
+	read  func() // is called before a part is next read
 }
 
 var errBroken = errors.New("the line is dead")
@@ -76,6 +78,10 @@ func (m *memory) put(_ context.Context, dir string, names []string) error {
 }
 
 func (m *memory) get(_ context.Context, names []string, dir string) error {
+	if m.read != nil && !listShape.MatchString(names[0]) {
+		m.read()
+		m.read = nil
+	}
 	for _, name := range names {
 		if err := m.step(); err != nil {
 			return err
@@ -378,6 +384,105 @@ func TestTails(t *testing.T) {
 	}
 	if n := m.whole(t); n != 15 {
 		t.Errorf("snapshot %d", n)
+	}
+}
+
+// TestRoundFiles: the copy never loses a file of a closed round that its checkpoint names, whatever became of it in the crawl. One that is damaged
+// before it was ever copied is refused, and one that is gone by then is told.
+func TestRoundFiles(t *testing.T) {
+	for name, damage := range map[string]func(kept string) error{
+		"flipped":   func(kept string) error { return os.WriteFile(kept, []byte("rX"), 0o666) },
+		"cut":       func(kept string) error { return os.Truncate(kept, 1) },
+		"exchanged": func(kept string) error { return os.WriteFile(kept, []byte("of another round"), 0o666) },
+		"deleted":   os.Remove,
+		"all gone":  func(kept string) error { return os.RemoveAll(filepath.Dir(filepath.Dir(kept))) },
+		"a folder":  func(kept string) error { return errors.Join(os.Remove(kept), os.Mkdir(kept, 0o777)) },
+		"a FIFO":    func(kept string) error { return errors.Join(os.Remove(kept), syscall.Mkfifo(kept, 0o666)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTestCrawl(t)
+			c.round("r1")
+			m := &memory{files: map[string][]byte{}}
+			_, err := Push(t.Context(), c.c, "remote", options(m))
+			must(t, err)
+			c.round("r2")
+			_, err = Push(t.Context(), c.c, "remote", options(m))
+			must(t, err)
+			gone := !slices.Contains([]string{"flipped", "cut", "exchanged"}, name)
+			must(t, damage(filepath.Join(c.dir, "rounds", "r1", "kept.txt")))
+			for _, check := range []bool{false, true} {
+				opt := options(m)
+				opt.Check = check
+				done, err := Push(t.Context(), c.c, "remote", opt)
+				must(t, err)
+				if len(done.Lost) > 0 || slices.Contains(done.Kept, "rounds/r1/kept.txt") != gone {
+					t.Errorf("%+v", done)
+				}
+			}
+			m.whole(t)
+			dir := filepath.Join(t.TempDir(), "pulled")
+			_, err = Pull(t.Context(), "remote", dir, none, options(m))
+			must(t, err)
+			if b, err := os.ReadFile(filepath.Join(dir, "rounds", "r1", "kept.txt")); err != nil || string(b) != "r1" {
+				t.Errorf("%q came back, %v", b, err)
+			}
+
+			// The copy has none of it yet.
+			before := maps.Clone(m.files)
+			c.round("r3")
+			must(t, damage(filepath.Join(c.dir, "rounds", "r3", "kept.txt")))
+			done, err := Push(t.Context(), c.c, "remote", options(m))
+			switch {
+			case gone && (err != nil || !slices.Contains(done.Lost, "rounds/r3/kept.txt")):
+				t.Errorf("%+v, %v", done, err)
+			case !gone && (!errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "rounds/r3/kept.txt")):
+				t.Errorf("%v, want that the file is damaged", err)
+			}
+			m.whole(t)
+			for name, b := range before {
+				if !listShape.MatchString(name) && strings.HasPrefix(name, "rounds/") && !bytes.Equal(m.files[name], b) {
+					t.Errorf("the copy lost %s", name)
+				}
+			}
+
+			// Who moved rounds away on purpose forgets their checkpoints; then the copy follows.
+			if gone {
+				_, _, err := c.c.GC(t.Context(), 1)
+				must(t, err)
+				_, err = Push(t.Context(), c.c, "remote", options(m))
+				must(t, err)
+				for name := range m.files {
+					if strings.HasPrefix(name, "rounds/r1/kept.txt@") {
+						t.Errorf("%s is still there", name)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestRestoredMeanwhile: what a restore and a new round put in the place of a file that is about to be copied is no damage.
+func TestRestoredMeanwhile(t *testing.T) {
+	c := newTestCrawl(t)
+	c.round("r1")
+	m := &memory{files: map[string][]byte{}}
+	_, err := Push(t.Context(), c.c, "remote", options(m))
+	must(t, err)
+	c.round("r2")
+	m.read = func() { // after the inventory
+		must(t, c.c.Restore(t.Context(), 1))
+		_, err := c.c.TidyRounds(t.Context())
+		must(t, err)
+		dir, err := c.c.BeginRound("r2")
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, "kept.txt"), []byte("another"), 0o666))
+	}
+	opt := options(m)
+	opt.Check = true
+	done, err := Push(t.Context(), c.c, "remote", opt)
+	must(t, err)
+	if m.read != nil || done.Checkpoint != 1 || m.whole(t) != 2 {
+		t.Errorf("%+v", done)
 	}
 }
 
