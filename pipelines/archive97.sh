@@ -56,7 +56,8 @@ collect() {
     tr '\n' '\0' < "$p/logs.part" | xargs -0 "${BIN}mcat" --quiet --format tsv --columns refused,url,link_kind,depth,src_url > "$p/logged.tsv"
     awk -F '\t' 'NR == 1 || $1 == "filter:cross"' "$p/logged.tsv" | cut -f 2- > "$p/cross.tsv"
     "${BIN}mcat" --quiet --from tsv --kind link -o "$p/cross.$z" "$p/cross.tsv"
-    "${BIN}mextract" resolve --quiet --filter "$dir/rules.txt" -o "$p/wanted.$z" "$p/cross.$z"
+    set --; [ ! -s "$dir/rules.txt" ] || set -- --filter "$dir/rules.txt"
+    "${BIN}mextract" resolve --quiet "$@" -o "$p/wanted.$z" "$p/cross.$z"
     "${BIN}mcat" --quiet --format tsv --columns url "$p/wanted.$z" > "$p/wanted.tsv"
     sed 1d "$p/wanted.tsv" | LC_ALL=C sort -u > "$p/urls.part"
   fi

@@ -33,6 +33,12 @@ func (c *holdCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	if c.Command[0] == "--" { // as people separate a program from what stands before it
+		c.Command = c.Command[1:]
+	}
+	if len(c.Command) == 0 {
+		return &fault.Error{Class: fault.Usage, Found: "no program behind --", Want: "one", Hint: `see "mckpt hold --help"`}
+	}
 	program, err := exec.LookPath(c.Command[0])
 	if err != nil {
 		return &fault.Error{Class: fault.Usage, Err: err}

@@ -201,6 +201,7 @@ type abandonCmd struct {
 func (*abandonCmd) Help() string {
 	return `The round's name is free again. The times of contacts with hosts are kept, so
 the crawl stays polite.
+It acts at once, also while "mcrawl run" works on the crawl: that round fails.
 
 Examples:
   mckpt abandon crawl`

@@ -43,7 +43,7 @@ type Options struct {
 }
 
 // Load reads the rule file at path, or the rules that are shipped if path is "default".
-// Errors are fault.Usage with file, line and column. The filter keeps files open: Close it.
+// Errors are fault.Usage with file, line and column. A file without any rule is one. The filter keeps files open: Close it.
 func Load(path string, opt Options) (*Filter, error) {
 	if path == "default" {
 		return parse("default", strings.NewReader(Shipped), opt)
@@ -78,6 +78,10 @@ func parse(name string, in io.Reader, opt Options) (*Filter, error) {
 		f.Close()
 		return nil, err
 	}
+	if !l.says { // a file that lost its rules must not open a crawl to all URLs
+		f.Close()
+		return nil, &fault.Error{Class: fault.Usage, File: name, Found: "no rule", Want: "rules, or the line \"default allow\" for all URLs"}
+	}
 	if f.All && l.hasDefault {
 		f.Close()
 		return nil, &fault.Error{Class: fault.Usage, File: name, Found: "default with match all", Want: "one of them: with match all, a URL must match every rule"}
@@ -94,6 +98,7 @@ type loader struct {
 	lists                            map[listKey]*list
 	tests                            int
 	hasDefault, hasMatch, hasTimeout bool
+	says                             bool // there is a rule, an include, or a default
 }
 
 type listKey struct {
@@ -147,6 +152,7 @@ func (p *place) read(outer []string) error {
 		end = at + i
 	}
 	word := p.text[at:end]
+	p.says = p.says || word != "match" && word != "timeout"
 	if word == "allow" || word == "deny" {
 		return p.rule(word == "allow", end)
 	}

@@ -25,7 +25,7 @@ func TestWaiting(t *testing.T) {
 		"deny linked: kind a img area or not kind a img area":                         {"filter:linked", "filter:linked", "filter:linked", "filter:linked", "filter:linked"},
 		"match all\nallow p: contains /private\nallow a: kind a":                      {"filter:p", "", "filter:p", "", ""},
 		"deny cross: not same-host":                                                   {"", "", "filter:cross", "", ""},
-		"":                                                                            {"", "", "", "", ""},
+		"default allow":                                                               {"", "", "", "", ""},
 	} {
 		f, err := Parse("rules", strings.NewReader(rules))
 		if err != nil {
