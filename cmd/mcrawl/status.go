@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -48,11 +47,8 @@ func (c *statusCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err == nil {
 			err = c.print(std, s)
 		}
-		if err == nil && s.Config != nil {
-			std.Warn("%v: no run begins before that is mended", s.Config)
-			if own := new(fault.Error); errors.As(s.Config, &own) && own.Hint != "" {
-				std.Warn("hint: %s", own.Hint)
-			}
+		if err == nil {
+			c.warn(std, s)
 		}
 		if err != nil || !c.Watch || s.Driver == "" {
 			return err
@@ -62,6 +58,22 @@ func (c *statusCmd) Run(ctx context.Context, std *cli.Std) error {
 		case <-ctx.Done(): // the way to end a watch
 			return nil
 		}
+	}
+}
+
+// warn tells of damage that keeps a run from its work.
+func (c *statusCmd) warn(std *cli.Std, s *driver.Status) {
+	warn := func(err error, after string) {
+		std.Warn("%v%s", err, after)
+		if hint := fault.HintOf(err); hint != "" {
+			std.Warn("hint: %s", hint)
+		}
+	}
+	for _, err := range s.Lost {
+		warn(err, "")
+	}
+	if s.Config != nil {
+		warn(s.Config, ": no run begins before that is mended")
 	}
 }
 

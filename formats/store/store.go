@@ -72,7 +72,7 @@ func Create(dir, kind string, version int, params map[string]string, opt Options
 	if err != nil {
 		return err
 	}
-	if err := s.lost(c, s.NameInCrawl()); err != nil {
+	if err := s.Lost(c); err != nil {
 		return err
 	}
 	if err := durable.MkdirAll(s.fs, dir); err != nil {
@@ -108,9 +108,9 @@ func Create(dir, kind string, version int, params map[string]string, opt Options
 	return s.writeHead(1)
 }
 
-// lost refuses a store without manifests whose generation c binds under a name.
-func (s *Store) lost(c Current, name string) error {
-	want := c.Stores[name]
+// Lost refuses a store without manifests of which c, the crawl's CURRENT, names a generation.
+func (s *Store) Lost(c Current) error {
+	want := c.Stores[s.NameInCrawl()]
 	if want == 0 {
 		return nil
 	}
@@ -177,7 +177,7 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 				Hint: fmt.Sprintf("name it: %s", filepath.Join(dir, ShardsDir, "000", kind))}
 		}
 		if err == nil {
-			if err := Folder(filepath.Join(dir, kind), opt).lost(c, kind); err != nil {
+			if err := Folder(filepath.Join(dir, kind), opt).Lost(c); err != nil {
 				return nil, err
 			}
 		}
@@ -193,7 +193,7 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 		}
 		c, outside, err := s.current()
 		if err == nil {
-			err = s.lost(c, s.NameInCrawl())
+			err = s.Lost(c)
 		}
 		if errors.Is(err, fault.Corrupt) {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -181,6 +182,25 @@ func (c *Crawl) State() (*State, error) {
 		st.Stores = append(st.Stores, one)
 	}
 	return st, nil
+}
+
+// Lost names the stores that the current checkpoint binds and that are not there, at the cost of a stat a store. What needs them refuses
+// to work; other commands do not notice.
+func (c *Crawl) Lost() (lost []error) {
+	cur, err := c.current()
+	if err != nil {
+		return nil // who reads more of the crawl says why
+	}
+	for _, name := range slices.Sorted(maps.Keys(cur.Stores)) {
+		s := c.folder(name)
+		if made, err := s.Made(); made && err == nil {
+			continue
+		}
+		if err := s.Lost(cur); err != nil {
+			lost = append(lost, err)
+		}
+	}
+	return lost
 }
 
 // NextRound is the number of the next round, where rounds are named r1, r2, …: one above all

@@ -181,6 +181,10 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 	defer lock.Close()
 	d.processes.lock = lock
+	for _, err := range d.Crawl.Lost() {
+		d.opt.Warn("%v", err)
+		d.opt.Warn("hint: %s", fault.HintOf(err))
+	}
 	defer d.opt.Teller.End()
 	defer context.AfterFunc(ctx, d.stopping)()
 	if d.engine != nil {

@@ -66,6 +66,7 @@ type Status struct {
 	LeftIs   string         `json:"left_is,omitempty"` // how that was found
 	Next     string         `json:"next,omitempty"`    // command to type
 	Config   error          `json:"-"`                 // why crawl.toml cannot be read
+	Lost     []error        `json:"-"`                 // stores that are not there
 
 	// Of the run of a driver.
 	Time        time.Time       `json:"time,omitzero"`
@@ -110,7 +111,7 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &Status{Crawl: dir, Driver: folder.Driven(), Archived: onDisk(dir)}
+	s := &Status{Crawl: dir, Driver: folder.Driven(), Archived: onDisk(dir), Lost: folder.Lost()}
 	if err := s.read(ctx, folder, f); err != nil {
 		return nil, err
 	}
