@@ -326,18 +326,20 @@ func explain(path string, err error) error {
 	return &fault.Error{Class: fault.Usage, File: path, Err: err}
 }
 
-// form is the hint for a text that is no TOML: how to write what the decoder stopped at.
+// form is the hint for a text that is no TOML: how to write what the decoder stopped at; "" where its words say enough.
 func form(err string) string {
+	const quotes = "put text in quotes, as in min_delay = \"1s\""
 	for _, f := range []struct{ says, hint string }{
+		{"keyword", quotes}, {"quoted", quotes}, {"start of value", quotes},
 		{"table name", "a table stands in brackets, as in [politeness]"},
 		{"array", "a list stands in brackets, its texts in quotes, as in seeds = [\"seeds.txt\"]"},
 		{" key", "a setting is a key, = and a value, as in batch = 500"},
 	} {
-		if strings.Contains(err, f.says) && !strings.Contains(err, "keyword") {
+		if strings.Contains(err, f.says) {
 			return f.hint
 		}
 	}
-	return "put text in quotes, as in min_delay = \"1s\""
+	return ""
 }
 
 func unknown(path, name string, line int, err error) error {

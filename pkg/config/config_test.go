@@ -31,13 +31,16 @@ func TestUnknownKeyNamesTheNearest(t *testing.T) {
 // A text that is no TOML gets the hint of what it lacks.
 func TestHintOfSyntax(t *testing.T) {
 	for text, want := range map[string]string{
-		"[politeness]\nmin_delay = 1s\n":   "put text in quotes",
-		"[politeness]\nmin_delay = fast\n": "put text in quotes", // the decoder speaks of a keyword
-		"[politeness\nmin_delay = '1s'\n":  "a table stands in brackets",
-		"seeds = [\"a\"\nbatch = 3\n":      "a list stands in brackets",
-		"batch 3\n":                        "a setting is a key",
+		"[politeness]\nmin_delay = 1s\n":    "put text in quotes",
+		"[politeness]\nmin_delay = fast\n":  "put text in quotes", // the decoder speaks of a keyword
+		"[politeness\nmin_delay = '1s'\n":   "a table stands in brackets",
+		"seeds = [\"a\"\nbatch = 3\n":       "a list stands in brackets",
+		"batch 3\n":                         "a setting is a key",
+		"politeness = { min_delay = '1s'\n": "",
+		"batch = 0x\n":                      "",
+		"round_time = '1s\n":                "",
 	} {
-		if _, err := parse("crawl.toml", []byte(text)); !strings.HasPrefix(fault.HintOf(err), want) {
+		if _, err := parse("crawl.toml", []byte(text)); err == nil || !strings.HasPrefix(fault.HintOf(err), want) || want == "" && fault.HintOf(err) != "" {
 			t.Errorf("%q: %v, hint %q, want %q", text, err, fault.HintOf(err), want)
 		}
 	}

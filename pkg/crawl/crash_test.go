@@ -387,7 +387,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestCommitCloses: a commit that fails on a full disk, wherever it is, leaves no file open.
+// TestCommitCloses: a commit that fails on a full disk, wherever it is, leaves no file open, and none but that of its checkpoint, which
+// the next commit writes over.
 func TestCommitCloses(t *testing.T) {
 	disk := durable.NewCrashFS()
 	must(t, newCrawl(disk), change(disk, "/c/urls", "new", "r1"), change(disk, "/c/modules/tags", "tags", "r1"), change(disk, "/c/frontier", "update", "r1"))
@@ -399,6 +400,11 @@ func TestCommitCloses(t *testing.T) {
 		disk.SetSpace(-1)
 		if len(fsys.open) > 0 {
 			t.Errorf("%v, and open stays %v", err, fsys.open)
+		}
+		list, e := disk.ReadDir("/c/checkpoints")
+		must(t, e)
+		if len(list) > 1 || len(list) == 1 && list[0].Name() != "000001" {
+			t.Errorf("%v, and in checkpoints stay %v", err, list)
 		}
 		if err == nil {
 			break

@@ -297,7 +297,8 @@ func (a *Atomic) Commit() error {
 func (a *Atomic) Place() error { return a.publish(a.fs.Rename) }
 
 // Show gives the file its name before it is synced, which Seal then does: for a name that nobody reads before the caller has called
-// Seal. A crash may leave any content under it. If Show fails, nothing of the file stays; if Seal then fails, the caller removes path.
+// Seal. A crash may leave any content under it. If Show fails, nothing of the file stays; if Seal then fails, path stays,
+// for the caller to remove, or to write over where it counts for nothing yet.
 func (a *Atomic) Show() error {
 	if a.done {
 		return closed(a.path)
