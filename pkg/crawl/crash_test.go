@@ -387,7 +387,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestCommitCloses: a commit that fails on a full disk, wherever it is, leaves no file open, and none but that of its checkpoint, which
+// TestCommitCloses: a commit that fails on a full disk, wherever it is, leaves no file open, and in checkpoints only its own, which
 // the next commit writes over.
 func TestCommitCloses(t *testing.T) {
 	disk := durable.NewCrashFS()
