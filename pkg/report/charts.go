@@ -102,6 +102,7 @@ func frame(counts bool, series ...[]float64) chart.Chart {
 		XAxis:      chart.XAxis{Style: chart.Style{ClassName: "axis"}},
 		YAxis: chart.YAxis{Style: chart.Style{ClassName: "axis"}, Ticks: ticks(most, counts),
 			GridMajorStyle: chart.Style{ClassName: "grid", StrokeWidth: 1}},
+		YAxisSecondary: chart.HideYAxis(),
 	}
 }
 

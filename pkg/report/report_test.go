@@ -53,6 +53,9 @@ func TestHostileNames(t *testing.T) {
 	if n := strings.Count(page, "<svg"); n != 20 {
 		t.Errorf("%d plots, want 10 of each crawl", n)
 	}
+	if strings.Contains(page, "922337203685477") {
+		t.Error("an axis out of sight")
+	}
 	if n := strings.Count(page, `class="line `); n != 18 {
 		t.Errorf("%d lines, want 9 of each crawl: two of pages, one of bytes, two of the URL space over time, one by round, two of names, one of the harvest", n)
 	}
