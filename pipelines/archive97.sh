@@ -108,7 +108,7 @@ seeds() {
 # A crawler all of whose sites are dead fails at its end. That is no reason to stop; another failure is.
 ended() {
   tr '\0' '\n' < "$p/crawlers" | while IFS= read -r c; do
-    "${BIN}mckpt" show "$c" | grep -q '^open round  *none' && "${BIN}mfrontier" stat --json "$c/frontier" | grep -q '^ *"pending": 0,' || exit 1
+    open=$("${BIN}mckpt" show "$c" --open-rounds) && [ -z "$open" ] && "${BIN}mfrontier" stat --json "$c/frontier" | grep -q '^ *"pending": 0,' || exit 1
   done || { echo "archive97.sh: a crawler failed; the same command goes on" >&2; exit 1; }
 }
 

@@ -75,12 +75,12 @@ rounds: seeded
 	  echo 'mercator.mk: a walk has no end: say how many rounds, ROUNDS=50, or rounds in crawl.toml' >&2; exit 2; fi; \
 	while [ "$${rounds:-0}" -eq 0 ] || [ $$n -le $$rounds ]; do \
 	  { [ ! -d $(CRAWL)/inbox ] && [ ! -d $(CRAWL)/focus ]; } || $(BIN)mcrawl take $(CRAWL) || exit; \
-	  stands=$$($(BIN)mckpt show $(CRAWL)) || exit; \
-	  case $$stands in *'open round  none'*) \
+	  open=$$($(BIN)mckpt show --open-rounds $(CRAWL)) || exit; \
+	  if [ -z "$$open" ]; then \
 	    if $(BIN)mfrontier stat --empty $(CRAWL)/frontier; then \
 	      echo "mercator.mk: the frontier is empty after round $$((n - 1))"; exit 0; \
-	    else s=$$?; [ $$s -eq 6 ] || exit $$s; fi ;; \
-	  esac; \
+	    else s=$$?; [ $$s -eq 6 ] || exit $$s; fi; \
+	  fi; \
 	  $(MAKE) -f $(THIS) round R=$$n || exit; \
 	  n=$$((n + 1)); \
 	done; echo "mercator.mk: stopped after round $$((n - 1))"

@@ -57,8 +57,8 @@ replay: $(REPLAY)/seed.same
 	  if echo "$$done" | grep -qx "$$r"; then continue; fi; \
 	  $(MAKE) -f $(THIS) $$target R=$$r || exit; \
 	done; \
-	state=$$($(BIN)mckpt show $(CRAWL)) || exit; \
-	if [ $(ROUNDS) -eq 0 ] && echo "$$state" | grep -q '^open round  *none'; then \
+	open=$$($(BIN)mckpt show --open-rounds $(CRAWL)) || exit; \
+	if [ $(ROUNDS) -eq 0 ] && [ -z "$$open" ]; then \
 	  for m in $(CRAWL)/modules/*/; do [ -d "$$m" ] || continue; m=$${m%/}; \
 	    t=$$(mktemp -d) && $(BIN)mextract state $$m > $$t/saved && $(BIN)mextract state $(REPLAY)/modules/$${m##*/} > $$t/replayed && cmp $$t/saved $$t/replayed || \
 	      { rm -rf "$$t"; echo "replay.mk: the state of $(REPLAY)/modules/$${m##*/} is not that of $$m" >&2; exit 1; }; \

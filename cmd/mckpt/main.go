@@ -291,6 +291,7 @@ type showCmd struct {
 	Checkpoint string `arg:"" optional:"" help:"A checkpoint's number, or the round that it closed; default: the present state."`
 	JSON       bool   `name:"json" xor:"what" help:"Print JSON."`
 	NextRound  bool   `xor:"what" help:"Print the number of the next round."`
+	OpenRounds bool   `xor:"what" help:"Print the names of open rounds, one a line."`
 	Epoch      bool   `xor:"what" help:"Print the epoch, which abandon and restore raise."`
 	Setting    string `xor:"what" placeholder:"KEY" help:"Print this setting, such as politeness.min_delay."`
 	Param      string `xor:"what" placeholder:"STORE.NAME" help:"Print this parameter, such as frontier.policy."`
@@ -355,6 +356,11 @@ func (c *showCmd) Run(std *cli.Std) error {
 	case c.Epoch:
 		_, err = fmt.Fprintln(std.Out, st.Epoch)
 		return err
+	case c.OpenRounds:
+		for _, round := range st.Rounds {
+			fmt.Fprintln(std.Out, round)
+		}
+		return nil
 	case c.JSON:
 		return printJSON(std, st)
 	}
