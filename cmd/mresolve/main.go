@@ -293,6 +293,9 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err == nil && stats.TooLong > 0 {
 		std.Warn("%s of more than %d bytes: only the beginning was printed, as ILLEGAL_INPUT", cli.Count(stats.TooLong, "line"), resolve.MaxLine)
 	}
+	if err == nil && stats.Illegal > 0 {
+		std.Warn("%s without a name, printed as ILLEGAL_INPUT: %s, want a name such as www.example.org", cli.Count(stats.Illegal, "line"), stats.First)
+	}
 	if err == nil && stats.Silent > 0 && stats.Silent == stats.Names {
 		return &fault.Error{Class: fault.No, Found: fmt.Sprintf("no answer from any DNS server, for %s", cli.Count(stats.Names, "name")), Hint: "name a server that can be reached with --server" + why(r)}
 	}

@@ -356,6 +356,11 @@ func usage(err error, kctx *kong.Context) error {
 			}
 		}
 	}
+	if n := kctx; n != nil && n.Selected() != nil && strings.HasPrefix(err.Error(), "unknown flag -") && !strings.HasPrefix(err.Error(), "unknown flag --") {
+		if args := n.Selected().Positional; len(args) > 0 && args[len(args)-1].IsCumulative() {
+			hint += "; words that begin with - and are no flags stand behind --: " + n.Selected().FullPath() + " -- …"
+		}
+	}
 	if m := negative().FindString(err.Error()); m != "" { // for which no flag was meant
 		return &fault.Error{Class: fault.Usage, Found: m, Hint: hint}
 	}

@@ -42,6 +42,8 @@ type NameStats struct {
 	Failed  uint64 `json:"failed"`  // whose status is not NOERROR
 	Silent  uint64 `json:"silent"`  // of those, without an answer of a server: TIMEOUT, ERROR
 	TooLong uint64 `json:"toolong"` // of those that failed, longer than MaxLine
+	Illegal uint64 `json:"illegal"` // of those that failed, the others that are no name
+	First   string `json:"-"`       // where the first of these is
 }
 
 // line is one of the input, without the space around it or, of one that is too long, its
@@ -49,6 +51,7 @@ type NameStats struct {
 type line struct {
 	text   string
 	long   bool
+	number uint64 // from 1 on
 	name   string
 	object bool // its other fields are passed through
 }
@@ -80,8 +83,8 @@ type names struct {
 // was answered, as long as that is valid and memory holds it.
 //
 // A line that is a JSON object has the name in its field "name"; its other fields are
-// passed through, where the result has none of that name. A line that is no name has the
-// status ILLEGAL_INPUT, and one of more than MaxLine bytes too.
+// passed through, where the result has none of that name. A line that is no name, such as a URL, has the
+// status ILLEGAL_INPUT, and one of more than MaxLine bytes too: no server is asked.
 func Names(ctx context.Context, r *Resolver, recordType string, now func() time.Time, in io.Reader, out io.Writer) (NameStats, error) {
 	qtype, ok := parseType(recordType)
 	if !ok || qtype == dns.TypeAXFR || qtype == dns.TypeIXFR { // a whole zone, in many messages
@@ -92,8 +95,8 @@ func Names(ctx context.Context, r *Resolver, recordType string, now func() time.
 		asking: map[string][]line{}, known: newTable(), out: bufio.NewWriterSize(out, 1<<16)}
 	lines := bufio.NewReaderSize(in, lineRoom)
 	var err error
-	for err == nil && ctx.Err() == nil {
-		var l line
+	for number := uint64(1); err == nil && ctx.Err() == nil; number++ {
+		l := line{number: number}
 		if l.text, l.long, err = readLine(lines); l.text != "" && n.room.Acquire(ctx, l.size()) == nil {
 			n.take(l)
 		}
@@ -122,13 +125,18 @@ func (n *names) take(l line) {
 			l.name = name
 		}
 	}
-	if _, ok := dns.IsDomainName(l.name); !ok {
+	if _, ok := dns.IsDomainName(l.name); !ok || notHost(l.name) {
 		legal = false
 	}
 	n.mu.Lock()
 	n.stats.Names++
-	if l.long {
+	switch {
+	case l.long:
 		n.stats.TooLong++
+	case !legal:
+		if n.stats.Illegal++; n.stats.Illegal == 1 {
+			n.stats.First = fmt.Sprintf("line %d: %.60q", l.number, l.text)
+		}
 	}
 	n.expected++
 	if !legal {
@@ -162,6 +170,12 @@ func (n *names) take(l line) {
 		q.ask(name, n.qtype)
 	case <-n.ctx.Done():
 	}
+}
+
+// notHost reports whether a name has what names of the DNS may have, but no host or zone: it is a URL, a host with a port, an IPv6
+// address, or several words. Zones below arpa have a slash (RFC 2317).
+func notHost(name string) bool {
+	return strings.ContainsAny(name, ": \t") || strings.Contains(name, "/") && !strings.HasSuffix(strings.ToLower(strings.TrimSuffix(name, ".")), ".arpa")
 }
 
 // came tells the lines that wait for a reply.

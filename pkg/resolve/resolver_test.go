@@ -625,9 +625,9 @@ func TestNames(t *testing.T) {
 		return true
 	})
 	var out bytes.Buffer
-	in := strings.NewReader("slow.test\nfast.test\n\nbad..name\n{\"rank\": 7, \"text\": \"<&>\", \"name\": \"json.test\", \"status\": 1}\n{\n{\"name\": null}\n" + strings.Repeat("x", MaxLine+1) + "\nlast.test")
+	in := strings.NewReader("slow.test\nfast.test\n\nbad..name\n{\"rank\": 7, \"text\": \"<&>\", \"name\": \"json.test\", \"status\": 1}\n{\n{\"name\": null}\n" + strings.Repeat("x", MaxLine+1) + "\nhttp://url.test/\nport.test:80\n0/25.2.0.192.in-addr.ARPA.\nlast.test")
 	stats, err := Names(t.Context(), resolver(t, addr), "txt", time.Now, in, &out)
-	if err != nil || stats != (NameStats{Names: 8, Failed: 4, TooLong: 1}) {
+	if err != nil || stats != (NameStats{Names: 11, Failed: 6, TooLong: 1, Illegal: 5, First: `line 4: "bad..name"`}) {
 		t.Fatalf("%+v, %v", stats, err)
 	}
 	if !strings.Contains(out.String(), `"rank":7`) || !strings.Contains(out.String(), `"text":"<&>"`) {
@@ -643,7 +643,7 @@ func TestNames(t *testing.T) {
 		names = append(names, r.Name+" "+r.Status)
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, ", "); got != " ILLEGAL_INPUT, bad..name ILLEGAL_INPUT, fast.test NOERROR, json.test NOERROR, last.test NOERROR, slow.test NOERROR, "+strings.Repeat("x", longHead)+" ILLEGAL_INPUT, { ILLEGAL_INPUT" {
+	if got := strings.Join(names, ", "); got != " ILLEGAL_INPUT, 0/25.2.0.192.in-addr.ARPA. NOERROR, bad..name ILLEGAL_INPUT, fast.test NOERROR, http://url.test/ ILLEGAL_INPUT, json.test NOERROR, last.test NOERROR, port.test:80 ILLEGAL_INPUT, slow.test NOERROR, "+strings.Repeat("x", longHead)+" ILLEGAL_INPUT, { ILLEGAL_INPUT" {
 		t.Error(got)
 	}
 	if _, err := Names(t.Context(), resolver(t, addr), "nosuch", time.Now, in, &out); err == nil {

@@ -31,7 +31,11 @@ func Seed(text string, form canon.Options) (url string, assumed bool, err error)
 			return url, true, nil
 		}
 	}
-	return "", false, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%.200q is no URL to crawl", text), Want: "one such as https://www.example.org/", Hint: hintOf(err), Err: err}
+	shown := fmt.Sprintf("%.200q", text)
+	if len(shown) > 250 { // it is no text
+		shown = fmt.Sprintf("%.20q", text)
+	}
+	return "", false, &fault.Error{Class: fault.Usage, Found: shown + " is no URL to crawl", Want: "one such as https://www.example.org/", Hint: hintOf(err), Err: err}
 }
 
 // hintOf says more of what canon refused.

@@ -42,10 +42,11 @@ func TestSeeds(t *testing.T) {
 		t.Errorf("%d, %v, %q, %q", n, err, out.String(), told)
 	}
 	for text, want := range map[string]string{
-		"":                                    "seeds.txt: no URL, want seeds, one a line, such as https://www.example.org/",
-		"# none\n":                            "seeds.txt: no URL, want seeds, one a line, such as https://www.example.org/",
-		"http://a.example\nb":                 `seeds.txt: line 2: "b" is no URL to crawl, want one such as https://www.example.org/`,
-		"\n" + strings.Repeat("a", maxSeed+1): "seeds.txt: line 2: a longer line, want a URL, of at most 65536 bytes",
+		"":         "seeds.txt: no URL, want seeds, one a line, such as https://www.example.org/",
+		"# none\n": "seeds.txt: no URL, want seeds, one a line, such as https://www.example.org/",
+		"PK\x03\x04" + strings.Repeat("\x00\xff", 500): `seeds.txt: line 1: "PK\x03\x04` + strings.Repeat(`\x00\xff`, 8) + `" is no URL to crawl, want one such as https://www.example.org/`,
+		"http://a.example\nb":                          `seeds.txt: line 2: "b" is no URL to crawl, want one such as https://www.example.org/`,
+		"\n" + strings.Repeat("a", maxSeed+1):          "seeds.txt: line 2: a longer line, want a URL, of at most 65536 bytes",
 	} {
 		if _, err := list.File(strings.NewReader(text), "seeds.txt"); !errors.Is(err, fault.Usage) || err.Error() != want {
 			t.Errorf("%.20q: %v", text, err)
