@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -47,33 +46,9 @@ type keeper struct {
 // selection reads --module and --module-state. Without --modules only modules
 // that keep state are left.
 func (c *moduleFlags) selection(std *cli.Std) ([]process.Selected, error) {
-	var selected []process.Selected
-	find := func(name string) int {
-		return slices.IndexFunc(selected, func(m process.Selected) bool { return m.Module.Name() == name })
-	}
-	for _, spec := range c.Module {
-		m, err := process.Parse(spec, process.ExecLimits{Timeout: c.ModuleTimeout})
-		if err == nil && find(m.Module.Name()) >= 0 {
-			err = fmt.Errorf("module %s is given twice", m.Module.Name())
-		}
-		if err != nil {
-			return nil, &fault.Error{Class: fault.Usage, File: "--module " + spec, Err: err}
-		}
-		selected = append(selected, m)
-	}
-	if len(selected) == 0 {
-		for _, m := range process.Default() {
-			selected = append(selected, process.Selected{Module: m})
-		}
-	}
-	for _, name := range c.ModuleState {
-		i := find(name)
-		if i < 0 {
-			return nil, &fault.Error{Class: fault.Usage, File: "--module-state " + name, Found: "no module of that name", Want: "one that runs", Hint: "choose it with --module"}
-		}
-		if _, ok := selected[i].Module.(process.Stateful); !ok {
-			return nil, &fault.Error{Class: fault.Usage, File: "--module-state " + name, Found: "a module that keeps no state", Want: "tags, image or a command"}
-		}
+	selected, err := process.Select(c.Module, c.ModuleState, process.ExecLimits{Timeout: c.ModuleTimeout})
+	if err != nil {
+		return nil, err
 	}
 	if c.Modules == "" {
 		if len(c.Module) > 0 && len(c.ModuleState) == 0 {

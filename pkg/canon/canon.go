@@ -230,7 +230,7 @@ func (o Options) schemes() *Schemes {
 }
 
 // accepts reports whether URLs of the scheme, lower-case, are crawled.
-func (o Options) accepts(scheme string) bool { return o.schemes().Has(scheme) }
+func (o Options) accepts(scheme string) bool { return o.Schemes.Has(scheme) }
 
 // Precheck refuses, at a glance and without a base, what Resolve would refuse
 // for its scheme or for its length: a page may hold megabytes in data URLs that

@@ -1,6 +1,7 @@
 package canon
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,8 +56,8 @@ func ParseSchemes(list []string) (*Schemes, error) {
 	return newSchemes(ports), nil
 }
 
-// Has says whether a scheme is among them.
-func (s *Schemes) Has(name string) bool { return s.ports[name] != "" }
+// Has says whether a scheme is among them; nil are the usual ones.
+func (s *Schemes) Has(name string) bool { return cmp.Or(s, usual).ports[name] != "" }
 
 // Names lists them in order.
 func (s *Schemes) Names() []string { return slices.Sorted(maps.Keys(s.ports)) }

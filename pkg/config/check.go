@@ -105,8 +105,8 @@ func refuse(kind, least, most, v string) (want string) {
 		want, good = `a network such as "127.0.0.0/8"`, err == nil
 	case "server":
 		_, err := netip.ParseAddr(strings.Trim(v, "[]"))
-		_, portErr := netip.ParseAddrPort(v)
-		want, good = "an IP address, or ADDR:PORT", err == nil || portErr == nil
+		addr, portErr := netip.ParseAddrPort(v)
+		want, good = "an IP address, or ADDR:PORT", err == nil || portErr == nil && addr.Port() > 0
 	case "polynomial":
 		p, err := fingerprint.Parse(v)
 		if err == nil {
@@ -199,6 +199,9 @@ func (c *Config) together() error {
 	memory, body := FetchMemory, Size(0)
 	if (f.Memory.Fetch == "" || memory.UnmarshalText([]byte(f.Memory.Fetch)) == nil) && body.UnmarshalText([]byte(cmp.Or(f.Fetch.MaxBody, "10M"))) == nil && body > memory/8 {
 		return bad("fetch.max_body", fmt.Sprintf("%d bytes", body), fmt.Sprintf("at most an eighth of memory.fetch, %d", memory/8))
+	}
+	if g := f.Frontier.DomainGrowth; g != nil && *g > 0 && f.Frontier.DomainBudget == 0 {
+		return bad("frontier.domain_growth", fmt.Sprintf("%v without frontier.domain_budget", *g), "a budget of URLs a domain, or 0")
 	}
 	if policy := f.Frontier.Policy; f.Focus.Model != "" && (policy == "opic" || policy == "walk") {
 		return bad("focus.model", fmt.Sprintf("%q with policy %s", f.Focus.Model, policy), "another policy: to this one the score of a page is its own, and no relevance")

@@ -62,7 +62,7 @@ type File struct {
 
 	Memory struct {
 		Fetch  string `toml:"fetch" is:"size 1M" flag:"mfetch --memory" doc:"bound on mfetch's resident memory" like:"\"128M\""`
-		Stages string `toml:"stages" is:"size 1M" flag:"mfrontier --memory, mresolve --memory, mfpset --memory, mextract --memory, murlset --memory, mfocus score --memory, mfocus distill --memory, mfocus urls --memory" doc:"bound for each other command" like:"\"64M\""`
+		Stages string `toml:"stages" is:"size 32M" flag:"mfrontier --memory, mresolve --memory, mfpset --memory, mextract --memory, murlset --memory, mfocus score --memory, mfocus distill --memory, mfocus urls --memory" doc:"bound for each other command" like:"\"64M\""`
 	} `toml:"memory"`
 
 	Sets struct {

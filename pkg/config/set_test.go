@@ -81,6 +81,9 @@ func TestSetRefuses(t *testing.T) {
 		{"sets.polynomial", "3", `sets.polynomial: "3", want "random", or 16 hexadecimal digits that "murlset stat" printed`, ""},
 		{"frontier.policy", "opik", `frontier: unknown policy "opik"`, ""},
 		{"frontier.tax", "0.5", `frontier: tax for policy priority, want none, or policy opic`, ""},
+		{"memory.stages", "16M", `memory.stages: "16M", want a size of 32M or more, such as "64M"`, ""},
+		{"resolve.servers", "127.0.0.1:0", `resolve.servers: "127.0.0.1:0", want an IP address, or ADDR:PORT`, ""},
+		{"frontier.domain_growth", "2", `frontier.domain_growth: 2 without frontier.domain_budget, want a budget of URLs a domain, or 0`, ""},
 		{"fetch.contact", "\xff", `fetch.contact: "\xff", want UTF-8`, ""},
 	} {
 		_, err := Set(Preset(), c.key, c.value)

@@ -246,6 +246,9 @@ func (s Spec) write(dir string, warn func(format string, args ...any)) error {
 	if err := checkPrograms(conf, func(string) bool { return true }); err != nil {
 		return err
 	}
+	if err := checkValues(conf, s.Shards > 1); err != nil {
+		return err
+	}
 	if filter, err := conf.Setting("extract.filter"); err != nil {
 		return err
 	} else if s.Config != "" && len(filter) == 0 && !slices.ContainsFunc(pairs, func(p config.Pair) bool { return p.Key == "extract.filter" }) {

@@ -1,17 +1,21 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"mercator/pkg/config"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch/http1"
 	"mercator/pkg/frontier"
+	"mercator/pkg/process"
 )
 
 // programKeys are the settings that have commands for the shell, and what of a value is the command.
@@ -61,6 +65,51 @@ func checkPrograms(conf *config.Config, changed func(key string) bool) error {
 			}
 			return e
 		}
+	}
+	return nil
+}
+
+// checkValues refuses what a command of a round would refuse, of values that several settings decide or that take that command's code.
+func checkValues(conf *config.Config, sharded bool) error {
+	f := &conf.File
+	placed := func(key string, err error) error {
+		if e, ok := errors.AsType[*fault.Error](err); ok && e.Place == "" {
+			e.Place = key
+		}
+		return err
+	}
+	for _, line := range f.Fetch.Headers {
+		if _, err := http1.ParseHeader(line); err != nil {
+			return placed("fetch.headers", err)
+		}
+	}
+	if f.Fetch.Proxy != "" {
+		if _, err := http1.ParseProxy(f.Fetch.Proxy, nil); err != nil {
+			return placed("fetch.proxy", err)
+		}
+	}
+	form, err := conf.Canon()
+	if err != nil {
+		return err
+	}
+	programs := map[string]bool{}
+	for _, spec := range f.Fetch.Exec {
+		name, _, _ := strings.Cut(spec, "=")
+		if !form.Schemes.Has(name) || programs[name] {
+			return &fault.Error{Class: fault.Usage, Place: "fetch.exec", Found: strconv.Quote(spec), Want: "SCHEME=COMMAND, once for each of the schemes of the setting schemes"}
+		}
+		programs[name] = true
+	}
+	for _, name := range f.Fetch.ExecState {
+		if !programs[name] {
+			return &fault.Error{Class: fault.Usage, Place: "fetch.exec_state", Found: strconv.Quote(name), Want: "a scheme that has a program in fetch.exec"}
+		}
+	}
+	if _, err := process.Select(f.Extract.Modules, f.Extract.ModuleState, process.ExecLimits{}); err != nil {
+		return err
+	}
+	if on := f.Engine.On; !sharded && on != "" && on != "local" {
+		return &fault.Error{Class: fault.Usage, Place: "engine.on", Found: strconv.Quote(on) + " for a crawl without shards", Want: "shards, one task each", Hint: "mcrawl new --shards 4 makes a crawl that has some"}
 	}
 	return nil
 }

@@ -69,10 +69,17 @@ func Set(ctx context.Context, folder *crawl.Crawl, pairs []config.Pair) (changes
 		}); err != nil {
 			return nil, err
 		}
-		if m, err := shard.Read(durable.OS, folder.Dir()); err != nil {
+		m, err := shard.Read(durable.OS, folder.Dir())
+		if err != nil {
 			return nil, err
-		} else if m != nil {
+		}
+		if m != nil {
 			if err := after.Shardable(); err != nil {
+				return nil, err
+			}
+		}
+		if checkValues(before, m != nil) == nil { // else it is not these settings
+			if err := checkValues(after, m != nil); err != nil {
 				return nil, err
 			}
 		}

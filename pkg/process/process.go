@@ -28,6 +28,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"mercator/pkg/fault"
 )
 
 // Bounds of what a module may report of one document.
@@ -129,6 +131,39 @@ func Parse(spec string, limits ExecLimits) (Selected, error) {
 		known = append(known, m.Name())
 	}
 	return Selected{}, fmt.Errorf("%w: %q without a command, want one of %s", ErrSpec, name, strings.Join(known, ", "))
+}
+
+// Select reads several choices of modules, without any Default, and the names of those among them that are to keep a state.
+func Select(specs, states []string, limits ExecLimits) (selected []Selected, err error) {
+	find := func(name string) int {
+		return slices.IndexFunc(selected, func(m Selected) bool { return m.Module.Name() == name })
+	}
+	for _, spec := range specs {
+		m, err := Parse(spec, limits)
+		if err == nil && find(m.Module.Name()) >= 0 {
+			err = errors.New("it is given twice")
+		}
+		if err != nil {
+			return nil, &fault.Error{Class: fault.Usage, Place: fmt.Sprintf("module %q", spec), Err: err}
+		}
+		selected = append(selected, m)
+	}
+	if len(selected) == 0 {
+		for _, m := range Default() {
+			selected = append(selected, Selected{Module: m})
+		}
+	}
+	for _, name := range states {
+		place := fmt.Sprintf("state of module %q", name)
+		i := find(name)
+		if i < 0 {
+			return nil, &fault.Error{Class: fault.Usage, Place: place, Found: "no module of that name", Want: "one of those that run"}
+		}
+		if _, ok := selected[i].Module.(Stateful); !ok {
+			return nil, &fault.Error{Class: fault.Usage, Place: place, Found: "a module that keeps no state", Want: "tags, image or a command"}
+		}
+	}
+	return selected, nil
 }
 
 // CheckName refuses a name that no module can have.

@@ -38,15 +38,18 @@ type Proxy struct {
 // a name and a password, it is given those that logins have for that URL.
 func ParseProxy(s string, logins Logins) (*Proxy, error) {
 	u, err := url.Parse(s)
+	if err == nil {
+		_, err = netip.ParseAddrPort("0.0.0.0:" + u.Port())
+	}
 	if err != nil || u.Scheme != "http" && u.Scheme != "socks5" || u.User != nil || u.Hostname() == "" || u.Port() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
-		return nil, &fault.Error{Class: fault.Usage, Found: "no URL of a proxy", Want: "http://HOST:PORT or socks5://HOST:PORT",
+		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q is no URL of a proxy", s), Want: "http://HOST:PORT or socks5://HOST:PORT",
 			Hint: "a name and a password that the proxy asks for go into the file of --login"}
 	}
 	origin := u.Scheme + "://" + u.Host
 	if u.Scheme == "http" {
 		url, host, err := canon.URL(origin)
 		if err != nil {
-			return nil, &fault.Error{Class: fault.Usage, Found: "a proxy", Err: err}
+			return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("proxy %q", s), Want: "http://HOST:PORT or socks5://HOST:PORT", Err: err}
 		}
 		scheme, _, _ := canon.Split(url)
 		origin = scheme + "://" + host
