@@ -36,8 +36,14 @@ func (p plan) seeds(txn string, files []string, copied string, strict bool) Pipe
 	if strict && p.shards == 0 { // else cut has read each line, and a shard may own none
 		unseen = append(unseen, "--strict")
 	}
+	for _, file := range files {
+		if strings.HasPrefix(file, "-") { // of a crawl folder with such a name
+			file = "./" + file
+		}
+		unseen = append(unseen, file)
+	}
 	return Pipe{
-		append(unseen, files...),
+		unseen,
 		{"mfrontier", "add", p.path("frontier"), "--txn", txn},
 	}
 }

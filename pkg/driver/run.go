@@ -493,11 +493,11 @@ func (d *Driver) addLists(ctx context.Context, round string, files []string, str
 	if d.plan.shards > 0 {
 		return d.roundOfShards(ctx, round, files)
 	}
-	dir, err := d.Crawl.BeginRound(round)
+	_, err := d.Crawl.BeginRound(round)
 	if err != nil {
 		return err
 	}
-	if _, err = d.processes.run(ctx, d.plan.seeds(round, files, filepath.Join(dir, "new.arrows.zst"), strict)); err != nil {
+	if _, err = d.processes.run(ctx, d.plan.seeds(round, files, d.plan.kept(round, "new"), strict)); err != nil {
 		err = d.wrong(round, err)
 	}
 	return err
