@@ -361,8 +361,12 @@ func usage(err error, kctx *kong.Context) error {
 			hint += "; words that begin with - and are no flags stand behind --: " + n.Selected().FullPath() + " -- …"
 		}
 	}
-	if m := negative().FindString(err.Error()); m != "" { // for which no flag was meant
-		return &fault.Error{Class: fault.Usage, Found: m, Hint: hint}
+	if m := negative().FindString(err.Error()); m != "" && kctx != nil { // for which no flag was meant; kong gives the first digit alone
+		found := m[strings.LastIndex(m, "-"):]
+		if i := slices.IndexFunc(kctx.Args, func(arg string) bool { return strings.HasPrefix(arg, found) }); i >= 0 {
+			found = kctx.Args[i]
+		}
+		return &fault.Error{Class: fault.Usage, Found: found, Want: "a flag, or a number of 0 or more", Hint: hint}
 	}
 	if m := noValue().FindStringSubmatch(err.Error()); m != nil {
 		return &fault.Error{Class: fault.Usage, Place: m[1], Found: m[2], Want: "a value", Hint: hint}

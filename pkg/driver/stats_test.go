@@ -51,7 +51,7 @@ func TestPrintTimes(t *testing.T) {
 func TestPrintOneEstimate(t *testing.T) {
 	for _, s := range []*Status{{Left: 60, Equal: 9}, {Left: 60, Equal: 9, Driver: "process 1", Running: &Status{Left: 30}}} {
 		var out strings.Builder
-		if err := s.Print(&out); err != nil || strings.Count(out.String(), "about ") != 1 || !strings.Contains(out.String(), "; 9 duplicate documents not read for links; ") {
+		if err := s.Print(&out); err != nil || strings.Count(out.String(), "about ") != 1 || !strings.Contains(out.String(), "; 9 duplicates (not read for links); ") {
 			t.Errorf("%v, want one estimate: %s", err, out.String())
 		}
 	}

@@ -452,7 +452,7 @@ func (s *Status) printBody(w io.Writer) {
 		fmt.Fprintf(w, "%12s back into the queue, after a change of settings: %s\n", "", paint(w, styleCommand, s.release()))
 	}
 	printCounts(w, "Drops by stage and reason, of links and of rows:", s.Drops)
-	fmt.Fprintf(w, "%12s of WARC files; %s; %s\n", size(s.Archived), count(s.Equal, "duplicate document")+" not read for links", count(s.Robots, "robots.txt contact"))
+	fmt.Fprintf(w, "%12s of WARC files; %s; %s\n", size(s.Archived), count(s.Equal, "duplicate")+" (not read for links)", count(s.Robots, "robots.txt contact"))
 	for _, h := range s.Hosts[:min(len(s.Hosts), 5)] {
 		fmt.Fprintf(w, "%s left on %s, %s\n", column(h.URLs, "URL"), h.Host, span(h.Took))
 	}
