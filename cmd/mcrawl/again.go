@@ -37,8 +37,8 @@ Outcomes:
   robots-denied      robots.txt forbids it; robots-unreachable: nobody can say
   dns-failed         no address; connect-failed, tls-failed: no connection
   timeout            no whole reply; disconnected, protocol-error: likewise
-  address-refused    a setting refuses it; likewise denied, port-refused,
-                     scheme-unsupported, and refused: by a rule of the filter
+  address-refused    a setting refuses it; likewise denied, scheme-unsupported
+  refused            by a rule; port-refused: browsers refuse that port, too
   parked, deferred   not tried yet: its host asks for a wait, or time was up
 
 Examples:

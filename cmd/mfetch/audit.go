@@ -27,10 +27,13 @@ type auditCmd struct {
 
 // Help is part of --help.
 func (*auditCmd) Help() string {
-	return `Exit code 6 means that a contact came too early.
+	return `Exit code 6 means that a contact came too early. Gaps are compared with what each
+record says was required. --config crawl/crawl.toml demands that file's delays too,
+so margins may be smaller, and it has gaps between contacts with an address checked.
 
 Examples:
-  mfetch audit crawl/rounds/r*/fetched.arrows.zst
+  mfetch audit crawl
+  mfetch audit --config crawl/crawl.toml crawl
   mfetch audit --min-delay 1s --addr-delay 500ms fetched.arrows.zst
   mfetch audit --json fetched.arrows.zst | jq .hosts.worst`
 }

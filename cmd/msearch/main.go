@@ -248,6 +248,6 @@ func (c *statCmd) Run(ctx context.Context, std *cli.Std) error {
 	} else if s.Unread > 0 {
 		next = fmt.Sprintf("%d record files for the next update", s.Unread)
 	}
-	_, err = fmt.Fprintf(std.Out, "%d documents of %d URLs, %d URLs gone, %d bytes\n%d record files read, %s\n", s.Documents, s.URLs, s.Gone, s.Bytes, s.Files, next)
+	_, err = fmt.Fprintf(std.Out, "%d documents of %d URLs, %d URLs gone, %d without text, %d bytes\n%d record files read, %s\n", s.Documents, s.URLs, s.Gone, s.Textless, s.Bytes, s.Files, next)
 	return err
 }

@@ -548,6 +548,9 @@ func (c *Config) CheckPaths(folder string, only ...string) error {
 		}
 		for _, name := range names {
 			if name != "" && name != k.Word && !isFile(name) {
+				if given, _ := c.get(k.Name); filepath.IsAbs(name) && strings.Contains(fmt.Sprint(given), name) {
+					return &fault.Error{Class: fault.Usage, File: c.Path, Place: k.Name, Found: "no file " + name, Want: "one that is there", Hint: "write that file first, or correct its name"}
+				}
 				return &fault.Error{Class: fault.Usage, File: c.Path, Place: k.Name, Found: "no file " + name, Want: "a name relative to the crawl folder, or an absolute one",
 					Hint: "crawl.toml is copied into the crawl folder, and counts there"}
 			}

@@ -341,26 +341,11 @@ func (d *Driver) stop(conf *config.Config, n uint64, begun time.Time) (why strin
 		}
 	}
 	if d.opt.UntilSize > 0 {
-		size, err := d.archived()
-		if err != nil || size >= d.opt.UntilSize {
-			return fmt.Sprintf("stopped after round %d: %d bytes of WARC files", n-1, size), false, err
+		if bytes := onDisk(d.Crawl.Dir()); bytes >= d.opt.UntilSize {
+			return fmt.Sprintf("stopped after round %d: %s of WARC files", n-1, size(bytes)), false, nil
 		}
 	}
 	return "", false, nil
-}
-
-// archived is the size of the WARC files.
-func (d *Driver) archived() (size int64, err error) {
-	st, err := d.Crawl.State()
-	if err != nil {
-		return 0, err
-	}
-	for _, s := range st.Stores {
-		if s.Kind == fetch.Kind {
-			size += s.Bytes
-		}
-	}
-	return size, nil
 }
 
 // end tells the end of a run. A crawl at its end that fetched nothing is an error.

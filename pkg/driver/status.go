@@ -297,7 +297,12 @@ func (s *Status) next() string {
 	case parked > 0:
 		return s.release()
 	case !slices.ContainsFunc(s.Outcomes, func(c record.Count) bool { return !isError(c.Reason) }) && len(s.Outcomes) > 0:
-		return mcrawl("again", s.Crawl, "--outcome", s.Outcomes[0].Reason)
+		for _, o := range s.Outcomes {
+			if o.Reason != record.OutcomePort {
+				return mcrawl("again", s.Crawl, "--outcome", o.Reason)
+			}
+		}
+		return mcrawl("add", s.Crawl, "URL") // nothing makes a port another
 	}
 	return mcrawl("export", s.Crawl, "--wacz")
 }

@@ -45,7 +45,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest h
 	case protocol.Check(row.URL) != nil:
 		return settle(record.OutcomeScheme, protocol.Check(row.URL).Error())
 	case portRefused(row.Host):
-		return settle(record.OutcomePort, "port of "+row.Host)
+		return settle(record.OutcomePort, "browsers refuse the port of "+row.Host+", and no setting allows it")
 	case rest.why == localfault.NoIPv6: // there may never be one: no crawl waits for it
 		return refuse(record.OutcomeAddress, rest.why)
 	case localfault.Is(rest.why):

@@ -3,6 +3,7 @@ package fpset
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -269,7 +270,11 @@ func openStore(dir string) (*Input, error) {
 		}
 	}
 	if errors.Is(err, fault.Usage) { // no store, of any kind
-		return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "no store here", Want: "a crawl folder, or the store of a set, of kind " + strings.Join(setKinds, " or ")}
+		hint := ""
+		if _, err := os.Stat(filepath.Join(dir, store.ShardsDir)); err == nil {
+			hint = fmt.Sprintf("a crawl of several shards has a set in each: name %s/*/%s", fault.Quote(filepath.Join(dir, store.ShardsDir)), setKinds[0])
+		}
+		return nil, &fault.Error{Hint: hint, Class: fault.Usage, File: dir, Found: "no store here", Want: "a crawl folder, or the store of a set, of kind " + strings.Join(setKinds, " or ")}
 	}
 	if err != nil {
 		return nil, err

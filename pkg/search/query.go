@@ -219,16 +219,17 @@ func marks(s string) (line string, of [][2]int) {
 // Stat is the size of an index.
 type Stat struct {
 	Documents int64 `json:"documents"`
-	URLs      int64 `json:"urls"` // with a document that is in it
-	Gone      int64 `json:"gone"` // that had a document once, or ask not to be indexed
+	URLs      int64 `json:"urls"`     // with a document that is in it
+	Textless  int64 `json:"textless"` // URLs of which nothing is in it: pictures, styles
+	Gone      int64 `json:"gone"`     // that had a document once, or ask not to be indexed
 	Bytes     int64 `json:"bytes"`
 	Files     int64 `json:"files"` // record files read
 }
 
 // Stat counts.
 func (x *Index) Stat(ctx context.Context) (s Stat, err error) {
-	err = x.conn.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM doc), (SELECT count(*) FROM page WHERE doc IS NOT NULL), (SELECT count(*) FROM page WHERE gone),
-		(SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()), (SELECT count(*) FROM file)`).Scan(&s.Documents, &s.URLs, &s.Gone, &s.Bytes, &s.Files)
+	err = x.conn.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM doc), (SELECT count(*) FROM page WHERE doc IS NOT NULL), (SELECT count(*) FROM page WHERE doc IS NULL AND NOT gone), (SELECT count(*) FROM page WHERE gone),
+		(SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()), (SELECT count(*) FROM file)`).Scan(&s.Documents, &s.URLs, &s.Textless, &s.Gone, &s.Bytes, &s.Files)
 	return s, x.named(ctx, err)
 }
 
