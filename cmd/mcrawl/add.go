@@ -86,6 +86,10 @@ func openList(std *cli.Std, name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, &fault.Error{Class: fault.Usage, File: name, Want: "a file of URLs, one a line", Err: err}
 	}
+	if err := cli.RefuseFolder(in); err != nil {
+		in.Close()
+		return nil, err
+	}
 	return in, nil
 }
 

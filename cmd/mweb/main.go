@@ -7,9 +7,12 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"mercator/pkg/cli"
@@ -245,5 +248,8 @@ func main() { os.Exit(cli.Main("mweb", about, manual, &grammar{}, 256<<20)) }
 // listenError names the address that could not be had.
 func listenError(flag string, err error) error {
 	hint := "give another " + flag + ", or none to take a free one"
+	if op, ok := errors.AsType[*net.OpError](err); ok && errors.Is(err, syscall.EADDRINUSE) && op.Addr != nil {
+		return &fault.Error{Class: fault.Busy, Place: flag, Found: op.Addr.String() + " is in use", Want: "a free port", Hint: hint, Err: err}
+	}
 	return &fault.Error{Place: "listen", Found: err.Error(), Err: err, Hint: hint}
 }

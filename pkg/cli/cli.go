@@ -318,6 +318,8 @@ var (
 		"mckpt":  {"init", "commit", "abandon", "list", "show", "verify", "restore", "gc", "hold", "files", "push", "pull"},
 		"mcrawl": {"try", "new", "site", "run", "stage", "stages", "status", "stats", "move", "balance", "set", "seal", "export", "add", "again", "refused"},
 	}
+	// elsewhere has what people look for in mcrawl, and other commands do.
+	elsewhere = map[string]string{"search": "msearch query", "replay": "mweb replay", "serve": "mweb replay", "help": "mcrawl --help"}
 )
 
 func usage(err error, kctx *kong.Context) error {
@@ -341,6 +343,9 @@ func usage(err error, kctx *kong.Context) error {
 				if name != kctx.Model.Name && others[kctx.Model.Name] != nil && slices.Contains(verbs, m[1]) {
 					return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("did you mean %q?", name+" "+m[1])}
 				}
+			}
+			if other := elsewhere[m[1]]; other != "" && kctx.Model.Name == "mcrawl" {
+				return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("did you mean %q?", other)}
 			}
 		}
 		cmd := kctx.Model.Name
@@ -500,6 +505,8 @@ func (s *Std) fail(err error) int {
 	hint := fault.HintOf(err)
 	if s.takesText && errors.Is(err, record.ErrNoStream) {
 		hint = "add --text if that is text, one URL a line; mcat shows what a file is"
+	} else if s.Name == "mcat" && errors.Is(err, record.ErrNoStream) {
+		hint = "text becomes records with mcat --from json"
 	}
 	if hint == "" && fault.ClassOf(err) == fault.Usage {
 		hint = fault.Suggest(err)

@@ -93,6 +93,9 @@ func RefuseFolder(f *os.File) error {
 	e := &fault.Error{Class: fault.Usage, File: f.Name(), Found: "a folder", Want: "a file"}
 	if crawl := filepath.Dir(filepath.Clean(f.Name())); store.IsCrawl(crawl, store.Options{}) {
 		e.Hint = "name the crawl folder: " + crawl
+		if by := map[string]string{"urls": "murlset dump", "content": "mfpset dump"}[filepath.Base(f.Name())]; by != "" {
+			e.Hint += fmt.Sprintf("; %q prints this set", by+" "+fault.Quote(f.Name()))
+		}
 	}
 	return e
 }
