@@ -27,6 +27,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -136,6 +137,11 @@ func Main(name, about, manual string, grammar any, defaultMemory Size) int {
 	}
 	if completes(parser) {
 		return 0
+	}
+	for _, arg := range os.Args[1:] {
+		if !utf8.ValidString(arg) { // kong would change it
+			return std.fail(&fault.Error{Class: fault.Usage, Found: fmt.Sprintf("argument %q", arg), Want: "UTF-8", Hint: "a symbolic link gives a file another name"})
+		}
 	}
 	kctx, err := parse(parser, os.Args[1:])
 	if out.failed() != nil { // --help or --version
