@@ -485,6 +485,9 @@ func (x *Text[T]) ParseCells(values []string, row *T) error {
 		if values[i] == "" {
 			continue
 		}
+		if !utf8.ValidString(values[i]) {
+			return fmt.Errorf("column %q: %.80q, want UTF-8", c.name, values[i])
+		}
 		if err := fill.set(c, values[i]); err != nil {
 			return err
 		}

@@ -106,6 +106,11 @@ func (r *TextReader[T]) header() error {
 		line, err = r.next()
 		names = strings.Split(line, "\t")
 	}
+	for i, name := range names {
+		if err == nil && slices.Contains(names[:i], name) {
+			return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("column %q a second time", name), Want: "each column once"}
+		}
+	}
 	if err == nil {
 		r.text, err = NewText[T](r.schema, names)
 	}

@@ -18,6 +18,10 @@ func TestTextReader(t *testing.T) {
 		{FormCSV, "\uFEFFurl,x_id,\"x_b\"\r\na,\"1\n\"\"2\",\r\n\r\nb,,c\r\n", `2 a {"id":"1\u000a\"2"}; 5 b {"b":"c"}; `},
 		{FormCSV, "url,x_id\na,b,c\nb,\"c\"d\nc,d\n", `2 bad: 3 values, want 2; 3 bad: extraneous or missing " in quoted-field in line 3; 4 c {"id":"d"}; `},
 		{FormCSV, "url,id\n", `1 end: column "id" of url rows, want one of`},
+		{FormCSV, "url,x_a,url\na,b,c\n", `1 end: column "url" a second time, want each column once`},
+		{FormTSV, "url\tx_a\tx_a\na\tb\tc\n", `1 end: column "x_a" a second time, want each column once`},
+		{FormCSV, "url,x_a\na,\xe9t\xe9\nb,c\n", `2 bad: column "x_a": "\xe9t\xe9", want UTF-8; 3 b {"a":"c"}; `},
+		{FormTSV, "url\n\xff\nb\n", `2 bad: column "url": "\xff", want UTF-8; 3 b; `},
 		{FormCSV, "url\na\n\"b\n", `2 a; 3 bad: extraneous or missing " in quoted-field in line 3; `},
 	} {
 		r := NewTextReader[URL](strings.NewReader(c.text), c.form, nil)
