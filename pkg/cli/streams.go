@@ -439,6 +439,9 @@ func (t *text) read(row *record.URL) (said string, bad, err error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
+		if strings.Contains(line, "\r") { // or they would be one URL
+			return line, errors.New("a carriage return within a line"), nil
+		}
 		*row = record.URL{}
 		return line, t.convert(line, row), nil
 	}

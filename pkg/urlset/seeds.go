@@ -124,6 +124,9 @@ func (s *Seeds) lines(r io.Reader, _ string) (n, at int, err error) {
 	for in.Scan() {
 		at++
 		line := bytes.TrimSpace(bytes.TrimPrefix(in.Bytes(), []byte("\ufeff")))
+		if bytes.IndexByte(line, '\r') >= 0 {
+			return n, at, &fault.Error{Found: "a carriage return within a line", Want: "a URL a line", Hint: `lines end with a line feed: tr '\r' '\n' < OLD > NEW`}
+		}
 		if len(line) > 0 && line[0] != '#' {
 			err = s.Add(string(line))
 			n++
