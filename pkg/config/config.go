@@ -287,7 +287,11 @@ func Load(path string) (*Config, error) {
 	return parse(path, b)
 }
 
+// bom begins a text that some editors wrote.
+var bom = []byte("\ufeff")
+
 func parse(path string, b []byte) (*Config, error) {
+	b = bytes.TrimPrefix(b, bom)
 	c := &Config{Path: path}
 	d := toml.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()

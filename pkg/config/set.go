@@ -39,7 +39,7 @@ func ParsePairs(args []string) (pairs []Pair, err error) {
 // SetAll returns crawl.toml's text with settings changed, all of them or none. Comments and order
 // stay. The line of a setting that has none yet is that in which a comment shows it, as in Preset, or a new one at
 // the end of its table. An empty value takes a setting back: its line is a comment again. The last
-// line ends with a newline.
+// line ends with a newline. A byte order mark stays.
 //
 // A value of a list is TOML, or its members with commas between. A text may stand in quotes. What
 // Load or the commands would refuse is fault.Usage, as far as the file alone tells; whether files
@@ -49,6 +49,7 @@ func SetAll(text []byte, pairs []Pair) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	text, marked := bytes.CutPrefix(text, bom)
 	for _, p := range pairs {
 		k, err := KeyOf(p.Key)
 		if err != nil {
@@ -76,6 +77,9 @@ func SetAll(text []byte, pairs []Pair) ([]byte, error) {
 	}
 	if before.together() == nil { // else it is not these settings that exclude each other
 		err = c.together()
+	}
+	if marked {
+		text = slices.Concat(bom, text)
 	}
 	return text, err
 }

@@ -151,6 +151,10 @@ func TestSetAll(t *testing.T) {
 	if _, err := Set([]byte("[frontier]\ntax = 0.5\n"), "batch", "3"); err != nil {
 		t.Errorf("a setting beside parameters of another policy: %v", err)
 	}
+	// A byte order mark is no part of the first key, and stays.
+	if text, err := Set([]byte("\ufeffbatch = 2\n"), "batch", "3"); err != nil || string(text) != "\ufeffbatch = 3\n" {
+		t.Errorf("behind a byte order mark: %q, %v", text, err)
+	}
 	if _, err := ParsePairs([]string{"batch"}); !errors.Is(err, fault.Usage) {
 		t.Errorf("no value: %v", err)
 	}
