@@ -186,7 +186,13 @@ func (x *Index) named(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	switch e.Code() & 0xff {
+	code := e.Code() & 0xff
+	if code == sqlite3.SQLITE_ERROR && strings.Contains(e.Error(), "unsupported file format") { // in the header
+		code = sqlite3.SQLITE_CORRUPT
+	}
+	switch code {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
+		return &fault.Error{File: x.path, Found: strings.TrimSpace(e.Error()), Hint: "make room on that disk, and run the same command again: df -h shows the disks", Err: err}
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return &fault.Error{Class: fault.Busy, File: x.path, Found: "in use by another process", Want: "it free", Hint: "run the same command again", Err: err}
 	case sqlite3.SQLITE_NOTADB:

@@ -395,11 +395,30 @@ func TestOtherFiles(t *testing.T) {
 	exec("PRAGMA application_id = 7")
 	open(false, fault.WrongKind)
 	open(true, fault.WrongKind)
+	os.Remove(path)
+	open(true, nil)
+	if b, err := os.ReadFile(path); err != nil || os.WriteFile(path, slices.Concat(b[:47], []byte{9}, b[48:]), 0o666) != nil {
+		t.Fatal(err)
+	}
+	open(false, fault.Corrupt) // a header that is damaged
 	os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o666)
 	open(false, fault.WrongKind)
 	open(true, fault.WrongKind)
 	if b, _ := os.ReadFile(path); !strings.HasPrefix(string(b), "no database") {
 		t.Errorf("the file was changed")
+	}
+}
+
+// A disk that is full has a hint.
+func TestFull(t *testing.T) {
+	x, err := Open(t.Context(), filepath.Join(t.TempDir(), "search.db"), true, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	err = x.exec(t.Context(), "PRAGMA max_page_count = 1; CREATE TABLE large AS SELECT zeroblob(1000000)")
+	if err = x.named(t.Context(), err); !strings.Contains(fmt.Sprint(err), "is full") || !strings.Contains(fault.HintOf(err), "df -h") {
+		t.Errorf("%v, hint %q", err, fault.HintOf(err))
 	}
 }
 
