@@ -69,9 +69,10 @@ func warnOfLeft(std *cli.Std, left []string) {
 	}
 }
 
-func warnOfGone(std *cli.Std, which string, gone []string) {
+func (c *pushCmd) warnOfGone(warn func(format string, args ...any), which string, gone []string) {
 	if len(gone) > 0 {
-		std.Warn("not in the crawl: %s of closed rounds, %s, such as %q; if you moved rounds away, \"mckpt gc --keep\" forgets them", cli.Count(len(gone), "file"), which, gone[0])
+		warn("not in the crawl: %s of closed rounds, %s, such as %q; if you moved rounds away, %q forgets them",
+			cli.Count(len(gone), "file"), which, gone[0], fault.Quote("mckpt", "gc", c.Crawl)+" --keep N")
 	}
 }
 
@@ -125,8 +126,8 @@ func (c *pushCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	std.Stat("pushed", done)
 	warnOfLeft(std, done.Left)
-	warnOfGone(std, "which the copy keeps", done.Kept)
-	warnOfGone(std, "which the copy has not", done.Lost)
+	c.warnOfGone(std.Warn, "which the copy keeps", done.Kept)
+	c.warnOfGone(std.WarnAlways, "which the copy has not", done.Lost)
 	if conf != nil {
 		outside, absolute, err := conf.Outside(c.Crawl)
 		if err != nil {

@@ -631,8 +631,13 @@ func (s *Std) Threads() int {
 // Warn prints a line on standard error, unless --quiet, without control characters.
 func (s *Std) Warn(format string, args ...any) {
 	if !s.Common.Quiet {
-		fmt.Fprintf(s.Err, "%s: %s\n", paint(hasColors(s.Err), "note", s.Name), shown(s.inSettings(fmt.Sprintf(format, args...))))
+		s.WarnAlways(format, args...)
 	}
+}
+
+// WarnAlways is Warn, also with --quiet: of losses.
+func (s *Std) WarnAlways(format string, args ...any) {
+	fmt.Fprintf(s.Err, "%s: %s\n", paint(hasColors(s.Err), "note", s.Name), shown(s.inSettings(fmt.Sprintf(format, args...))))
 }
 
 // buildInfo describes the binary: module version, commit and Go version.

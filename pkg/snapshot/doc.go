@@ -8,8 +8,8 @@
 //   - A snapshot is a list of such files, under a number of its own, and is sent last. One that is not whole does not
 //     count, so a push that broke leaves the snapshot before it.
 //   - Files that only an older snapshot needs are deleted after the newer one was read back.
-//   - What a manifest or a checkpoint has a checksum of is sent with these bytes or not at all. The copy does not lose a file of a closed
-//     round because the crawl did.
+//   - What a manifest or a checkpoint has a checksum of is sent with these bytes or not at all. While the checkpoint of a closed
+//     round is kept, the copy does not lose a file of it because the crawl did.
 //   - Of a file that grows, only what was added is sent.
 //   - A folder that is pulled into is no crawl before all of it is there: CURRENT is written last.
 //   - The programs that a push or a pull starts end with it (on Linux), and the lock goes with the last of them. So none that was

@@ -255,7 +255,7 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 	}
 	c.done.Kept, c.done.Lost = nil, nil
 	for _, f := range inv.Gone {
-		if validPath(f.Path) && (f.Length == 0 || c.at(f.Path, Part{f.Length, f.Sum})) {
+		if had := f.Length == 0 && before[f.Path] != nil || c.at(f.Path, Part{f.Length, f.Sum}); had && validPath(f.Path) {
 			next.Files = append(next.Files, File{Path: f.Path, Length: f.Length, Sum: f.Sum})
 			c.done.Kept = append(c.done.Kept, f.Path)
 		} else {
@@ -549,12 +549,12 @@ func (c *copier) whole(ctx context.Context, f crawl.CrawlFile, sum string, also 
 }
 
 func (c *copier) damaged(f crawl.CrawlFile, found, want string) error {
-	says := "a manifest"
+	says, hint := "a manifest", fmt.Sprintf("the snapshot before is kept; %q tells all damage", fault.Quote("mckpt", "verify", c.dir))
 	if f.Round {
 		says = "a checkpoint"
+		hint = fmt.Sprintf("if a restore was killed: %q; otherwise move the file out of the crawl folder, and the push goes on with a warning", fault.Quote("mckpt", "rounds", c.dir))
 	}
-	return &fault.Error{Class: fault.Corrupt, File: c.local(f.OnDisk), Found: found, Want: want + ", as " + says + " says",
-		Hint: fmt.Sprintf("the snapshot before is kept; %q tells all damage", "mckpt verify "+c.dir)}
+	return &fault.Error{Class: fault.Corrupt, File: c.local(f.OnDisk), Found: found, Want: want + ", as " + says + " says", Hint: hint}
 }
 
 // link stages a whole file.
