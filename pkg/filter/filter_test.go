@@ -184,8 +184,10 @@ func TestInclude(t *testing.T) {
 		"include more":               `more: line 1, column 1: "default" in an included file, want allow, deny or include`,
 		"deny a: any\ninclude twice": `twice: line 1, column 6: rule name "a", which line 1 of `,
 		"include f1":                 "at most 8 files in one another",
+		"deny a: any\ninclude empty": `line 2, column 9: "`,
+		"include outer":              `outer: line 2, column 9: "`,
 	} {
-		files := map[string]string{"loop": "include loop", "more": "default deny", "twice": "deny a: any"}
+		files := map[string]string{"loop": "include loop", "more": "default deny", "twice": "deny a: any", "empty": "# no rule\n", "outer": "deny b: any\ninclude empty"}
 		for i := range 9 {
 			files[fmt.Sprintf("f%d", i+1)] = fmt.Sprintf("include f%d", i+2)
 		}

@@ -43,7 +43,7 @@ type Options struct {
 }
 
 // Load reads the rule file at path, or the rules that are shipped if path is "default".
-// Errors are fault.Usage with file, line and column. A file without any rule is one. The filter keeps files open: Close it.
+// Errors are fault.Usage with file, line and column. A file without any rule is one, also where another includes it. The filter keeps files open: Close it.
 func Load(path string, opt Options) (*Filter, error) {
 	if path == "default" {
 		return parse("default", strings.NewReader(Shipped), opt)
@@ -236,6 +236,9 @@ func (p *place) include(at int, words []token, outer []string) error {
 	from := len(p.Rules)
 	if err := p.file(name, in, outer); err != nil {
 		return err
+	}
+	if len(p.Rules) == from { // as Load refuses a file that lost its rules
+		return p.bad(words[0].at, fmt.Sprintf("%q, which has no rule", name), "a file of rules, or no include")
 	}
 	kept := p.Rules[:from]
 	for _, r := range p.Rules[from:] {
