@@ -241,8 +241,9 @@ func (o *UpdateOptions) check() error {
 	if o.Retries.Delay > o.Retries.MaxDelay {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a first wait of %v after a failure", o.Retries.Delay), Want: fmt.Sprintf("at most %v", o.Retries.MaxDelay)}
 	}
-	if o.Dead.Delay > o.Dead.MaxDelay {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a host left alone for %v at first", o.Dead.Delay), Want: fmt.Sprintf("at most %v", o.Dead.MaxDelay)}
+	if o.Dead.After > 0 && o.Dead.Delay > o.Dead.MaxDelay {
+		return &fault.Error{Class: fault.Usage, Place: "--dead-delay", Found: fmt.Sprintf("a host left alone for %v at first", o.Dead.Delay), Want: fmt.Sprintf("at most %v", o.Dead.MaxDelay),
+			Hint: "shorten it: --dead-delay TIME"}
 	}
 	return nil
 }
