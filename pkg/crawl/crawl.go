@@ -330,7 +330,7 @@ func (c *Crawl) newest() (store.Current, error) {
 		}
 		if e == nil && k.Parent > cur.Last { // else no whole one
 			return cur, &fault.Error{Class: fault.Corrupt, File: c.path(store.CurrentFile), Found: fmt.Sprintf("last checkpoint %d", cur.Last), Want: fmt.Sprintf("%d or later: %s goes on from it", k.Parent, checkpointPath(c.dir, n)),
-				Hint: "put a newer CURRENT back from a copy, or move later checkpoints elsewhere to give them up"}
+				Hint: fmt.Sprintf("put a newer CURRENT back from a copy; or, to give later checkpoints up, move them elsewhere, then %q", fault.Quote("mckpt", "abandon", c.dir))}
 		}
 	}
 	return cur, err

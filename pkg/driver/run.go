@@ -554,15 +554,19 @@ func (d *Driver) wrong(round string, err error) error {
 	if !errors.As(err, &f) {
 		return err
 	}
+	hint, verify := f.Hint, fault.Quote("mckpt", "verify", d.Crawl.Dir())
+	damaged := fault.ClassOf(err).ExitCode() == fault.Corrupt.ExitCode()
+	switch {
+	case hint != "":
+	case damaged && round == "": // there is no round to drop, and abandon refuses the folder, too
+		hint = fmt.Sprintf("%q names what is damaged; once that is mended, %q goes on", verify, d.goOn())
+	default:
+		if hint = d.waysOut(); damaged {
+			hint += fmt.Sprintf(". If a file is damaged, %q names it", verify)
+		}
+	}
 	if round != "" {
 		round = "round " + round
-	}
-	hint := f.Hint
-	if hint == "" {
-		hint = d.waysOut()
-		if fault.ClassOf(err).ExitCode() == fault.Corrupt.ExitCode() {
-			hint += fmt.Sprintf(". If a file is damaged, %q names it", fault.Quote("mckpt", "verify", d.Crawl.Dir()))
-		}
 	}
 	return &fault.Error{Class: f.Class, File: d.Crawl.Dir(), Place: round, Err: f, Hint: hint}
 }
