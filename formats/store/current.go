@@ -3,7 +3,9 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -167,13 +169,31 @@ func NoCurrent(dir, has string) error {
 }
 
 // Headless refuses a folder with checkpoints and without CURRENT. Its stores would count as outside of a crawl, and delete
-// what the checkpoints hold.
+// what the checkpoints hold. Other programs have files of such names, too: one must begin as a checkpoint does.
 func Headless(fsys durable.FS, dir string) error {
-	numbers, err := CheckpointFiles(fsys, dir)
-	if err != nil || len(numbers) == 0 || IsCrawl(dir, Options{FS: fsys}) { // looks for CURRENT last: another process may be making it
-		return nil // a folder that cannot be read has no checkpoints of ours
+	numbers, _ := CheckpointFiles(fsys, dir) // a folder that cannot be read has no checkpoints of ours
+	for _, n := range slices.Backward(numbers) {
+		if !begins(fsys, filepath.Join(dir, CheckpointsDir, CheckpointFile(n)), MagicCheckpoint) {
+			continue
+		}
+		if IsCrawl(dir, Options{FS: fsys}) { // looks for CURRENT last: another process may be making it
+			return nil
+		}
+		return NoCurrent(dir, "checkpoint "+strconv.FormatUint(n, 10))
 	}
-	return NoCurrent(dir, "checkpoint "+strconv.FormatUint(numbers[len(numbers)-1], 10))
+	return nil
+}
+
+// begins reports whether a file begins with magic; a folder, or a file that cannot be read, does not.
+func begins(fsys durable.FS, file, magic string) bool {
+	f, err := fsys.OpenFile(file, os.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, len(magic))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == magic
 }
 
 // crawlDir is the folder of the crawl that the store would belong to: the one above, or for modules/NAME the one

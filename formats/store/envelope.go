@@ -30,6 +30,8 @@ const (
 	maxHeader = 128      // bytes of the first line
 	maxBody   = 64 << 20 // bytes of JSON
 
+	// MagicCheckpoint begins the file of a checkpoint, which package crawl writes.
+	MagicCheckpoint = "mercator-checkpoint"
 	// MaxFile bounds such a file, in bytes.
 	MaxFile = maxHeader + maxBody
 )

@@ -207,12 +207,13 @@ func TestHeadless(t *testing.T) {
 	for _, name := range []string{"urls", "modules/tags", "shard/007/urls"} {
 		opt := Options{FS: durable.NewCrashFS()}
 		dir := "/c/" + name
-		must(t, durable.MkdirAll(opt.FS, "/c/checkpoints"), durable.WriteFile(opt.FS, "/c/checkpoints/step-12", nil), Create(dir, "urls", 1, nil, opt))
+		must(t, durable.MkdirAll(opt.FS, "/c/checkpoints"), durable.WriteFile(opt.FS, "/c/checkpoints/step-12", nil), durable.WriteFile(opt.FS, "/c/checkpoints/000100", []byte("\x80\x02 weights of a model")),
+			durable.WriteFile(opt.FS, "/c/checkpoints/000101", nil), durable.MkdirAll(opt.FS, "/c/checkpoints/000102"), Create(dir, "urls", 1, nil, opt))
 		s, err := Open(dir, "urls", 1, opt)
 		must(t, err)
 		tx, _, err := s.Begin(ctx, "new", "r1")
 		must(t, err)
-		must(t, durable.WriteFile(opt.FS, "/c/checkpoints/000001", nil))
+		must(t, durable.WriteFile(opt.FS, "/c/checkpoints/000001", []byte(MagicCheckpoint+" 1 ")))
 		_, committed := tx.Commit(0, "", record.Ledger{})
 		_, _, begun := s.Begin(ctx, "new", "r2")
 		_, opened := Open("/c", "urls", 1, opt)

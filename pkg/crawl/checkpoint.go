@@ -29,8 +29,7 @@ const (
 	roundsDir      = "rounds"
 )
 
-// magic begins a checkpoint's file.
-const magic = "mercator-checkpoint"
+const magic = store.MagicCheckpoint
 
 // Checkpoint binds together the generations of all stores of a crawl.
 type Checkpoint struct {
