@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"regexp"
@@ -54,7 +55,11 @@ func (c *reportCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	if err := durable.WriteOutput(to, page); err != nil {
+	err = durable.WriteOutput(to, page)
+	if errors.Is(err, fs.ErrPermission) && c.Output == "" {
+		return &fault.Error{Err: err, Hint: "-o FILE writes it elsewhere"}
+	}
+	if err != nil {
 		return err
 	}
 	did := "wrote"
