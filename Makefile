@@ -46,7 +46,7 @@ test-sets: build ## what the set commands give against sort and comm, on ten mil
 
 .PHONY: crawl
 crawl: build ## crawl the embedded web, or SEEDS=, to the end, in the folder CRAWL= (crawl)
-	@set --; crawl=$${CRAWL:-crawl}; for s in $$SET; do set -- "$$@" --set "$$s"; done; \
+	@set --; crawl=$${CRAWL:-crawl}; [ "$$ROUNDS" != 0 ] || ROUNDS=; for s in $$SET; do set -- "$$@" --set "$$s"; done; \
 	[ -z "$$POLICY" ] || set -- "$$@" --policy "$$POLICY"; \
 	if [ -n "$$SEEDS" ]; then \
 	  for s in $$SEEDS; do set -- "$$@" --seeds "$$s"; done; \

@@ -20,7 +20,7 @@ type howFar struct {
 // Validate refuses bounds that are none.
 func (h *howFar) Validate() error {
 	refuse := func(flag, found string) error {
-		return &fault.Error{Class: fault.Usage, Place: flag, Found: found, Want: "more than 0"}
+		return &fault.Error{Class: fault.Usage, Place: flag, Found: found, Want: "more than 0", Hint: "leave " + flag + " away for no bound"}
 	}
 	switch {
 	case h.Rounds != nil && *h.Rounds == 0:
