@@ -19,7 +19,7 @@
 //	include FILE without NAME…
 //	timeout 30s           how long a program of an exec test may take for an answer; 10s, without the line
 //
-// An included file has rules and includes alone. Names of files are relative to the
+// An included file has rules and includes alone, and at least one rule. Names of files are relative to the
 // file that they stand in.
 //
 // A condition is made of tests with and, or, not and parentheses; not binds
