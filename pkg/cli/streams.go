@@ -85,9 +85,12 @@ func (s *Std) Open(name string) (io.ReadCloser, record.ReaderOptions, error) {
 	return io.NopCloser(s.In), record.ReaderOptions{Name: stdinName, Pipe: isPipe(s.In)}, nil
 }
 
-// RefuseFolder returns a fault if an input is a folder.
+// RefuseFolder returns a fault if an input is a folder. A crawl that has lost CURRENT is one.
 func RefuseFolder(f *os.File) error {
 	if st, err := f.Stat(); err != nil || !st.IsDir() {
+		return err
+	}
+	if err := store.Headless(durable.OS, f.Name()); err != nil {
 		return err
 	}
 	e := &fault.Error{Class: fault.Usage, File: f.Name(), Found: "a folder", Want: "a file"}
