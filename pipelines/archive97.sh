@@ -35,8 +35,8 @@ if [ ! -e "$dir/sites.txt" ]; then
   "${BIN}murlset" new --quiet "$dir/merged" --txn p1 --text --strict "$@" -o "$dir/periods/1/new.$z"
   : > "$dir/periods/1/urls.txt"
   # Crawlers ask "cross" first, whatever FILTER allows; the logged links are judged by FILTER alone.
-  { [ -z "$FILTER" ] || echo "include $FILTER"; } > "$dir/rules.txt"
-  { echo 'deny cross: not same-host'; echo 'include rules.txt'; } > "$dir/filter.txt"
+  echo 'deny cross: not same-host' > "$dir/filter.txt"
+  [ -z "$FILTER" ] || { echo "include $FILTER" > "$dir/rules.txt"; echo 'include rules.txt' >> "$dir/filter.txt"; }
   echo "$SITES" > "$dir/sites"
   : > "$dir/sites.txt"
 elif [ $# -gt 0 ]; then

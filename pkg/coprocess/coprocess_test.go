@@ -53,17 +53,17 @@ func TestRestart(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	for command, want := range map[string]string{
-		"true":                       "it ended without an answer, asked for question 0",
-		"no-such-program-here":       "it ended without an answer",
-		"sed -u s/1/bad/":            "a bad answer, asked for question 1",
-		"cat > /dev/null":            "no answer for 500ms, asked for question 0",
-		"sed -u 's/.*/a\\nb/'":       "more answers than questions",
-		"cat; echo more":             "more answers than questions",
-		"cat; exit 4":                "it ended with exit status 4",
-		"cat; sleep 100":             "no end within 500ms of its input's",
-		"tr -d '\\n' < /dev/zero":    "an answer of more than 4096 bytes",
-		"echo why >&2; exit 1":       "hint: it wrote: why",
-		"cat > /dev/null; sleep 100": "hint: an answer must not wait in a buffer",
+		"true":                            "it ended without an answer, asked for question 0",
+		"no-such-program-here":            "it ended without an answer",
+		"sed -u s/1/bad/":                 "a bad answer, asked for question 1",
+		"cat > /dev/null":                 "no answer for 500ms, asked for question 0",
+		"sed -u 's/.*/a\\nb/'":            "more answers than questions",
+		"cat; echo more":                  "more answers than questions",
+		"cat; exit 4":                     "it ended with exit status 4",
+		"cat; sleep 100":                  "no end within 500ms of its input's",
+		"read x; tr -d '\\n' < /dev/zero": "an answer of more than 4096 bytes",
+		"echo why >&2; exit 1":            "hint: it wrote: why",
+		"cat > /dev/null; sleep 100":      "hint: an answer must not wait in a buffer",
 	} {
 		p := &Program{Command: command, Timeout: time.Minute}
 		if strings.Contains(command, "> /dev/null") || strings.Contains(command, "sleep") { // those that are waited for in vain

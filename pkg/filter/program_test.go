@@ -114,14 +114,14 @@ func TestProgramErrors(t *testing.T) {
 		"read l; echo yes":              "it ended 100 times",
 		"read l; echo maybe; sleep 100": `answer "maybe", want yes or no, asked for http://h/0`,
 		"read l; echo yes; read l; echo; sleep 100": `answer "", want yes or no, asked for http://h/1`,
-		"sleep 100":                                        "no answer for 300ms, asked for http://h/0",
-		"sed -u s/.*/yes/ & sleep 100":                     "it ended|no answer|no end",
-		"exec < /dev/null; sleep 100":                      "no answer for 300ms",
-		"head -c 100000 /dev/zero | tr '\\0' y; sleep 100": "an answer of more than 4096 bytes",
-		"sed -u 's/.*/yes\\nno/'":                          "more answers than questions",
-		"sed -u s/.*/yes/; echo no":                        "more answers than questions",
-		"sed -u s/.*/yes/; exit 4":                         "it ended with exit status 4",
-		"sed -u s/.*/yes/; sleep 100":                      "no end within 1s of its input's",
+		"sleep 100":                    "no answer for 300ms, asked for http://h/0",
+		"sed -u s/.*/yes/ & sleep 100": "it ended|no answer|no end",
+		"exec < /dev/null; sleep 100":  "no answer for 300ms",
+		"read x; head -c 100000 /dev/zero | tr '\\0' y; sleep 100": "an answer of more than 4096 bytes",
+		"sed -u 's/.*/yes\\nno/'":                                  "more answers than questions",
+		"sed -u s/.*/yes/; echo no":                                "more answers than questions",
+		"sed -u s/.*/yes/; exit 4":                                 "it ended with exit status 4",
+		"sed -u s/.*/yes/; sleep 100":                              "no end within 1s of its input's",
 	} {
 		start := time.Now()
 		timeout := "1m" // so that a machine that is busy does not change the error

@@ -125,7 +125,7 @@ func (n *names) take(l line) {
 			l.name = name
 		}
 	}
-	if _, ok := dns.IsDomainName(l.name); !ok || notHost(l.name) {
+	if _, ok := dns.IsDomainName(l.name); !ok || strings.Contains(l.name, ":") { // a URL, a host with a port, an IPv6 address
 		legal = false
 	}
 	n.mu.Lock()
@@ -170,12 +170,6 @@ func (n *names) take(l line) {
 		q.ask(name, n.qtype)
 	case <-n.ctx.Done():
 	}
-}
-
-// notHost reports whether a name has what names of the DNS may have, but no host or zone: it is a URL, a host with a port, an IPv6
-// address, or several words. Zones below arpa have a slash (RFC 2317).
-func notHost(name string) bool {
-	return strings.ContainsAny(name, ": \t") || strings.Contains(name, "/") && !strings.HasSuffix(strings.ToLower(strings.TrimSuffix(name, ".")), ".arpa")
 }
 
 // came tells the lines that wait for a reply.
