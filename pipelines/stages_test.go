@@ -44,7 +44,7 @@ func TestStagesAreKilled(t *testing.T) {
 	c := newCrawl(t, w, "BATCH=60")
 	c.command(t, "mcrawl") // makes the folder
 	rng := rand.New(rand.NewPCG(20, 27))
-	killed := map[string]int{}
+	killed, missed := map[string]int{}, map[string]int{}
 	for {
 		s := c.stages(t)
 		if s.Empty {
@@ -59,13 +59,16 @@ func TestStagesAreKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if killed[stage] < 4 {
-			timer := time.AfterFunc(time.Duration(10+rng.IntN(120))*time.Millisecond, func() { cmd.Process.Kill() })
+			wait := time.Duration(10+rng.IntN(120)) * time.Millisecond >> min(missed[stage], 6) // sooner where a stage was faster
+			timer := time.AfterFunc(wait, func() { cmd.Process.Kill() })
 			err := cmd.Wait()
 			if !timer.Stop() && err != nil {
 				killed[stage]++
 				time.Sleep(50 * time.Millisecond) // what it started ends with it
 			} else if err != nil {
 				t.Fatalf("%s of %s: %v", stage, s.Round, err)
+			} else {
+				missed[stage]++
 			}
 			continue
 		}
