@@ -43,7 +43,7 @@ type Options struct {
 }
 
 // Load reads the rule file at path, or the rules that are shipped if path is "default".
-// Errors are fault.Usage with file, line and column. A file without any rule is one, also where another includes it. The filter keeps files open: Close it.
+// Errors are fault.Usage with file, line and column. A file without any rule is an error, too, also where another file includes it. The filter keeps files open: Close it.
 func Load(path string, opt Options) (*Filter, error) {
 	if path == "default" {
 		return parse("default", strings.NewReader(Shipped), opt)

@@ -152,6 +152,16 @@ func newTestCrawl(t *testing.T) *testCrawl {
 	return &testCrawl{t, dir, c}
 }
 
+// pushed is a crawl of one round, and the remote that has it.
+func pushed(t *testing.T) (*testCrawl, *memory) {
+	t.Helper()
+	c, m := newTestCrawl(t), &memory{files: map[string][]byte{}}
+	c.round("r1")
+	_, err := Push(t.Context(), c.c, "remote", options(m))
+	must(t, err)
+	return c, m
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -400,13 +410,9 @@ func TestRoundFiles(t *testing.T) {
 		"a FIFO":    func(kept string) error { return errors.Join(os.Remove(kept), syscall.Mkfifo(kept, 0o666)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newTestCrawl(t)
-			c.round("r1")
-			m := &memory{files: map[string][]byte{}}
-			_, err := Push(t.Context(), c.c, "remote", options(m))
-			must(t, err)
+			c, m := pushed(t)
 			c.round("r2")
-			_, err = Push(t.Context(), c.c, "remote", options(m))
+			_, err := Push(t.Context(), c.c, "remote", options(m))
 			must(t, err)
 			gone := !slices.Contains([]string{"flipped", "cut", "exchanged"}, name)
 			must(t, damage(filepath.Join(c.dir, "rounds", "r1", "kept.txt")))
@@ -463,11 +469,7 @@ func TestRoundFiles(t *testing.T) {
 
 // TestRestoredMeanwhile: what a restore and a new round put in the place of a file that is about to be copied is no damage.
 func TestRestoredMeanwhile(t *testing.T) {
-	c := newTestCrawl(t)
-	c.round("r1")
-	m := &memory{files: map[string][]byte{}}
-	_, err := Push(t.Context(), c.c, "remote", options(m))
-	must(t, err)
+	c, m := pushed(t)
 	c.round("r2")
 	m.read = func() { // after the inventory
 		must(t, c.c.Restore(t.Context(), 1))
