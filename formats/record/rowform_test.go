@@ -51,25 +51,25 @@ func TestRowFormsRefused(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	for what, form := range map[string]string{
-		"an unknown flag":               "\x00\x02" + empty,
+		"an unknown flag":               "\x00\x04" + empty,
 		"a flag, and empty text":        "\x01\x00" + "\x00" + empty,
 		"a flag, and a zero":            "\x20\x00" + empty + "\x00\x00",
 		"a long varint":                 "\x00\x00" + "\x81\x00a" + empty[1:],
 		"text longer than what is left": "\x00\x00" + "\xff\xff\xff\xff\xff\xff\xff\xff\x7f" + empty[1:],
 		"a varint of 11 bytes":          "\x00\x00" + strings.Repeat("\xff", 10) + "\x01" + empty[1:],
-		"no unknown column":             "\x00\x01" + empty + "\x00",
-		"unknown columns in disorder":   "\x00\x01" + empty + "\x01b\x06\x01" + "\x01a\x06\x01" + "\x00",
-		"an unknown column twice":       "\x00\x01" + empty + "\x01a\x06\x01" + "\x01a\x06\x01" + "\x00",
-		"an unknown type":               "\x00\x01" + empty + "\x01a\x12\x01" + "\x00",
-		"type 0":                        "\x00\x01" + empty + "\x01a\x00\x01" + "\x00",
-		"a bool of 2":                   "\x00\x01" + empty + "\x01a\x01\x02" + "\x00",
-		"unknown columns without end":   "\x00\x01" + empty + "\x01a\x06\x01",
+		"no unknown column":             "\x00\x02" + empty + "\x00",
+		"unknown columns in disorder":   "\x00\x02" + empty + "\x01b\x06\x01" + "\x01a\x06\x01" + "\x00",
+		"an unknown column twice":       "\x00\x02" + empty + "\x01a\x06\x01" + "\x01a\x06\x01" + "\x00",
+		"an unknown type":               "\x00\x02" + empty + "\x01a\x12\x01" + "\x00",
+		"type 0":                        "\x00\x02" + empty + "\x01a\x00\x01" + "\x00",
+		"a bool of 2":                   "\x00\x02" + empty + "\x01a\x01\x02" + "\x00",
+		"unknown columns without end":   "\x00\x02" + empty + "\x01a\x06\x01",
 	} {
 		if n, err := ParseRow(form, new(Link), nil); err == nil {
 			t.Errorf("%s: %d bytes were taken", what, n)
 		}
 	}
-	if n, err := ParseRow("\x00\x01"+empty+"\x01a\x06\x01"+"\x01b\x06\x01"+"\x00", new(Link), nil); n == 0 || err != nil {
+	if n, err := ParseRow("\x00\x02"+empty+"\x01a\x06\x01"+"\x01b\x06\x01"+"\x00", new(Link), nil); n == 0 || err != nil {
 		t.Error(n, err)
 	}
 }

@@ -512,3 +512,89 @@ func TestIsWARC(t *testing.T) {
 		}
 	}
 }
+
+// TestHops: redirects of every kind are counted on the way from the last link, cost no depth, and end at MaxHops.
+func TestHops(t *testing.T) {
+	const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+	for _, test := range []struct {
+		name, reply, to string
+		hops, next      uint8
+		refused         bool
+	}{
+		{"a redirect", "", "http://h/next", 0, 1, false},
+		{"the last redirect", "", "http://h/next", MaxHops - 1, MaxHops, false},
+		{"one too many", "", "http://h/next", MaxHops, MaxHops + 1, true},
+		{"more than a column holds", "", "http://h/next", 255, 255, true},
+		{"meta refresh", html + "\r\n<meta http-equiv=refresh content='0; url=/next'>", "", 3, 4, false},
+		{"one meta refresh too many", html + "\r\n<meta http-equiv=refresh content='9; url=/next'>", "", MaxHops, MaxHops + 1, true},
+		{"a Refresh field", html + "Refresh: 0; url=/next\r\n\r\nbody", "", MaxHops, MaxHops + 1, true},
+		{"a Refresh field without body", html + "Refresh: 0; url=/next\r\n\r\n", "", MaxHops, MaxHops + 1, true},
+		{"a canonical URL", html + "\r\n<link rel=canonical href=/next>", "", MaxHops, MaxHops + 1, true},
+		{"a canonical URL in a field", html + "Link: </next>; rel=canonical\r\n\r\nbody", "", 7, 8, false},
+		{"a link begins anew", html + "\r\n<a href=/next>x</a>", "", MaxHops, 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			reply := test.reply
+			if test.to != "" {
+				reply = "HTTP/1.1 302 Found\r\n\r\n"
+			}
+			dir, rows := keep(t, "a.warc.gz.open", reply)
+			rows[0].Hops = test.hops
+			if rows[0].RedirectURL = test.to; test.to != "" {
+				rows[0].Status = 302
+			}
+			depth := rows[0].Depth
+			if test.next == 0 {
+				depth++
+			}
+			wantHops := func(l *record.Link, out bool) error {
+				if l.URL != "http://h/next" || l.Depth != depth || l.Hops != test.next || out == test.refused {
+					t.Errorf("%s (%s): depth %d, hops %d, refused %v; want %d, %d, %v", l.URL, l.LinkKind, l.Depth, l.Hops, !out, depth, test.next, test.refused)
+				}
+				return nil
+			}
+			n := 0
+			b := &hopRows{rowsInMemory{rows: rows}, func(l *record.Link) error { n++; return wantHops(l, true) }}
+			settings := Settings{Archive: dir, Refused: func(l *record.Link) error { n++; return wantHops(l, false) }}
+			if _, err := Batch(context.Background(), b, settings); err != nil || n != 1 {
+				t.Fatalf("%d links, %v, refused %v; want one", n, err, b.refused)
+			}
+			if (b.refused[ReasonHops] == 1) != test.refused {
+				t.Errorf("the ledger has %v", b.refused)
+			}
+			// The same from raw links.
+			var raw []record.Link
+			b = &hopRows{rowsInMemory{rows: rows}, func(l *record.Link) error { raw = append(raw, *l); return nil }}
+			if _, err := Batch(context.Background(), b, Settings{Archive: dir, Raw: true}); err != nil || len(raw) != 1 || raw[0].Hops != test.next || raw[0].Depth != depth {
+				t.Fatalf("raw: %+v, %v", raw, err)
+			}
+			links := &rawInMemory{rows: raw}
+			if err := Resolve(context.Background(), links, canon.Options{}, nil, nil); err != nil || (links.dropped == ReasonHops) != test.refused {
+				t.Errorf("resolved: dropped %q, %v", links.dropped, err)
+			}
+		})
+	}
+}
+
+type hopRows struct {
+	rowsInMemory
+	write func(*record.Link) error
+}
+
+func (b *hopRows) Make(_ string, l *record.Link) error { return b.write(l) }
+
+type rawInMemory struct {
+	rows    []record.Link
+	dropped string
+}
+
+func (b *rawInMemory) Read(l *record.Link) error {
+	if len(b.rows) == 0 {
+		return io.EOF
+	}
+	*l, b.rows = b.rows[0], b.rows[1:]
+	return nil
+}
+
+func (b *rawInMemory) Pass(*record.Link) error { return nil }
+func (b *rawInMemory) Drop(reason string)      { b.dropped = reason }

@@ -78,13 +78,25 @@ const (
 	KindSVG             = "svg" // href of an SVG element
 	KindTrack           = "track"
 	KindVideo           = "video"
+
+	KindCanonical = KindLink + "-canonical" // link element or header field that names the page's own URL
 )
+
+// MaxHops bounds the redirects in a row from one link. Browsers stop at 20, too.
+const MaxHops = 20
+
+// Hop reports whether links of a kind lead from a URL to another one for the same document. Such a hop costs no depth, but is counted, and
+// a link of any other kind begins a new count.
+func Hop(kind string) bool {
+	return kind == KindRedirect || kind == KindRefresh || kind == KindCanonical
+}
 
 // Reasons under which a candidate is refused, beside those of package canon.
 const (
-	ReasonNofollow = "nofollow" // the page asks that none of its links be followed
-	ReasonRepeated = "repeated" // the page has the same link above, with the same text or none
-	ReasonTooMany  = "too-many" // the page has more than Options.MaxLinks links, or more text in them than is kept
+	ReasonNofollow = "nofollow"       // the page asks that none of its links be followed
+	ReasonRepeated = "repeated"       // the page has the same link above, with the same text or none
+	ReasonHops     = "redirect-limit" // it is redirect MaxHops + 1 in a row
+	ReasonTooMany  = "too-many"       // the page has more than Options.MaxLinks links, or more text in them than is kept
 )
 
 // Options are the limits. The zero value has the defaults.

@@ -15,7 +15,7 @@ import (
 // kind of their own, the most telling first. An element with several relations has
 // the first kind of this list. alternate with hreflang is link-hreflang.
 var linkKinds = []string{
-	KindLink + "-stylesheet", KindLink + "-canonical", KindLink + "-alternate", KindLink + "-next", KindLink + "-prev", KindLink + "-icon",
+	KindLink + "-stylesheet", KindCanonical, KindLink + "-alternate", KindLink + "-next", KindLink + "-prev", KindLink + "-icon",
 	KindLink + "-manifest", KindLink + "-amphtml", KindLink + "-shortlink", KindLink + "-search", KindLink + "-license", KindLink + "-author",
 	KindLink + "-help", KindLink + "-modulepreload", KindLink + "-preload", KindLink + "-prefetch", KindLink + "-prerender",
 }

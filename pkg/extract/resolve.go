@@ -28,9 +28,11 @@ func (o *output) rawLinks(depth uint16) {
 		start := len(o.text)
 		o.text = append(o.text, found.text[l.ref.start:l.ref.end]...)
 		end := len(o.text)
+		kind := found.kinds[l.kind]
+		depth, hops := o.steps(kind, depth)
 		o.text = append(o.text, found.text[l.anchor.start:l.anchor.end]...)
 		o.put(linkParts{url: spanOf(start, end), text: spanOf(end, len(o.text))}, record.Link{
-			SrcURL: row.URL, SrcKey: row.Key, LinkKind: found.kinds[l.kind], Nofollow: l.nofollow, Depth: depth, Score: row.Score, Discovered: row.FetchTime, Extra: extra,
+			SrcURL: row.URL, SrcKey: row.Key, LinkKind: kind, Nofollow: l.nofollow, Depth: depth, Hops: hops, Score: row.Score, Discovered: row.FetchTime, Extra: extra,
 		})
 	}
 }
@@ -45,7 +47,7 @@ type Links interface {
 // resolved is how many links are judged at a time.
 const resolved = 256
 
-// Resolve makes links of raw ones: absolute, canonical, each once for a page, kind and text, and without those that rules (nil: none) refuse.
+// Resolve makes links of raw ones: absolute, canonical, each once for a page, kind and text, and without those that rules (nil: none) refuse, or are one redirect too many.
 // The rows of a page stand together. Links that are absolute already stay as they are, and are judged.
 func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filter, done func()) (err error) {
 	var judge *filter.Judge
@@ -94,6 +96,10 @@ func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filt
 		}
 		if done != nil {
 			done()
+		}
+		if l.Hops > MaxHops {
+			b.Drop(ReasonHops)
+			continue
 		}
 		text := l.SrcURL
 		if declared := l.Extra.Text("base"); declared != "" {

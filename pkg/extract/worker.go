@@ -131,7 +131,11 @@ func (o *output) filter() error {
 		o.wait.links = links[:0]
 		return nil
 	}
-	if o.judge == nil || len(links) == 0 || o.Raw {
+	if o.Raw {
+		return nil // Resolve does the rest
+	}
+	links = o.withinHops(links)
+	if o.judge == nil || len(links) == 0 {
 		return nil
 	}
 	o.candidates = o.candidates[:0]
@@ -157,6 +161,32 @@ func (o *output) filter() error {
 	return nil
 }
 
+// withinHops drops the links that wait and are one redirect too many.
+func (o *output) withinHops(links []record.Link) []record.Link {
+	if o.job.row.Hops < MaxHops {
+		return links // as nearly all are
+	}
+	o.wait.links = links[:0]
+	for _, l := range links {
+		if l.Hops <= MaxHops {
+			o.wait.links = append(o.wait.links, l)
+		} else {
+			o.refuse(ReasonHops, 1)
+			o.keepRefused(l, ReasonHops)
+		}
+	}
+	clear(links[len(o.wait.links):])
+	return o.wait.links
+}
+
+// steps are the depth and the hops of the target of a link, where depth is that of the document's links.
+func (o *output) steps(kind string, depth uint16) (uint16, uint8) {
+	if row := &o.job.row; Hop(kind) {
+		return row.Depth, uint8(min(int(row.Hops)+1, math.MaxUint8))
+	}
+	return depth, 0
+}
+
 // keepRefused has a row made of a link that was refused.
 func (o *output) keepRefused(l record.Link, reason string) {
 	if o.refusals == nil {
@@ -178,7 +208,8 @@ func (o *output) keepRefused(l record.Link, reason string) {
 func (o *output) keepReferences(depth uint16) {
 	row := &o.job.row
 	for _, r := range o.finder.refused {
-		o.keepRefused(record.Link{SrcURL: row.URL, SrcKey: row.Key, URL: r.ref, LinkKind: r.kind, Depth: depth, Discovered: row.FetchTime}, r.reason)
+		depth, hops := o.steps(r.kind, depth)
+		o.keepRefused(record.Link{SrcURL: row.URL, SrcKey: row.Key, URL: r.ref, LinkKind: r.kind, Depth: depth, Hops: hops, Discovered: row.FetchTime}, r.reason)
 		if len(o.wait.refused) == chunkRows {
 			o.flush()
 		}
@@ -399,8 +430,9 @@ func (o *output) add(n int, p canon.Parts, key uint64, kind string, nofollow boo
 		return
 	}
 	o.text = append(o.text, text...)
+	depth, hops := o.steps(kind, depth)
 	o.put(linkParts{url: spanOf(start, start+n), host: spanOf(start+p.Host, start+p.Path), text: spanOf(start+n, len(o.text))}, record.Link{
-		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: kind, Nofollow: nofollow, Depth: depth, Score: o.score(row.Score, view(text)), Discovered: row.FetchTime,
+		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: kind, Nofollow: nofollow, Depth: depth, Hops: hops, Score: o.score(row.Score, view(text)), Discovered: row.FetchTime,
 	})
 }
 

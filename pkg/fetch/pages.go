@@ -252,7 +252,7 @@ func pageRow(u *record.URL) record.Fetch {
 	return record.Fetch{
 		URL: u.URL, Key: u.Key, Host: u.Host, Priority: u.Priority, Score: u.Score, Depth: u.Depth, Attempt: u.Attempt,
 		Via: u.Via, Discovered: u.Discovered, ETag: u.ETag, LastModified: u.LastModified, LastContentFP: u.LastContentFP,
-		Role: record.RolePage, X: u.X, Extra: u.Extra,
+		Role: record.RolePage, Hops: u.Hops, X: u.X, Extra: u.Extra,
 	}
 }
 
@@ -262,7 +262,7 @@ func Merge(u *record.URL, saved *record.Fetch) record.Fetch {
 	row, given := *saved, pageRow(u)
 	row.URL, row.Key, row.Host, row.Priority, row.Score = given.URL, given.Key, given.Host, given.Priority, given.Score
 	row.Depth, row.Attempt, row.Via, row.Discovered, row.LastContentFP = given.Depth, given.Attempt, given.Via, given.Discovered, given.LastContentFP
-	row.X, row.Extra = given.X, given.Extra
+	row.Hops, row.X, row.Extra = given.Hops, given.X, given.Extra
 	return row
 }
 

@@ -143,8 +143,8 @@ func add(c *change, s **sorter, key uint64, e *Entry) error {
 
 // link takes a link that may be followed.
 func (w *walkPolicy) link(c *change, l *record.Link) error {
-	e := Entry{URL: record.URL{URL: l.URL, Key: l.Key, Host: l.Host, Score: l.Score, Via: l.SrcURL, Discovered: l.Discovered}}
-	if l.LinkKind != "redirect" {
+	e := Entry{URL: record.URL{URL: l.URL, Key: l.Key, Host: l.Host, Score: l.Score, Hops: l.Hops, Via: l.SrcURL, Discovered: l.Discovered}}
+	if l.Hops == 0 {
 		e.URL.Depth = 1 // more than the walk is when it is there, which others may reach by more links or fewer
 	}
 	switch {
@@ -165,7 +165,7 @@ func (w *walkPolicy) link(c *change, l *record.Link) error {
 // needs the page's links, whether or not it has changed since somebody had it.
 func (w *walkPolicy) found(c *change, u *record.URL) error {
 	start := Entry{URL: *u}
-	start.URL.Depth, start.URL.Attempt, start.URL.Due = 0, 0, 0
+	start.URL.Depth, start.URL.Hops, start.URL.Attempt, start.URL.Due = 0, 0, 0, 0
 	start.URL.ETag, start.URL.LastModified, start.URL.LastContentFP = "", "", 0
 	return add(c, &w.fresh, flightKey(u.Host, u.URL), &start)
 }
