@@ -612,7 +612,7 @@ func (c *copier) send(ctx context.Context) error {
 // cut stages a copy of the bytes from one offset to another (-1: the end), unless they are at the remote. Also, if not nil, gets
 // them too.
 func (c *copier) cut(ctx context.Context, f crawl.CrawlFile, from, to int64, also io.Writer) (Part, error) {
-	in, err := os.Open(c.local(f.OnDisk))
+	in, err := c.open(f)
 	if err != nil {
 		return Part{}, err
 	}
@@ -664,7 +664,13 @@ func (c *copier) cut(ctx context.Context, f crawl.CrawlFile, from, to int64, als
 
 // growing is file for one to which bytes are added, and in which none change: what was sent before stays.
 func (c *copier) growing(ctx context.Context, file *File, f crawl.CrawlFile, before *File) (*File, error) {
-	file.Open = strings.HasSuffix(f.OnDisk, store.OpenSuffix)
+	if file.Open = strings.HasSuffix(f.OnDisk, store.OpenSuffix); f.Grows && !file.Open {
+		info, err := os.Stat(c.local(f.OnDisk))
+		if err != nil {
+			return nil, err
+		}
+		file.Open = info.Size() > f.Length // filled since the checkpoint: the copy has a part of it
+	}
 	if before != nil && before.Link == "" {
 		before = nil
 	}
@@ -712,7 +718,7 @@ func (c *copier) growing(ctx context.Context, file *File, f crawl.CrawlFile, bef
 
 // chained reads what a chain lacks up to an offset, where its sum is known.
 func (c *copier) chained(ctx context.Context, f crawl.CrawlFile, chain *store.Chain, to int64, sum string) error {
-	in, err := os.Open(c.local(f.OnDisk))
+	in, err := c.open(f)
 	if err != nil {
 		return err
 	}
@@ -726,12 +732,23 @@ func (c *copier) chained(ctx context.Context, f crawl.CrawlFile, chain *store.Ch
 	return nil
 }
 
-// tail stages what follows an offset. A file that grows no more is not copied if none of it was sent.
+// tail stages what follows an offset. A file that grows no more is not copied if none of it was sent. One that the list has as growing may
+// have been filled and have got its last name since: of it the bytes that count are copied.
 func (c *copier) tail(ctx context.Context, f crawl.CrawlFile, from int64, chain io.Writer) (Part, error) {
-	if from > 0 || f.OnDisk != f.Path {
+	if from > 0 || f.Grows {
 		return c.cut(ctx, f, from, f.Length, chain)
 	}
 	return c.whole(ctx, f, "", chain)
+}
+
+// open opens a file of the list, a growing one under either of its names: it may be sealed since the list was made.
+func (c *copier) open(f crawl.CrawlFile) (in *os.File, err error) {
+	for _, name := range []string{f.OnDisk, f.Path} {
+		if in, err = os.Open(c.local(name)); !f.Grows || !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return in, err
 }
 
 // publish sends the list, and reads it back. A kill leaves the last one or this.

@@ -397,6 +397,69 @@ func TestTails(t *testing.T) {
 	}
 }
 
+// TestFilledMeanwhile: a file that the last checkpoint holds in part may be filled and sealed by the round after it: its first bytes are
+// pushed, and a pull makes a crawl of them that goes on, and whose next push sends what was added.
+func TestFilledMeanwhile(t *testing.T) {
+	for name, rounds := range map[string]int{"first push": 1, "checkpoints with several lengths": 4} {
+		t.Run(name, func(t *testing.T) {
+			c, m := newTestCrawl(t), &memory{files: map[string][]byte{}}
+			for i := range rounds {
+				c.round(fmt.Sprintf("r%d", i+1))
+			}
+			path := filepath.Join(c.dir, "frontier", "a-000002-0.warc")
+			must(t, os.Rename(path+store.OpenSuffix, path))
+			_, err := Push(t.Context(), c.c, "remote", options(m))
+			must(t, err)
+			m.whole(t)
+			inv, err := c.c.Inventory(t.Context())
+			must(t, err)
+			f := inv.Files[slices.IndexFunc(inv.Files, func(f crawl.CrawlFile) bool { return f.Grows })]
+			want, err := os.ReadFile(path)
+			must(t, err)
+
+			dir := filepath.Join(t.TempDir(), "pulled")
+			_, err = Pull(t.Context(), "remote", dir, none, options(m))
+			must(t, err)
+			got, err := os.ReadFile(filepath.Join(dir, f.Path+store.OpenSuffix))
+			if must(t, err); !bytes.Equal(got, want[:f.Length]) || int64(len(want)) <= f.Length {
+				t.Errorf("pulled %d bytes, want the first %d of %d", len(got), f.Length, len(want))
+			}
+			folder, err := crawl.Open(dir, crawl.Options{})
+			must(t, err)
+			if v, err := folder.Verify(t.Context()); err != nil || len(v.Problems) > 0 {
+				t.Errorf("verify of the pulled crawl: %+v, %v", v, err)
+			}
+			pulled := &testCrawl{t, dir, folder}
+			pulled.round(fmt.Sprintf("r%d", rounds+1))
+			_, err = Push(t.Context(), folder, "remote", options(m))
+			must(t, err)
+			again := filepath.Join(t.TempDir(), "again")
+			_, err = Pull(t.Context(), "remote", again, none, options(m))
+			must(t, err)
+			pulled.same(again)
+		})
+	}
+}
+
+// TestSealedWhileCopied: a file that gets its last name after the list was made is found under that.
+func TestSealedWhileCopied(t *testing.T) {
+	c, m := newTestCrawl(t), &memory{files: map[string][]byte{}}
+	c.round("r1")
+	inv, err := c.c.Inventory(t.Context())
+	must(t, err)
+	path := filepath.Join(c.dir, "frontier", "a-000002-0.warc")
+	must(t, os.Rename(path+store.OpenSuffix, path))
+	to, end, err := begin(t.Context(), c.dir, "remote", "test", options(m))
+	must(t, err)
+	defer end()
+	for _, f := range inv.Files {
+		file, err := to.file(t.Context(), f, nil)
+		if err != nil || f.Sum != "" && (file.Length != f.Length || file.Sum != f.Sum) {
+			t.Errorf("%s: %+v, %v", f.OnDisk, file, err)
+		}
+	}
+}
+
 // TestRoundFiles: the copy never loses a file of a closed round that its checkpoint names, whatever became of it in the crawl. One that is damaged
 // before it was ever copied is refused, and one that is gone by then is told.
 func TestRoundFiles(t *testing.T) {
