@@ -28,7 +28,7 @@ func (r *Reader) CheckPayload() error {
 	case TypeResponse:
 		raw := &bodyHash{h: sha1.New()}
 		block := io.TeeReader(r.rec.Block, raw)
-		m, err := httpmsg.Open(block)
+		m, err := httpmsg.OpenArchived(block)
 		if err != nil {
 			return r.err // no HTTP reply: a server may send what it likes
 		}

@@ -88,7 +88,7 @@ func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPag
 		c.MIME, _ = httpmsg.MediaType(rec.ContentType)
 	}
 	if strings.HasPrefix(rec.ContentType, "application/http") {
-		if m, err := httpmsg.Open(rec.Block); err == nil { // a reply that no one can parse has no status
+		if m, err := httpmsg.OpenArchived(rec.Block); err == nil { // a reply that no one can parse has no status
 			c.Status = strconv.Itoa(m.Head.Status)
 			mime, charset := httpmsg.MediaType(m.Head.Get("Content-Type"))
 			if c.MIME == "" {

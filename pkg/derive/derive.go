@@ -247,7 +247,7 @@ func readMessage(rec *warc.Record, max int64) (*message, error) {
 	var body []byte
 	switch {
 	case rec.Type == warc.TypeResponse && isHTTP:
-		msg, err := httpmsg.Open(block)
+		msg, err := httpmsg.OpenArchived(block)
 		if err != nil {
 			break // no HTTP, whatever it says
 		}

@@ -192,7 +192,7 @@ func (a *archive) read(row *record.Fetch, max int64, headOnly bool) (reply, erro
 				Found: fmt.Sprintf("a %s record with payload %s", original.Type, original.Get(warc.FieldPayloadDigest)), Want: "the response with " + rec.Get(warc.FieldPayloadDigest),
 			}
 		}
-		m, err := httpmsg.Open(original.Block)
+		m, err := httpmsg.OpenArchived(original.Block)
 		if err != nil {
 			return reply{}, err
 		}
@@ -223,7 +223,7 @@ func readReply(rec *warc.Record, payload io.Reader, length, limit int64, headOnl
 	}
 	switch kind {
 	case warc.TypeResponse:
-		m, err := httpmsg.Open(w)
+		m, err := httpmsg.OpenArchived(w)
 		if w.err != nil {
 			return p, w.err
 		}

@@ -32,7 +32,7 @@ const (
 
 // Body is a payload without its codings: gzip, deflate (with or without zlib's
 // frame), br and zstd, also stacked. A payload that does not begin as its gzip or
-// zstd coding says is passed as it is, since servers lie. So is text, as its media
+// zstd coding says, or is text where deflate or br is said, is passed as it is, since servers lie. So is text, as its media
 // type and its first bytes say, that has a coding which nobody knows ("none",
 // "utf-8"); Err tells. Close returns the decoders.
 type Body struct {
@@ -258,6 +258,9 @@ func (b *Body) push(coding string) error {
 		}
 		b.r = z
 	case "deflate":
+		if plainText(in) {
+			return nil
+		}
 		if len(head) > 1 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
 			z, err := zlib.NewReader(in)
 			if err != nil {
@@ -268,6 +271,9 @@ func (b *Body) push(coding string) error {
 			b.r = flate.NewReader(in)
 		}
 	case "br":
+		if plainText(in) {
+			return nil
+		}
 		z := brotliPool.Get().(*brotli.Reader)
 		b.undo = append(b.undo, func() { brotliPool.Put(z) })
 		if err := z.Reset(in); err != nil {
@@ -292,6 +298,13 @@ func (b *Body) push(coding string) error {
 	return nil
 }
 
+// plainText says whether what is said to be deflate or br, which begin with no magic, is text: of at least 64 bytes none is a
+// control character. A coded body has one among so many but for one in a thousand.
+func plainText(in *bufio.Reader) bool {
+	b, _ := in.Peek(512)
+	return len(b) >= 64 && IsText(b) && bytes.IndexByte(b, 0x1b) < 0
+}
+
 // unexpected: a coding whose head is cut.
 func unexpected(err error) error {
 	if err == io.EOF {
@@ -306,7 +319,7 @@ type Message struct {
 	Payload io.Reader // body without transfer coding; content coding kept
 }
 
-// Open reads the head of a stored reply and opens its payload. A block that ends
+// Open reads the head of a stored reply, as strictly as ParseHead does, and opens its payload. A block that ends
 // early gives a payload that ends in io.ErrUnexpectedEOF. A body whose chunks
 // someone took out while leaving the header is taken as it is. The caller decodes:
 //
@@ -315,34 +328,12 @@ type Message struct {
 //	defer body.Close()
 func Open(block io.Reader) (*Message, error) {
 	in := bufio.NewReaderSize(block, 4<<10)
-	var raw []byte
-	lead := 0 // bytes of line ends before the status line
-	for first := true; ; first = false {
-		if first {
-			if b, err := in.Peek(1); err == nil && Bare(b) {
-				return &Message{Head: BareHead(), Payload: in}, nil
-			}
-		}
-		line, err := in.ReadSlice('\n')
-		if len(raw) == 0 && err == nil && len(bytes.Trim(line, "\r\n")) == 0 {
-			if lead += len(line); lead > HeadMax {
-				return nil, refuse("a head longer than 65536 bytes", "a shorter one")
-			}
-			continue
-		}
-		from := len(raw)
-		if raw = append(raw, line...); len(raw) > HeadMax {
-			return nil, refuse("a head longer than 65536 bytes", "a shorter one")
-		}
-		if HeadEnd(raw, from) >= 0 {
-			break
-		}
-		if err == io.EOF {
-			return nil, refuse("the block ends inside the head", "a blank line")
-		}
-		if err != nil && err != bufio.ErrBufferFull {
-			return nil, err
-		}
+	if b, err := in.Peek(1); err == nil && Bare(b) {
+		return &Message{Head: BareHead(), Payload: in}, nil
+	}
+	raw, lead, err := readHead(in, false)
+	if err != nil {
+		return nil, err
 	}
 	h, err := ParseHead(raw)
 	if err != nil {
@@ -350,6 +341,101 @@ func Open(block io.Reader) (*Message, error) {
 	}
 	h.Size += lead
 	return &Message{Head: h, Payload: payload(&h, in)}, nil
+}
+
+// OpenArchived is Open for replies that any program archived. Of a status line the three digits after the
+// first blank count ("HTTP/2 200", "HTTP 200 OK"; Head.ParseArchived). Interim replies (1xx) before the reply are
+// passed over. A block that ends inside the head is a head. The body ends with the block, whatever
+// Content-Length says: programs that archive decoded bodies leave the length of the coded one. A block that is
+// shorter gives a payload that ends in io.ErrUnexpectedEOF.
+func OpenArchived(block io.Reader) (*Message, error) {
+	in := bufio.NewReaderSize(block, 4<<10)
+	if b, err := in.Peek(1); err == nil && Bare(b) {
+		return &Message{Head: BareHead(), Payload: in}, nil
+	}
+	m := &Message{}
+	for size := 0; ; {
+		raw, lead, err := readHead(in, true)
+		if err != nil {
+			return nil, err
+		}
+		if err := m.Head.ParseArchived(raw); err != nil {
+			return nil, err
+		}
+		size += lead + len(raw)
+		m.Head.Size = size
+		if m.Head.Status >= 200 || m.Head.Status == 101 || size > HeadMax || !archivedHead(in) {
+			break
+		}
+	}
+	m.Payload = in
+	switch framing, n := m.Head.Framing(); {
+	case framing == ByChunks && looksChunked(in):
+		m.Payload = NewChunkedReader(in)
+	case framing == ByLength:
+		m.Payload = &atLeast{r: in, left: n}
+	case framing == NoBody:
+		m.Payload = bytes.NewReader(nil)
+	}
+	return m, nil
+}
+
+// archivedHead says whether another head follows.
+func archivedHead(in *bufio.Reader) bool {
+	b, _ := in.Peek(64)
+	b = bytes.TrimLeft(b, " \t\r\n")
+	return len(b) >= 4 && (hasPrefixFold(b, "HTTP") || hasPrefixFold(b, "ICY "))
+}
+
+// readHead reads a head with its blank line. lead is how many bytes of line ends, which are no part of it, stand before.
+// With short, the end of the block is the end of the head, and a blank line may have more carriage returns than one.
+func readHead(in *bufio.Reader, short bool) (raw []byte, lead int, err error) {
+	for start := 0; ; { // of the line
+		line, err := in.ReadSlice('\n')
+		if len(raw) == 0 && err == nil && len(bytes.Trim(line, "\r\n")) == 0 {
+			if lead += len(line); lead > HeadMax {
+				return nil, 0, refuse("a head longer than 65536 bytes", "a shorter one")
+			}
+			continue
+		}
+		from := len(raw)
+		if raw = append(raw, line...); len(raw) > HeadMax {
+			return nil, 0, refuse("a head longer than 65536 bytes", "a shorter one")
+		}
+		if HeadEnd(raw, from) >= 0 {
+			return raw, lead, nil
+		}
+		if err == io.EOF {
+			if short && len(bytes.TrimSpace(raw)) > 0 {
+				return raw, lead, nil
+			}
+			return nil, 0, refuse("the block ends inside the head", "a blank line")
+		}
+		if err != nil && err != bufio.ErrBufferFull {
+			return nil, 0, err
+		}
+		if err == nil {
+			if short && len(bytes.Trim(raw[start:], "\r\n")) == 0 {
+				return raw, lead, nil
+			}
+			start = len(raw)
+		}
+	}
+}
+
+// atLeast hands out all of r, which ends in io.ErrUnexpectedEOF if that is less than left bytes.
+type atLeast struct {
+	r    io.Reader
+	left int64
+}
+
+func (a *atLeast) Read(p []byte) (int, error) {
+	n, err := a.r.Read(p)
+	a.left -= int64(n)
+	if err == io.EOF && a.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // NewPayload returns the body of a reply, which begins where its head ended,
@@ -378,20 +464,33 @@ func payload(h *Head, body io.Reader) io.Reader {
 // BareHead is the head of a reply that has none (HTTP/0.9).
 func BareHead() Head { return Head{Major: 0, Minor: 9, Status: 200} }
 
-// looksChunked says whether the input begins with a chunk size.
+// looksChunked says whether the input begins with a chunk size and, as far as the buffer has the chunk, with
+// a chunk: text may begin with digits.
 func looksChunked(in *bufio.Reader) bool {
-	b, _ := in.Peek(24)
-	digits := 0
+	b, err := in.Peek(24)
+	digits, size := 0, uint64(0)
 	for digits < len(b) {
-		if _, ok := hexDigit(b[digits]); !ok {
+		d, ok := hexDigit(b[digits])
+		if !ok {
 			break
 		}
+		size = size<<4 | uint64(d)
 		digits++
 	}
 	if digits == len(b) {
 		return true
 	}
-	return digits > 0 && strings.IndexByte("; \t\r\n", b[digits]) >= 0
+	if digits == 0 || strings.IndexByte("; \t\r\n", b[digits]) < 0 {
+		return false
+	}
+	if err == nil {
+		b, _ = in.Peek(in.Buffered())
+	}
+	line := bytes.IndexByte(b, '\n')
+	if line < 0 || digits > 8 || size == 0 || uint64(len(b)-line-1) <= size {
+		return true
+	}
+	return b[line+1+int(size)] == '\r' || b[line+1+int(size)] == '\n'
 }
 
 // exact hands out left bytes; an input that has fewer ends in io.ErrUnexpectedEOF.

@@ -250,7 +250,18 @@ func ParseHead(b []byte) (Head, error) {
 
 // Parse is ParseHead into h, whose Fields it uses again. After an error h is not
 // to be used.
-func (h *Head) Parse(b []byte) error {
+func (h *Head) Parse(b []byte) error { return h.parse(b, (*Head).statusLine) }
+
+// ParseArchived is Parse for a head that any program archived. The status line is taken as archivedLine has it, and
+// a NUL counts as white space.
+func (h *Head) ParseArchived(b []byte) error {
+	if bytes.IndexByte(b, 0) >= 0 {
+		b = bytes.ReplaceAll(b, []byte{0}, []byte{' '})
+	}
+	return h.parse(b, (*Head).archivedLine)
+}
+
+func (h *Head) parse(b []byte, statusLine func(*Head, string) error) error {
 	if len(b) > HeadMax {
 		return refuse("a head longer than "+strconv.Itoa(HeadMax)+" bytes", "a shorter one")
 	}
@@ -260,7 +271,7 @@ func (h *Head) Parse(b []byte) error {
 	*h = Head{Size: len(b), Fields: h.Fields[:0]}
 	rest := strings.TrimLeft(string(b), "\r\n")
 	line, rest := cutLine(rest)
-	if err := h.statusLine(line); err != nil {
+	if err := statusLine(h, line); err != nil {
 		return err
 	}
 	if h.Fields == nil {
@@ -268,7 +279,7 @@ func (h *Head) Parse(b []byte) error {
 	}
 	for rest != "" {
 		line, rest = cutLine(rest)
-		if line == "" {
+		if strings.Trim(line, "\r") == "" {
 			break
 		}
 		name, value, ok := strings.Cut(line, ":")
@@ -319,6 +330,41 @@ func (h *Head) statusLine(line string) error {
 	rest = strings.TrimLeft(rest, " \t")
 	if len(rest) < 3 || !isDigit(rest[0]) || !isDigit(rest[1]) || !isDigit(rest[2]) || len(rest) > 3 && isDigit(rest[3]) || rest[0] == '0' {
 		return refuse("status line "+strconv.Quote(line[:min(len(line), 60)]), "a status of three digits")
+	}
+	h.Status, _ = strconv.Atoi(rest[:3])
+	h.Reason = clean(rest[3:])
+	return nil
+}
+
+// archivedLine reads a status line of an archive: three digits after the first blank are the status. Programs that archive HTTP/2
+// and 3 write "HTTP/2 200", "HTTP/3 200" or "HTTP/1 200"; others wrote "HTTP 200 OK", in lower case, or behind blanks.
+func (h *Head) archivedLine(line string) error {
+	line = strings.TrimLeft(line, " \t\r")
+	end := strings.IndexAny(line, " \t")
+	if end < 0 {
+		end = len(line)
+	}
+	proto, rest := line[:end], strings.TrimLeft(line[end:], " \t")
+	name, version, _ := strings.Cut(proto, "/")
+	isHTTP := strings.EqualFold(name, "HTTP")
+	if !isHTTP && !strings.EqualFold(proto, "ICY") {
+		return refuse("status line "+strconv.Quote(line[:min(len(line), 60)]), `"HTTP/1.1 200 OK"`)
+	}
+	if len(rest) < 3 || !isDigit(rest[0]) || !isDigit(rest[1]) || !isDigit(rest[2]) || len(rest) > 3 && isDigit(rest[3]) || rest[0] == '0' {
+		return refuse("status line "+strconv.Quote(line[:min(len(line), 60)]), "a status of three digits")
+	}
+	h.Major, h.Minor = 1, 0
+	if isHTTP {
+		h.Minor = 1 // where none is said
+		major, minor, both := strings.Cut(version, ".")
+		if len(major) == 1 && isDigit(major[0]) {
+			if h.Major = int(major[0] - '0'); h.Major > 1 {
+				h.Minor = 0
+			}
+			if both && len(minor) == 1 && isDigit(minor[0]) {
+				h.Minor = int(minor[0] - '0')
+			}
+		}
 	}
 	h.Status, _ = strconv.Atoi(rest[:3])
 	h.Reason = clean(rest[3:])

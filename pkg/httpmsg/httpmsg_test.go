@@ -329,6 +329,87 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestOpenArchived: what any program archived is read, where the live path refuses it.
+func TestOpenArchived(t *testing.T) {
+	text := strings.Repeat("<p>text</p>", 50)
+	for _, c := range []struct {
+		name, block string
+		status      int
+		body        string
+		truncated   string
+	}{
+		{"HTTP/2", "HTTP/2 200\r\nA: b\r\n\r\nabc", 200, "abc", ""},
+		{"HTTP/2 with blank", "HTTP/2 404 \r\n\r\nabc", 404, "abc", ""},
+		{"HTTP/3", "HTTP/3 200 \r\n\r\nabc", 200, "abc", ""},
+		{"HTTP/1", "HTTP/1 200 OK\r\n\r\nabc", 200, "abc", ""},
+		{"HTTP", "HTTP 200 OK\r\n\r\nabc", 200, "abc", ""},
+		{"HTTP/1.1 and two digits", "HTTP/1.10 200 OK\r\n\r\nabc", 200, "abc", ""},
+		{"leading blank", " HTTP/1.1 200 OK\r\n\r\nabc", 200, "abc", ""},
+		{"leading tab", "\tHTTP/1.1 200 OK\r\n\r\nabc", 200, "abc", ""},
+		{"tab", "HTTP/1.1\t200\tOK\r\n\r\nabc", 200, "abc", ""},
+		{"lower case", "http/1.1 200 ok\r\n\r\nabc", 200, "abc", ""},
+		{"ICY", "ICY 200 OK\r\n\r\nabc", 200, "abc", ""},
+		{"no reason", "HTTP/1.0 302\r\n\r\n", 302, "", ""},
+		{"line ends of three", "HTTP/1.0 302 \r\r\nLocation: x\r\r\n\r\r\nabc", 302, "abc", ""},
+		{"line feeds", "HTTP/1.0 200 OK\n\nabc", 200, "abc", ""},
+		{"ends inside the head", "HTTP/1.1 301 Moved\r\nLocation: x\r\n", 301, "", ""},
+		{"a status line alone", "HTTP/1.1 404 Not Found", 404, "", ""},
+		{"early hints", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\nabc", 200, "abc", ""},
+		{"continue, twice", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/2 201\r\n\r\nabc", 201, "abc", ""},
+		{"continue alone", "HTTP/1.1 100 Continue\r\n\r\n", 100, "", ""},
+		{"switch of protocols", "HTTP/1.1 101 Switching\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", 101, "", ""},
+		{"length too short", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef", 200, "abcdef", ""},
+		{"length too long", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", 200, "abc", TruncatedDisconnect},
+		{"chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 200, "abc", ""},
+		{"chunks taken out", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n<html>abc", 200, "<html>abc", ""},
+		{"chunks taken out of what looks like them", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\nabcdef", 200, "3\nabcdef", ""},
+		{"gzip taken out", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 40\r\n\r\n" + text, 200, text, ""},
+		{"br taken out", "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 40\r\n\r\n" + text, 200, text, ""},
+		{"deflate taken out", "HTTP/1.1 200 OK\r\nContent-Encoding: deflate\r\n\r\n" + text, 200, text, ""},
+		{"br", "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n" + string(pack(t, "br", []byte(text))), 200, text, ""},
+		{"deflate", "HTTP/1.1 200 OK\r\nContent-Encoding: deflate\r\n\r\n" + string(pack(t, "raw deflate", []byte(text))), 200, text, ""},
+		{"a NUL", "HTTP/1.1 200 OK\r\nA: b\x00c\r\n\r\nabc", 200, "abc", ""},
+		{"no head", "<html>", 200, "<html>", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, err := OpenArchived(iotest.OneByteReader(strings.NewReader(c.block)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Head.Status >= 200 && m.Head.Minor != 9 && m.Head.Size > len(c.block) {
+				t.Errorf("a head of %d bytes", m.Head.Size)
+			}
+			b := NewBody(&m.Head, m.Payload, 0)
+			defer b.Close()
+			if got, _ := io.ReadAll(b); string(got) != c.body || b.Truncated() != c.truncated || m.Head.Status != c.status {
+				t.Errorf("%d, %q, %q", m.Head.Status, got, b.Truncated())
+			}
+		})
+	}
+	for name, block := range map[string]string{
+		"empty":             "",
+		"line ends":         "\r\n\r\n",
+		"too long":          "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", HeadMax/6) + "\r\n",
+		"no status":         "HTTP/2 \r\n\r\n",
+		"four digits":       "HTTP/1.1 2000 OK\r\n\r\n",
+		"another protocol":  "SSH-2.0 200 OK\r\n\r\n",
+		"a page that talks": "HTTP is 200 times\r\n\r\n",
+	} {
+		if _, err := OpenArchived(strings.NewReader(block)); fault.ClassOf(err) != fault.Corrupt {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestOpenStrict: what OpenArchived takes is no reply on the live path.
+func TestOpenStrict(t *testing.T) {
+	for _, block := range []string{"HTTP/2 200\r\n\r\n", "HTTP 200 OK\r\n\r\n", " HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1\t200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nA: b\r\n"} {
+		if _, err := Open(strings.NewReader(block)); fault.ClassOf(err) != fault.Corrupt {
+			t.Errorf("%q: %v", block, err)
+		}
+	}
+}
+
 func TestFields(t *testing.T) {
 	h, err := ParseHead([]byte("HTTP/1.1 200  All  good \r\nA : x\r\n y\r\nnocolon\r\n: noname\r\nb:\tp\rq\r\nB: r, S;t\r\nConnection: foo, Keep-Alive\r\n\r\n"))
 	if err != nil {
@@ -394,7 +475,18 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte("ICY 200\nContent-Length: 5, 5\n\nhello"))
 	f.Add([]byte("<p>"))
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Encoding: br, zstd, deflate\r\n\r\n\x28\xb5\x2f\xfd"))
+	f.Add([]byte("HTTP/1.1 103 x\n\n HTTP/2 200\nTransfer-Encoding: chunked\n\n3\nabcd"))
 	f.Fuzz(func(t *testing.T, block []byte) {
+		if m, err := OpenArchived(bytes.NewReader(block)); err == nil {
+			if len(m.Head.Fields) > FieldsMax || m.Head.Size > len(block) || m.Head.Size > 2*HeadMax {
+				t.Errorf("%d fields, %d bytes", len(m.Head.Fields), m.Head.Size)
+			}
+			b := NewBody(&m.Head, m.Payload, 1<<16)
+			defer b.Close()
+			if n, err := io.Copy(io.Discard, b); n > 1<<16 || err != nil {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+		}
 		m, err := Open(bytes.NewReader(block))
 		if err != nil {
 			return

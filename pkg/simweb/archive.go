@@ -162,7 +162,7 @@ func (a *Archive) read(scratch []byte, url string, at place) (Response, error) {
 	if rec.TargetURI != url {
 		return Response{}, &fault.Error{Class: fault.Corrupt, Found: rec.TargetURI, Want: url}
 	}
-	m, err := httpmsg.Open(rec.Block)
+	m, err := httpmsg.OpenArchived(rec.Block)
 	if err != nil {
 		return Response{}, err
 	}
@@ -190,7 +190,7 @@ func (a *Archive) read(scratch []byte, url string, at place) (Response, error) {
 		if err != nil {
 			return Response{}, err
 		}
-		om, err := httpmsg.Open(original.Block)
+		om, err := httpmsg.OpenArchived(original.Block)
 		if err != nil {
 			return Response{}, err
 		}
