@@ -22,6 +22,7 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
+	"mercator/pkg/markup"
 	"mercator/pkg/process"
 )
 
@@ -109,7 +110,7 @@ const page = "HTTP/1.1 200 OK\r\nLink: </next>; rel=next\r\n\r\n"
 // TestCutDocuments: a document that is not searched to its end is counted, by reason.
 func TestCutDocuments(t *testing.T) {
 	long := page + "<a href=x>" + strings.Repeat(" ", 100)
-	dir, rows := keep(t, "a.warc.gz.open", long, long, page+"<a href=y><a href='"+strings.Repeat("q", 3*maxToken)+"'><a href=z>", page+"<a href=x>")
+	dir, rows := keep(t, "a.warc.gz.open", long, long, page+"<a href=y><a href='"+strings.Repeat("q", 3*markup.MaxToken)+"'><a href=z>", page+"<a href=x>")
 	rows[1].Truncated = "disconnect"
 	rows[0].Truncated = "length" // MaxBody would cut it, too
 	b := &rowsInMemory{rows: rows[:2]}

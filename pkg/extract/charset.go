@@ -17,6 +17,8 @@ import (
 	"golang.org/x/text/encoding/traditionalchinese"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
+
+	"mercator/pkg/markup"
 )
 
 var utf8Mark = []byte("\xef\xbb\xbf")
@@ -176,7 +178,7 @@ func metaEncoding(b []byte) (encoding.Encoding, string) {
 				return xmlEncoding(b)
 			}
 			i += 2 + end + 3
-		case len(rest) > 1 && isLetter(rest[1]), len(rest) > 2 && rest[1] == '/' && isLetter(rest[2]):
+		case len(rest) > 1 && markup.IsLetter(rest[1]), len(rest) > 2 && rest[1] == '/' && markup.IsLetter(rest[2]):
 			s := attrScanner{b: rest, i: 1}
 			if s.b[1] == '/' {
 				s.i = 2
@@ -209,8 +211,6 @@ func metaEncoding(b []byte) (encoding.Encoding, string) {
 	}
 	return xmlEncoding(b)
 }
-
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 // attrScanner reads one tag of bytes in an encoding that is not known yet.
 type attrScanner struct {

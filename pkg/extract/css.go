@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"mercator/pkg/markup"
 )
 
 // css adds the url() and @import references of a style element or attribute.
@@ -27,7 +29,7 @@ type sheet struct {
 
 // read scans a style sheet, of about size bytes, with a window of two tokens.
 func (c *sheet) read(in io.Reader, size int) {
-	b := make([]byte, 0, min(size+1, 2*maxToken))
+	b := make([]byte, 0, min(size+1, 2*markup.MaxToken))
 	for from := 0; ; {
 		if len(b) == cap(b) {
 			b = slices.Grow(b, len(b))
@@ -49,7 +51,7 @@ func (c *sheet) read(in io.Reader, size int) {
 // longer than maxToken.
 func (c *sheet) scan(s []byte, from int, last bool) (int, bool) {
 	for i := from; i < len(s); {
-		if !last && len(s)-i < maxToken {
+		if !last && len(s)-i < markup.MaxToken {
 			return i, true
 		}
 		switch b := s[i]; {
@@ -138,7 +140,7 @@ func (c *sheet) ref(kind, ref string) {
 }
 
 func isNameByte(c byte) bool {
-	return isLetter(c) || '0' <= c && c <= '9' || c == '-' || c == '_' || c >= utf8.RuneSelf
+	return markup.IsLetter(c) || '0' <= c && c <= '9' || c == '-' || c == '_' || c >= utf8.RuneSelf
 }
 
 // cssName is the length of the name that s begins with, and whether escapes are in it.
@@ -161,7 +163,7 @@ func cssName(s []byte) (n int, escaped bool) {
 // without.
 func isName(name []byte, escaped bool, want string) bool {
 	if !escaped {
-		return len(name) == len(want) && hasFold(name, want)
+		return len(name) == len(want) && markup.HasFold(name, want)
 	}
 	if len(name) > 8*len(want) {
 		return false
@@ -274,8 +276,4 @@ func spaceLen(s []byte) int {
 		return 2
 	}
 	return 1
-}
-
-func hasFold(s []byte, prefix string) bool {
-	return len(s) >= len(prefix) && strings.EqualFold(string(s[:len(prefix)]), prefix)
 }

@@ -117,11 +117,6 @@ const (
 	DefaultMaxUnzipped = 50 << 20 // the limit of the sitemap protocol
 )
 
-// maxToken bounds one token, in bytes, which the tokenizers hold as a whole: a tag
-// of HTML with its attributes, the text of a script; a text, comment or CDATA
-// section of XML; a comment, string or URL of CSS.
-const maxToken = 2 << 20
-
 // maxReferences bounds the references of a document's links and their texts, in bytes,
 // unless the document itself is more than twice as long. What is packed, or has an
 // xml:base, may have many times as much as its body.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mercator/pkg/canon"
+	"mercator/pkg/markup"
 )
 
 // found lists a page's links as "kind url", with " nofollow" and ` "text"` where
@@ -239,7 +240,7 @@ func TestSheetWindow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"url(%d)", " url( '%d' )", "curl(%d)", "@import '%d';", "@import /* %d", "*/", "\\", "'%d\\'", "\n", "a{b:url(x\\29 %d)}", strings.Repeat(" ", 500)}
 	var b strings.Builder
-	for i := 0; b.Len() < 3*maxToken; i++ {
+	for i := 0; b.Len() < 3*markup.MaxToken; i++ {
 		p := pieces[rng.IntN(len(pieces))]
 		if strings.Contains(p, "%d") {
 			p = fmt.Sprintf(p, i)
@@ -262,7 +263,7 @@ func TestSheetWindow(t *testing.T) {
 			t.Fatalf("%d links: %.1000s", len(whole), diff)
 		}
 	}
-	long := "a{b:url(x)} /*" + strings.Repeat(" ", 2*maxToken) + "*/ c{d:url(y)}"
+	long := "a{b:url(x)} /*" + strings.Repeat(" ", 2*markup.MaxToken) + "*/ c{d:url(y)}"
 	page := Find(&Document{URL: "http://h/", MIME: "text/css", Body: []byte(long)}, Options{})
 	if len(page.Links) != 1 || !page.Cut {
 		t.Errorf("%d links, cut %v; want the one before the long comment", len(page.Links), page.Cut)
@@ -284,8 +285,8 @@ func TestXMLTokens(t *testing.T) {
 		{"tag behind text", "x<i " + strings.Repeat("a ", maxTag/2) + ">", 1},
 		{"end tag", "</" + strings.Repeat("i", maxTag) + ">", 1},
 		{"instruction", "<?" + strings.Repeat("i", maxTag) + "?>", 1},
-		{"giant text", strings.Repeat("x", maxToken+1), 1},
-		{"giant comment", "<!--" + strings.Repeat("x", maxToken+1) + "-->", 1},
+		{"giant text", strings.Repeat("x", markup.MaxToken+1), 1},
+		{"giant comment", "<!--" + strings.Repeat("x", markup.MaxToken+1) + "-->", 1},
 	} {
 		for _, declaration := range []string{"", "<?xml version='1.0' encoding='iso-8859-1'?>"} {
 			page := Find(&Document{URL: "http://h/", MIME: "text/xml", Body: []byte(declaration + before + tt.in + behind)}, Options{})
@@ -343,7 +344,7 @@ func TestBounds(t *testing.T) {
 	// An attribute beyond all measure is passed over. Where the document has to be
 	// decoded such a tag ends the search; what stood before it stays.
 	for charset, links := range map[string]int{"utf-8": 2, "windows-1252": 1} {
-		page = Find(&Document{URL: "http://h/", MIME: "text/html", Charset: charset, Body: []byte("<a href=x><img src='" + strings.Repeat("x", 2*maxWindow) + "\xe9'><a href=y>")}, Options{})
+		page = Find(&Document{URL: "http://h/", MIME: "text/html", Charset: charset, Body: []byte("<a href=x><img src='" + strings.Repeat("x", 2*markup.MaxWindow) + "\xe9'><a href=y>")}, Options{})
 		if len(page.Links) != links || !page.Cut {
 			t.Errorf("%s: %d links, cut %v", charset, len(page.Links), page.Cut)
 		}
@@ -351,7 +352,7 @@ func TestBounds(t *testing.T) {
 	// So does a comment, text or attribute of XML.
 	for _, open := range []string{"<!--", "<x>", "<loc>", "<x y='", "<!DOCTYPE ", "<![CDATA["} {
 		before := "<urlset><url><loc>http://h/a</loc></url>"
-		page = Find(&Document{URL: "http://h/", MIME: "text/xml", Body: []byte(before + open + strings.Repeat("x", 2*maxToken))}, Options{})
+		page = Find(&Document{URL: "http://h/", MIME: "text/xml", Body: []byte(before + open + strings.Repeat("x", 2*markup.MaxToken))}, Options{})
 		if len(page.Links) != 1 || !page.Cut {
 			t.Errorf("%s: %d links, cut %v", open, len(page.Links), page.Cut)
 		}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"mercator/pkg/markup"
 )
 
 // HTML engines, for Options.HTMLEngine. They find the same links; README.md says how,
@@ -32,6 +34,10 @@ var itemURLs = map[string]bool{
 	"contenturl": true, "embedurl": true, "image": true, "logo": true, "sameas": true, "thumbnailurl": true, "url": true,
 }
 
+// lazy are the attributes in which scripts find what an element shall load later.
+const lazy = 1<<markup.AttrDataBackground | 1<<markup.AttrDataBackgroundImage | 1<<markup.AttrDataBg | 1<<markup.AttrDataLazy | 1<<markup.AttrDataLazySrc |
+	1<<markup.AttrDataLazySrcset | 1<<markup.AttrDataOriginal | 1<<markup.AttrDataPoster | 1<<markup.AttrDataSrc | 1<<markup.AttrDataSrcset
+
 // htmlState is what the links of an HTML document depend on beside the tag at hand.
 // Both engines keep it, by the calls of startTag, addText and endAnchor.
 type htmlState struct {
@@ -41,7 +47,7 @@ type htmlState struct {
 	label   label // its text
 	alt     label // of an image
 	buf     []byte
-	lexer   lexer
+	lexer   markup.Lexer
 	flat    flat
 }
 
@@ -81,26 +87,26 @@ func (f *finder) again(doc *Document) {
 }
 
 // startTag adds the links of a start tag.
-func (f *finder) startTag(e *element) {
-	if f.html.anchor >= 0 && e.traits&isBlock != 0 && e.space == spaceHTML {
+func (f *finder) startTag(e *markup.Element) {
+	if f.html.anchor >= 0 && e.Traits&markup.IsBlock != 0 && e.Space == markup.SpaceHTML {
 		f.html.label.space = true
 	}
-	if e.tag == tagA {
+	if e.Tag == markup.TagA {
 		f.endAnchor()
 	}
-	if e.has == 0 {
+	if e.Has == 0 {
 		return
 	}
-	switch e.space {
-	case spaceHTML:
+	switch e.Space {
+	case markup.SpaceHTML:
 		f.element(e)
-	case spaceSVG:
+	case markup.SpaceSVG:
 		f.svgElement(e)
 	}
-	if e.has>>attrStyle&1 != 0 {
-		f.css(e.bytes(attrStyle))
+	if e.Has>>markup.AttrStyle&1 != 0 {
+		f.css(e.Bytes(markup.AttrStyle))
 	}
-	if e.has&lazy != 0 {
+	if e.Has&lazy != 0 {
 		f.lazy(e)
 	}
 }
@@ -126,84 +132,84 @@ func (f *finder) addText(text []byte) {
 }
 
 // element adds the links of one HTML element.
-func (f *finder) element(e *element) {
-	switch e.tag {
-	case tagA:
+func (f *finder) element(e *markup.Element) {
+	switch e.Tag {
+	case markup.TagA:
 		f.last = -1
 		f.anchor(KindA, e)
 		f.openAnchor()
-	case tagArea:
+	case markup.TagArea:
 		f.last = -1
 		f.anchor(KindArea, e)
 		f.alt(e)
-	case tagBase:
-		if e.has>>attrHref&1 != 0 && !f.html.based {
+	case markup.TagBase:
+		if e.Has>>markup.AttrHref&1 != 0 && !f.html.based {
 			f.html.based = true
-			if b, err := f.page.Base.Base(strings.Clone(e.get(attrHref))); err == nil {
+			if b, err := f.page.Base.Base(strings.Clone(e.Get(markup.AttrHref))); err == nil {
 				f.page.Base = b
 			}
 		}
-	case tagLink:
+	case markup.TagLink:
 		f.linkElement(e)
-	case tagImg:
+	case markup.TagImg:
 		if f.html.anchor >= 0 {
-			f.addText(e.bytes(attrAlt))
+			f.addText(e.Bytes(markup.AttrAlt))
 		}
 		f.last = -1
-		f.attr(KindImg, e, attrSrc)
+		f.attr(KindImg, e, markup.AttrSrc)
 		f.alt(e)
-		f.srcset(KindImg, e.get(attrSrcset))
-	case tagInput:
-		if strings.EqualFold(strings.TrimSpace(e.get(attrType)), "image") {
+		f.srcset(KindImg, e.Get(markup.AttrSrcset))
+	case markup.TagInput:
+		if strings.EqualFold(strings.TrimSpace(e.Get(markup.AttrType)), "image") {
 			f.last = -1
-			f.attr(KindImg, e, attrSrc)
+			f.attr(KindImg, e, markup.AttrSrc)
 			f.alt(e)
 		}
-	case tagIframe:
-		f.attr(KindIframe, e, attrSrc)
-	case tagFrame:
-		f.attr(KindFrame, e, attrSrc)
-	case tagEmbed:
-		f.attr(KindEmbed, e, attrSrc)
-	case tagObject:
-		f.attr(KindObject, e, attrData)
-	case tagApplet:
+	case markup.TagIframe:
+		f.attr(KindIframe, e, markup.AttrSrc)
+	case markup.TagFrame:
+		f.attr(KindFrame, e, markup.AttrSrc)
+	case markup.TagEmbed:
+		f.attr(KindEmbed, e, markup.AttrSrc)
+	case markup.TagObject:
+		f.attr(KindObject, e, markup.AttrData)
+	case markup.TagApplet:
 		f.applet(e)
-	case tagScript:
-		f.attr(KindScript, e, attrSrc)
-	case tagVideo:
-		f.attr(KindVideo, e, attrSrc)
-		f.attr(KindPoster, e, attrPoster)
-	case tagAudio:
-		f.attr(KindAudio, e, attrSrc)
-	case tagSource:
-		f.attr(KindSource, e, attrSrc)
-		f.srcset(KindImg, e.get(attrSrcset))
-	case tagTrack:
-		f.attr(KindTrack, e, attrSrc)
-	case tagForm:
+	case markup.TagScript:
+		f.attr(KindScript, e, markup.AttrSrc)
+	case markup.TagVideo:
+		f.attr(KindVideo, e, markup.AttrSrc)
+		f.attr(KindPoster, e, markup.AttrPoster)
+	case markup.TagAudio:
+		f.attr(KindAudio, e, markup.AttrSrc)
+	case markup.TagSource:
+		f.attr(KindSource, e, markup.AttrSrc)
+		f.srcset(KindImg, e.Get(markup.AttrSrcset))
+	case markup.TagTrack:
+		f.attr(KindTrack, e, markup.AttrSrc)
+	case markup.TagForm:
 		// A form that posts changes something: its action is not a link.
-		method, action := strings.TrimSpace(e.get(attrMethod)), e.get(attrAction)
+		method, action := strings.TrimSpace(e.Get(markup.AttrMethod)), e.Get(markup.AttrAction)
 		if !strings.EqualFold(method, "post") && !strings.EqualFold(method, "dialog") && strings.TrimSpace(action) != "" {
-			f.add(KindForm, action, hasToken(e.get(attrRel), "nofollow"))
+			f.add(KindForm, action, hasToken(e.Get(markup.AttrRel), "nofollow"))
 		}
-	case tagBlockquote, tagQ, tagIns, tagDel:
-		f.attr(KindCite, e, attrCite)
-	case tagBody, tagTable, tagTd, tagTh, tagTr, tagThead, tagTbody, tagTfoot:
-		f.attr(KindBackground, e, attrBackground)
-	case tagMeta:
+	case markup.TagBlockquote, markup.TagQ, markup.TagIns, markup.TagDel:
+		f.attr(KindCite, e, markup.AttrCite)
+	case markup.TagBody, markup.TagTable, markup.TagTd, markup.TagTh, markup.TagTr, markup.TagThead, markup.TagTbody, markup.TagTfoot:
+		f.attr(KindBackground, e, markup.AttrBackground)
+	case markup.TagMeta:
 		f.meta(e)
 	}
 }
 
 // svgElement adds the link of one SVG element. What it names of its own document is none.
-func (f *finder) svgElement(e *element) {
-	a := attrHref // before XLink's, in SVG 2
-	if e.has>>attrHref&1 == 0 {
-		a = attrXlinkHref
+func (f *finder) svgElement(e *markup.Element) {
+	a := markup.AttrHref // before XLink's, in SVG 2
+	if e.Has>>markup.AttrHref&1 == 0 {
+		a = markup.AttrXlinkHref
 	}
-	if ref := e.get(a); e.tag == tagA && e.has>>a&1 != 0 {
-		f.add(KindSVG, ref, hasToken(e.get(attrRel), "nofollow"))
+	if ref := e.Get(a); e.Tag == markup.TagA && e.Has>>a&1 != 0 {
+		f.add(KindSVG, ref, hasToken(e.Get(markup.AttrRel), "nofollow"))
 		f.openAnchor()
 	} else if ref = strings.TrimSpace(ref); ref != "" && ref[0] != '#' {
 		f.add(KindSVG, ref, false)
@@ -211,46 +217,46 @@ func (f *finder) svgElement(e *element) {
 }
 
 // anchor adds a hyperlink, for which an empty reference is the page itself.
-func (f *finder) anchor(kind string, e *element) {
-	if e.has>>attrHref&1 != 0 {
-		f.add(kind, e.get(attrHref), hasToken(e.get(attrRel), "nofollow"))
+func (f *finder) anchor(kind string, e *markup.Element) {
+	if e.Has>>markup.AttrHref&1 != 0 {
+		f.add(kind, e.Get(markup.AttrHref), hasToken(e.Get(markup.AttrRel), "nofollow"))
 	}
 }
 
 // alt gives the link of an image, which add was given last, the text that stands for it.
-func (f *finder) alt(e *element) {
-	if f.last >= 0 && e.has>>attrAlt&1 != 0 {
+func (f *finder) alt(e *markup.Element) {
+	if f.last >= 0 && e.Has>>markup.AttrAlt&1 != 0 {
 		l := &f.html.alt
 		l.reset()
-		l.add(e.bytes(attrAlt), f.opt.MaxText)
+		l.add(e.Bytes(markup.AttrAlt), f.opt.MaxText)
 		f.texted(f.last, f.repeats, l.b)
 	}
 }
 
 // attr adds an embedded resource, for which an empty reference is none.
-func (f *finder) attr(kind string, e *element, name attr) {
-	if ref := e.get(name); strings.TrimSpace(ref) != "" {
+func (f *finder) attr(kind string, e *markup.Element, name markup.Attr) {
+	if ref := e.Get(name); strings.TrimSpace(ref) != "" {
 		f.add(kind, ref, false)
 	}
 }
 
-func (f *finder) linkElement(e *element) {
-	rel := e.get(attrRel)
-	if href := e.get(attrHref); strings.TrimSpace(href) != "" {
-		if kind := relKind(rel, e.get(attrHreflang)); kind != "" {
+func (f *finder) linkElement(e *markup.Element) {
+	rel := e.Get(markup.AttrRel)
+	if href := e.Get(markup.AttrHref); strings.TrimSpace(href) != "" {
+		if kind := relKind(rel, e.Get(markup.AttrHreflang)); kind != "" {
 			f.add(kind, href, hasToken(rel, "nofollow"))
 		}
 	}
-	f.srcset(KindImg, e.get(attrImageSrcset))
+	f.srcset(KindImg, e.Get(markup.AttrImageSrcset))
 }
 
 // applet adds a Java applet's archives and class, which stand below its codebase.
-func (f *finder) applet(e *element) {
-	below := strings.TrimSpace(e.get(attrCodebase))
+func (f *finder) applet(e *markup.Element) {
+	below := strings.TrimSpace(e.Get(markup.AttrCodebase))
 	if below != "" && !strings.HasSuffix(below, "/") {
 		below += "/"
 	}
-	for _, ref := range strings.Split(e.get(attrArchive)+","+e.get(attrCode), ",") {
+	for _, ref := range strings.Split(e.Get(markup.AttrArchive)+","+e.Get(markup.AttrCode), ",") {
 		if ref = strings.TrimSpace(ref); ref != "" {
 			f.add(KindApplet, below+ref, false)
 		}
@@ -260,14 +266,14 @@ func (f *finder) applet(e *element) {
 // lazy adds what scripts are told to load later. No standard says what these
 // attributes are: a value that has neither a slash nor a dot, or has white space
 // where none belongs, is no reference.
-func (f *finder) lazy(e *element) {
-	for a := range attrs {
-		if lazy&e.has>>a&1 == 0 {
+func (f *finder) lazy(e *markup.Element) {
+	for a := range markup.Attrs {
+		if lazy&e.Has>>a&1 == 0 {
 			continue
 		}
-		switch v := strings.TrimSpace(e.get(a)); {
+		switch v := strings.TrimSpace(e.Get(a)); {
 		case !strings.ContainsAny(v, "/."):
-		case a == attrDataSrcset || a == attrDataLazySrcset:
+		case a == markup.AttrDataSrcset || a == markup.AttrDataLazySrcset:
 			f.srcset(KindLazy, v)
 		case !strings.ContainsAny(v, " \t\r\n\f<>{}\"'()"):
 			f.add(KindLazy, v, false)
@@ -275,9 +281,9 @@ func (f *finder) lazy(e *element) {
 	}
 }
 
-func (f *finder) meta(e *element) {
-	content := e.get(attrContent)
-	equiv, name := strings.TrimSpace(e.get(attrHTTPEquiv)), strings.TrimSpace(e.get(attrName))
+func (f *finder) meta(e *markup.Element) {
+	content := e.Get(markup.AttrContent)
+	equiv, name := strings.TrimSpace(e.Get(markup.AttrHTTPEquiv)), strings.TrimSpace(e.Get(markup.AttrName))
 	switch {
 	case strings.EqualFold(equiv, "refresh"):
 		if ref, ok := refreshRef(content); ok {
@@ -290,12 +296,12 @@ func (f *finder) meta(e *element) {
 	case strings.TrimSpace(content) == "":
 		return
 	}
-	if property := strings.TrimSpace(e.get(attrProperty)); property != "" {
+	if property := strings.TrimSpace(e.Get(markup.AttrProperty)); property != "" {
 		name = property
 	}
 	if kind := metaURLs[strings.ToLower(name)]; kind != "" {
 		f.add(kind, content, false)
-	} else if itemURLs[strings.ToLower(strings.TrimSpace(e.get(attrItemprop)))] {
+	} else if itemURLs[strings.ToLower(strings.TrimSpace(e.Get(markup.AttrItemprop)))] {
 		f.add(KindMeta, content, false)
 	}
 }

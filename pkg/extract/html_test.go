@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mercator/pkg/markup"
 	"mercator/pkg/needs"
 )
 
@@ -69,15 +70,8 @@ var oddPieces = func() []string {
 		"<noscript>", "<template>", "<blockquote cite=q>", "<q cite=q2>", "<audio src=au>", "<video src=v poster=po>", "<source src=so>", "<embed src=em>", "<area href=ar>",
 		"<applet code=x archive='y,z' codebase=w>", "<custom-element>", "</custom-element>", "<font color=x>", "<br/>", "</br>",
 	}
-	for _, n := range tagNames {
-		if n.name != "" {
-			w = append(w, "<"+n.name+">", "</"+n.name+">")
-		}
-	}
-	for _, g := range plainTags {
-		for _, n := range g.names {
-			w = append(w, "<"+n+">", "</"+n+">")
-		}
+	for _, n := range markup.Names() {
+		w = append(w, "<"+n+">", "</"+n+">")
 	}
 	return w
 }()
@@ -229,12 +223,12 @@ func TestCostlyTrees(t *testing.T) {
 		"blocks within more":                     func(n int) string { return "<p>" + fonts(70) + strings.Repeat("<p>x", n) },
 		"blocks within many":                     func(n int) string { return "<p>" + fonts(90) + strings.Repeat("<p>x", n) },
 		"behind what looks like a comment":       func(n int) string { return "<script><!--</script><p>" + fonts(90) + strings.Repeat("<p>x", n) },
-		"behind what looks like a tag":           func(n int) string { return "<title><x y=\"</title><p>" + fonts(90) + strings.Repeat("<p>x", n) },
+		"behind what looks like a markup.Tag":    func(n int) string { return "<title><x y=\"</title><p>" + fonts(90) + strings.Repeat("<p>x", n) },
 		"behind a script in a script": func(n int) string {
 			return "<script><!--<script></script><!--</script>--><!--</script><p>" + fonts(90) + strings.Repeat("<p>x", n)
 		},
 		"behind SVG's CDATA": func(n int) string { return "<svg><![CDATA[><!--]]></svg><p>" + fonts(90) + strings.Repeat("<p>x", n) },
-		"behind SVG left by a tag of HTML": func(n int) string {
+		"behind SVG left by a markup.Tag of HTML": func(n int) string {
 			return "<svg><p><title><x y=\"</title><p>" + fonts(90) + strings.Repeat("<p>x", n)
 		},
 		"behind noscript in a select": func(n int) string {

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/html"
+
+	"mercator/pkg/markup"
 )
 
 // treeHTML finds the links of a document by x/net/html's tree. False: the tree
@@ -15,7 +17,7 @@ func (f *finder) treeHTML(doc *Document) bool {
 	if err != nil {
 		return false
 	}
-	var e element
+	var e markup.Element
 	for n := root; n != nil; {
 		if n.FirstChild != nil && f.enter(n, &e) {
 			n = n.FirstChild
@@ -39,11 +41,11 @@ func (f *finder) treeHTML(doc *Document) bool {
 	return true
 }
 
-var spaces = map[string]space{"": spaceHTML, "svg": spaceSVG, "math": spaceMath}
+var spaces = map[string]markup.Space{"": markup.SpaceHTML, "svg": markup.SpaceSVG, "math": markup.SpaceMath}
 
 // enter does for a node of the tree what its start tag or its text means, and
 // reports whether its children count.
-func (f *finder) enter(n *html.Node, e *element) bool {
+func (f *finder) enter(n *html.Node, e *markup.Element) bool {
 	switch n.Type {
 	case html.DocumentNode:
 		return true
@@ -53,8 +55,8 @@ func (f *finder) enter(n *html.Node, e *element) bool {
 		}
 	case html.ElementNode:
 		name := strings.ToLower(n.Data)
-		*e = element{tagInfo: lookupTag(nameKey(name), []byte(name)), space: spaces[n.Namespace], plain: true, buf: e.buf[:0]}
-		if e.space == spaceHTML && e.tag == tagTemplate {
+		*e = markup.Element{TagInfo: markup.LookupTag(markup.NameKey(name), []byte(name)), Space: spaces[n.Namespace], Plain: true}
+		if e.Space == markup.SpaceHTML && e.Tag == markup.TagTemplate {
 			return false
 		}
 		for _, a := range n.Attr {
@@ -62,14 +64,14 @@ func (f *finder) enter(n *html.Node, e *element) bool {
 			if a.Namespace != "" {
 				key = a.Namespace + ":" + key
 			}
-			if id, ok := lookupAttr([]byte(key)); ok && len(a.Val) <= maxToken {
-				e.has |= 1 << id
-				e.val[id] = []byte(a.Val)
+			if id, ok := markup.LookupAttr([]byte(key)); ok && len(a.Val) <= markup.MaxToken {
+				e.Has |= 1 << id
+				e.Val[id] = []byte(a.Val)
 			}
 		}
 		f.startTag(e)
-		raw := e.traits&isRaw != 0 && e.space == spaceHTML
-		if raw && e.tag == tagStyle && n.FirstChild != nil {
+		raw := e.Traits&markup.IsRaw != 0 && e.Space == markup.SpaceHTML
+		if raw && e.Tag == markup.TagStyle && n.FirstChild != nil {
 			f.css([]byte(n.FirstChild.Data))
 		}
 		return !raw
@@ -82,10 +84,10 @@ func (f *finder) leave(n *html.Node) {
 	if n.Type != html.ElementNode || f.html.anchor < 0 {
 		return
 	}
-	info := lookupTag(nameKey(n.Data), []byte(n.Data))
-	if info.tag == tagA {
+	info := markup.LookupTag(markup.NameKey(n.Data), []byte(n.Data))
+	if info.Tag == markup.TagA {
 		f.endAnchor()
-	} else if n.Namespace == "" && info.traits&isBlock != 0 && info.traits&isVoid == 0 {
+	} else if n.Namespace == "" && info.Traits&markup.IsBlock != 0 && info.Traits&markup.IsVoid == 0 {
 		f.html.label.space = true
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"slices"
+
+	"mercator/pkg/markup"
 )
 
 // linkSet holds the links of a document, each (kind, reference, nofollow) once, and once more for
@@ -112,7 +114,7 @@ func (s *linkSet) grow() {
 // putAgain adds a link once more, for a further text.
 func (s *linkSet) putAgain(index int, text []byte) {
 	l := s.all[index]
-	l.anchor = s.keep(view(text))
+	l.anchor = s.keep(markup.View(text))
 	s.all = append(s.all, l)
 	s.again++
 }
@@ -123,7 +125,7 @@ func (s *linkSet) different() int { return len(s.all) - s.again }
 // setText gives a link its text, if there is room for it.
 func (s *linkSet) setText(index int, text []byte) {
 	if s.fits(len(text)) {
-		s.all[index].anchor = s.keep(view(text))
+		s.all[index].anchor = s.keep(markup.View(text))
 	}
 }
 

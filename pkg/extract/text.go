@@ -7,6 +7,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"mercator/pkg/markup"
 	"mercator/pkg/pdf"
 )
 
@@ -81,10 +82,10 @@ func (u *urlFinder) next(i int) (start, skip int) {
 			return -1, 0
 		}
 		start := u.colon
-		for start > i && u.colon-start < 16 && (isLetter(u.b[start-1]) || strings.IndexByte("0123456789+-.", u.b[start-1]) >= 0) {
+		for start > i && u.colon-start < 16 && (markup.IsLetter(u.b[start-1]) || strings.IndexByte("0123456789+-.", u.b[start-1]) >= 0) {
 			start--
 		}
-		for start < u.colon && !isLetter(u.b[start]) {
+		for start < u.colon && !markup.IsLetter(u.b[start]) {
 			start++
 		}
 		if start < u.colon {
@@ -106,7 +107,7 @@ func indexFrom(b []byte, i int, s string) int {
 func indexWWW(b []byte, i int) int {
 	for {
 		at := indexFrom(b, i, "www.")
-		if at == len(b) || !isLetter(b[at-1]) && b[at-1] < utf8.RuneSelf && strings.IndexByte("0123456789.-_@/", b[at-1]) < 0 {
+		if at == len(b) || !markup.IsLetter(b[at-1]) && b[at-1] < utf8.RuneSelf && strings.IndexByte("0123456789.-_@/", b[at-1]) < 0 {
 			return at
 		}
 		i = at + len("www.")

@@ -15,6 +15,7 @@ import (
 	"mercator/pkg/filter"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/httpmsg"
+	"mercator/pkg/markup"
 	"mercator/pkg/process"
 )
 
@@ -399,7 +400,7 @@ func (o *output) links(depth uint16) {
 		if err != nil {
 			if !o.finder.barred {
 				o.refuse(string(canon.ReasonOf(err)), 1)
-				o.finder.keepRefused(found.kinds[l.kind], view(found.text[l.ref.start:l.ref.end]), string(canon.ReasonOf(err)))
+				o.finder.keepRefused(found.kinds[l.kind], markup.View(found.text[l.ref.start:l.ref.end]), string(canon.ReasonOf(err)))
 			}
 			continue
 		}
@@ -432,7 +433,7 @@ func (o *output) add(n int, p canon.Parts, key uint64, kind string, nofollow boo
 	o.text = append(o.text, text...)
 	depth, hops := o.steps(kind, depth)
 	o.put(linkParts{url: spanOf(start, start+n), host: spanOf(start+p.Host, start+p.Path), text: spanOf(start+n, len(o.text))}, record.Link{
-		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: kind, Nofollow: nofollow, Depth: depth, Hops: hops, Score: o.score(row.Score, view(text)), Discovered: row.FetchTime,
+		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: kind, Nofollow: nofollow, Depth: depth, Hops: hops, Score: o.score(row.Score, markup.View(text)), Discovered: row.FetchTime,
 	})
 }
 

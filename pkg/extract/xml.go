@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/transform"
 
 	"mercator/pkg/canon"
+	"mercator/pkg/markup"
 )
 
 // maxElementText bounds what is read of an element whose text is a link.
@@ -201,7 +202,7 @@ func (x *xmlFinder) link(kind, ref string) {
 			x.refuse(kind, ref, string(canon.ReasonOf(err)))
 			return
 		}
-		x.resolved, ref = b, view(b[len(ref):])
+		x.resolved, ref = b, markup.View(b[len(ref):])
 	}
 	x.add(kind, ref, false)
 }
@@ -214,7 +215,7 @@ func isAbsolute(s string) bool {
 
 func isScheme(s string) bool {
 	for i := 0; i < len(s); i++ {
-		if !isLetter(s[i]) && (i == 0 || strings.IndexByte("0123456789+-.", s[i]) < 0) {
+		if !markup.IsLetter(s[i]) && (i == 0 || strings.IndexByte("0123456789+-.", s[i]) < 0) {
 			return false
 		}
 	}
@@ -254,7 +255,7 @@ func (m *meter) ReadByte() (byte, error) {
 	case m.last == '<' && c != '!':
 		m.limit = maxTag
 	default:
-		m.limit = maxToken
+		m.limit = markup.MaxToken
 	}
 	m.last = c
 	if m.n++; m.limit != 0 && m.n > m.limit {

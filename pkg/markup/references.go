@@ -1,19 +1,20 @@
-package extract
+package markup
 
 import (
 	"encoding/binary"
+	"strings"
 	"unicode/utf8"
 	"unsafe"
 
 	"golang.org/x/net/html"
 )
 
-// view is b as a string without a copy: it changes when b does.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+// View is b as a string without a copy: it changes when b does.
+func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// needsDecoding reports whether v may stand for something else than itself: it has a
+// NeedsDecoding reports whether v may stand for something else than itself: it has a
 // character reference, a carriage return or a NUL byte.
-func needsDecoding(v []byte) bool {
+func NeedsDecoding(v []byte) bool {
 	i := 0
 	for ; i+8 <= len(v); i += 8 {
 		x := binary.LittleEndian.Uint64(v[i:])
@@ -29,9 +30,9 @@ func needsDecoding(v []byte) bool {
 	return false
 }
 
-// appendDecoded appends v with its character references decoded and its newlines
+// AppendDecoded appends v with its character references decoded and its newlines
 // normalized. A NUL byte becomes U+FFFD in an attribute's value, and goes in text.
-func appendDecoded(dst, v []byte, isAttr bool) []byte {
+func AppendDecoded(dst, v []byte, isAttr bool) []byte {
 	for i := 0; i < len(v); {
 		switch c := v[i]; c {
 		case '&':
@@ -68,7 +69,7 @@ func appendReference(dst, s []byte, isAttr bool) ([]byte, int) {
 		return appendNumeric(dst, s)
 	}
 	i := 1
-	for i < len(s) && (isLetter(s[i]) || '0' <= s[i] && s[i] <= '9') {
+	for i < len(s) && (IsLetter(s[i]) || '0' <= s[i] && s[i] <= '9') {
 		i++
 	}
 	ends := i < len(s) && s[i] == ';'
@@ -146,3 +147,14 @@ func unhex(c byte) rune {
 	}
 	return -1
 }
+
+// IsLetter reports whether c is one of ASCII.
+func IsLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// HasFold reports whether s begins with prefix, whatever the case.
+func HasFold(s []byte, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(string(s[:len(prefix)]), prefix)
+}
+
+// MaxToken bounds one token, in bytes, that is held as a whole: a tag with its attributes, the text of a script.
+const MaxToken = 2 << 20

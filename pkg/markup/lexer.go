@@ -1,4 +1,4 @@
-package extract
+package markup
 
 import (
 	"bytes"
@@ -9,89 +9,90 @@ import (
 	"unicode/utf8"
 )
 
-// token is what lexer.next has found.
-type token uint8
+// Token is what lexer.next has found.
+type Token uint8
 
 const (
-	tokenEnd   token = iota // of the input, or of the window
-	tokenStart              // a start tag, in lexer.element
-	tokenClose              // an end tag: lexer.key, lexer.info
-	tokenText               // lexer.text
+	TokenEnd   Token = iota // of the input, or of the window
+	TokenStart              // a start tag, in lexer.element
+	TokenClose              // an end tag: lexer.key, lexer.info
+	TokenText               // lexer.text
 )
 
 // space is an element's namespace.
-type space uint8
+type Space uint8
 
 const (
-	spaceHTML space = iota
-	spaceSVG
-	spaceMath
+	SpaceHTML Space = iota
+	SpaceSVG
+	SpaceMath
 )
 
-// element is a start tag, as far as links depend on it. Of attributes given twice
+// Element is a start tag, as far as links depend on it. Of attributes given twice
 // the first counts (HTML section 13.2.5.33).
-type element struct {
-	*tagInfo
-	key         uint64 // of the name, known or not
-	start       int    // of the name, in lexer.b
-	selfClosing bool   // ends with "/>"
-	slashed     bool   // ends with the "/" of a bare value, which x/net may take for selfClosing
-	space       space
-	plain       bool   // values are decoded; else they are as in the document
-	has         uint64 // a bit for each attr
-	val         [attrs][]byte
+type Element struct {
+	*TagInfo
+	Key         uint64 // of the name, known or not
+	start       int    // of the name, in Lexer.b
+	end         int    // behind it
+	SelfClosing bool   // ends with "/>"
+	Slashed     bool   // ends with the "/" of a bare value, which x/net may take for SelfClosing
+	Space       Space
+	Plain       bool   // values are decoded; else they are as in the document
+	Has         uint64 // a bit for each Attr
+	Val         [Attrs][]byte
 	buf         []byte // of decoded values
 }
 
-// bytes returns an attribute's value, nil if there is none. It holds until the next tag.
-func (e *element) bytes(a attr) []byte {
-	if e.has>>a&1 == 0 {
+// Bytes returns an attribute's value, nil if there is none. It holds until the next tag.
+func (e *Element) Bytes(a Attr) []byte {
+	if e.Has>>a&1 == 0 {
 		return nil
 	}
-	v := e.val[a]
-	if !e.plain && needsDecoding(v) {
+	v := e.Val[a]
+	if !e.Plain && NeedsDecoding(v) {
 		start := len(e.buf)
-		e.buf = appendDecoded(e.buf, v, true)
+		e.buf = AppendDecoded(e.buf, v, true)
 		v = e.buf[start:]
 	}
 	return v
 }
 
-// get is bytes as a string.
-func (e *element) get(a attr) string { return view(e.bytes(a)) }
+// Get is bytes as a string.
+func (e *Element) Get(a Attr) string { return View(e.Bytes(a)) }
 
-// maxWindow bounds the window over a document that has to be decoded, and so one tag,
+// MaxWindow bounds the window over a document that has to be decoded, and so one tag,
 // comment or raw text of it, in bytes.
-const maxWindow = 2 * maxToken
+const MaxWindow = 2 * MaxToken
 
-// lexer cuts a document into tags and text: the tokenization of HTML section 13.2.5
+// Lexer cuts a document into tags and text: the tokenization of HTML section 13.2.5
 // as far as links need it. It copies nothing. What holds no links (comments,
 // declarations, processing instructions) is passed over.
 //
 // It works in a window over the document. A tag, comment or raw text that the
 // window cuts is not begun: next returns tokenEnd with i at its start, and is called
 // again with a window that has more. The last window ends it as the standard says.
-type lexer struct {
+type Lexer struct {
 	b     []byte
 	i     int       // what comes next
 	in    io.Reader // of what is behind the window
 	last  bool      // b ends where the document does
-	long  bool      // the window was too small
-	cdata bool      // within SVG or MathML, where CDATA sections are text
-	texts bool      // report text; else it is passed over
-	calm  bool      // pass over tags without meaning; see tagInfo.isPlain
-	inP   bool      // a p may be open, for the start tags that close one; see flat
+	Long  bool      // the window was too small
+	CDATA bool      // within SVG or MathML, where CDATA sections are text
+	Texts bool      // report text; else it is passed over
+	Calm  bool      // pass over tags without meaning; see tagInfo.isPlain
+	InP   bool      // a p may be open, for the start tags that close one; see flat
 
 	window []byte // b's memory where the document is decoded
 
-	element
-	text []byte
+	Element
+	Text []byte
 }
 
-// open makes the lexer read a document's text, which is the end of body itself or
+// Open makes the lexer read a document's text, which is the end of body itself or
 // has to be decoded.
-func (l *lexer) open(text io.Reader, body []byte) {
-	l.i, l.long, l.cdata, l.texts, l.calm, l.inP = 0, false, false, false, false, false
+func (l *Lexer) Open(text io.Reader, body []byte) {
+	l.i, l.Long, l.CDATA, l.Texts, l.Calm, l.InP = 0, false, false, false, false, false
 	if whole, ok := text.(*bytes.Reader); ok {
 		l.b, l.in, l.last = body[len(body)-whole.Len():], nil, true
 		return
@@ -99,8 +100,8 @@ func (l *lexer) open(text io.Reader, body []byte) {
 	l.b, l.in, l.last = l.window[:0], text, false
 }
 
-// close lets go of the document.
-func (l *lexer) close() {
+// Close lets go of the document.
+func (l *Lexer) Close() {
 	if l.in != nil && cap(l.b) <= idleWindow {
 		l.window = l.b
 	}
@@ -108,22 +109,22 @@ func (l *lexer) close() {
 	if cap(buf) > idleWindow {
 		buf = nil
 	}
-	l.b, l.in, l.text, l.element = nil, nil, nil, element{buf: buf}
+	l.b, l.in, l.Text, l.Element = nil, nil, nil, Element{buf: buf}
 }
 
 // idleWindow bounds the window that is kept from one document for the next.
 const idleWindow = 256 << 10
 
-// fill moves the window on. False: the document is over, or the window too small.
-func (l *lexer) fill() bool {
+// Fill moves the window on. False: the document is over, or the window too small.
+func (l *Lexer) Fill() bool {
 	if l.last {
 		return false
 	}
 	rest := copy(l.b, l.b[l.i:])
 	l.b, l.i = l.b[:rest], 0
 	if rest == cap(l.b) {
-		if rest >= maxWindow {
-			l.long, l.last = true, true
+		if rest >= MaxWindow {
+			l.Long, l.last = true, true
 			return false
 		}
 		l.b = slices.Grow(l.b, max(rest, 64<<10))
@@ -185,29 +186,29 @@ func indexByte(b []byte, c byte) int {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' }
 
-// next finds the next token.
-func (l *lexer) next() token {
+// Next finds the next token.
+func (l *Lexer) Next() Token {
 	b := l.b
 	for {
 		start := l.i
 		if start >= len(b) {
-			return tokenEnd
+			return TokenEnd
 		}
 		if b[start] != '<' {
 			n := indexByte(b[start:], '<')
 			if n < 0 {
 				n = len(b) - start
-				if !l.last && l.texts {
-					n = wholeText(b[start:])
+				if !l.last && l.Texts {
+					n = WholeText(b[start:])
 				}
 			}
 			l.i = start + n
-			if l.texts && n > 0 {
-				l.text = b[start:l.i]
-				return tokenText
+			if l.Texts && n > 0 {
+				l.Text = b[start:l.i]
+				return TokenText
 			}
 			if l.i == start {
-				return tokenEnd
+				return TokenEnd
 			}
 			continue
 		}
@@ -216,35 +217,35 @@ func (l *lexer) next() token {
 		}
 		c := b[start+1]
 		switch {
-		case isLetter(c):
+		case IsLetter(c):
 			if !l.readTag(start+1, true) {
 				return l.cut(start)
 			}
-			if l.calm && l.has == 0 && l.tagInfo.isPlain() {
-				if l.traits&closesP != 0 {
-					l.inP = l.tagInfo.tag == tagP
+			if l.Calm && l.Has == 0 && l.TagInfo.IsPlain() {
+				if l.Traits&ClosesP != 0 {
+					l.InP = l.TagInfo.Tag == TagP
 				}
 				continue
 			}
-			return tokenStart
+			return TokenStart
 		case c == '/':
 			switch {
 			case start+2 == len(b):
 				return l.tail(start)
-			case isLetter(b[start+2]):
+			case IsLetter(b[start+2]):
 				if !l.readTag(start+2, false) {
 					return l.cut(start)
 				}
-				if l.calm && l.tagInfo.isPlain() {
-					l.inP = l.inP && l.tagInfo.tag != tagP
+				if l.Calm && l.TagInfo.IsPlain() {
+					l.InP = l.InP && l.TagInfo.Tag != TagP
 					continue
 				}
-				return tokenClose
+				return TokenClose
 			case !l.skipPast(start+2, '>'):
 				return l.cut(start)
 			}
 		case c == '!':
-			if tok := l.declaration(start); tok != tokenStart {
+			if tok := l.declaration(start); tok != TokenStart {
 				return tok
 			}
 		case c == '?':
@@ -253,17 +254,17 @@ func (l *lexer) next() token {
 			}
 		default: // a "<" that is text
 			l.i = start + 1
-			if l.texts {
-				l.text = b[start:l.i]
-				return tokenText
+			if l.Texts {
+				l.Text = b[start:l.i]
+				return TokenText
 			}
 		}
 	}
 }
 
-// wholeText is how much of a text has neither a character reference nor a character
+// WholeText is how much of a text has neither a character reference nor a character
 // that the window may have cut.
-func wholeText(b []byte) int {
+func WholeText(b []byte) int {
 	const longest = 64 // of a reference; longer ones are cut
 	if i := bytes.LastIndexByte(b[max(0, len(b)-longest):], '&'); i >= 0 {
 		return max(0, len(b)-longest) + i
@@ -280,29 +281,32 @@ func wholeText(b []byte) int {
 }
 
 // tail is the text "<" or "</" at the end.
-func (l *lexer) tail(start int) token {
+func (l *Lexer) tail(start int) Token {
 	if !l.last {
-		return tokenEnd
+		return TokenEnd
 	}
 	l.i = len(l.b)
-	if !l.texts {
-		return tokenEnd
+	if !l.Texts {
+		return TokenEnd
 	}
-	l.text = l.b[start:]
-	return tokenText
+	l.Text = l.b[start:]
+	return TokenText
 }
 
 // cut ends the search: the document is over within a tag or comment, which is then
 // none, or the window must have more.
-func (l *lexer) cut(start int) token {
+func (l *Lexer) cut(start int) Token {
 	if l.last {
 		start = len(l.b)
 	}
 	l.i = start
-	return tokenEnd
+	return TokenEnd
 }
 
-func (l *lexer) skipPast(from int, c byte) bool {
+// Skip passes over the rest of the window.
+func (l *Lexer) Skip() { l.i = len(l.b) }
+
+func (l *Lexer) skipPast(from int, c byte) bool {
 	n := bytes.IndexByte(l.b[from:], c)
 	if n < 0 {
 		return false
@@ -313,37 +317,37 @@ func (l *lexer) skipPast(from int, c byte) bool {
 
 // declaration passes over what begins with "<!" (HTML section 13.2.5.42) and
 // returns tokenStart, or else what next shall return.
-func (l *lexer) declaration(start int) token {
+func (l *Lexer) declaration(start int) Token {
 	rest := l.b[start+2:]
 	switch {
 	case !l.last && len(rest) < len("[CDATA["):
-		return tokenEnd
+		return TokenEnd
 	case bytes.HasPrefix(rest, []byte("--")):
 		n := commentEnd(rest[2:])
 		if n < 0 {
 			return l.cut(start)
 		}
 		l.i = start + 4 + n
-	case l.cdata && bytes.HasPrefix(rest, []byte("[CDATA[")):
+	case l.CDATA && bytes.HasPrefix(rest, []byte("[CDATA[")):
 		text := start + 2 + len("[CDATA[")
 		end := bytes.Index(l.b[text:], []byte("]]>"))
 		if end < 0 {
 			if !l.last {
-				return tokenEnd
+				return TokenEnd
 			}
 			l.i = len(l.b)
-			l.text = l.b[text:]
+			l.Text = l.b[text:]
 		} else {
-			l.text = l.b[text : text+end]
+			l.Text = l.b[text : text+end]
 			l.i = text + end + 3
 		}
-		if l.texts {
-			return tokenText
+		if l.Texts {
+			return TokenText
 		}
 	case !l.skipPast(start+2, '>'):
 		return l.cut(start)
 	}
-	return tokenStart
+	return TokenStart
 }
 
 // commentEnd returns the index behind a comment's end, -1 if it has none. b begins
@@ -375,7 +379,7 @@ func commentEnd(b []byte) int {
 
 // readTag reads a tag from its name on, and an end tag's attributes without keeping
 // them. False: it does not end.
-func (l *lexer) readTag(i int, keep bool) bool {
+func (l *Lexer) readTag(i int, keep bool) bool {
 	b := l.b
 	start := i
 	var key uint64
@@ -394,18 +398,18 @@ func (l *lexer) readTag(i int, keep bool) bool {
 			return false
 		}
 	}
-	e := &l.element
-	e.key, e.start, e.tagInfo = key, start, lookupTag(key, b[start:i])
-	e.has, e.selfClosing, e.slashed, e.buf = 0, false, false, e.buf[:0]
+	e := &l.Element
+	e.Key, e.start, e.TagInfo = key, start, LookupTag(key, b[start:i])
+	e.Has, e.SelfClosing, e.Slashed, e.buf = 0, false, false, e.buf[:0]
 	for {
 		c := b[i]
 		if c == '>' {
-			e.selfClosing = b[i-1] == '/' && e.selfClosing
+			e.SelfClosing = b[i-1] == '/' && e.SelfClosing
 			l.i = i + 1
 			return true
 		}
 		if c == '/' || isSpace(c) {
-			e.selfClosing = c == '/'
+			e.SelfClosing = c == '/'
 			if i++; i == len(b) {
 				return false
 			}
@@ -429,23 +433,23 @@ func (l *lexer) readTag(i int, keep bool) bool {
 		} else if value, end, i = l.attribute(i); i == len(b) {
 			return false
 		}
-		e.selfClosing = false
+		e.SelfClosing = false
 		if !keep || !isWanted(b[name], end-name) {
 			continue
 		}
-		if a, ok := lookupAttr(b[name:end]); ok && e.has>>a&1 == 0 {
-			e.has |= 1 << a
-			if l.long = l.long || len(value) > maxToken; len(value) > maxToken {
+		if a, ok := LookupAttr(b[name:end]); ok && e.Has>>a&1 == 0 {
+			e.Has |= 1 << a
+			if l.Long = l.Long || len(value) > MaxToken; len(value) > MaxToken {
 				value = nil
 			}
-			e.val[a] = value
+			e.Val[a] = value
 		}
 	}
 }
 
 // attribute reads an attribute from its name on, and returns its value, where its
 // name ends, and what comes next; len(l.b) if it does not end.
-func (l *lexer) attribute(i int) (value []byte, nameEnd, next int) {
+func (l *Lexer) attribute(i int) (value []byte, nameEnd, next int) {
 	b := l.b
 	for i++; i < len(b) && attrByte[b[i]] != 0; i++ { // the first byte may be "="
 	}
@@ -472,21 +476,21 @@ func (l *lexer) attribute(i int) (value []byte, nameEnd, next int) {
 	first := i
 	for i++; i < len(b) && b[i] != '>' && !isSpace(b[i]); i++ {
 	}
-	l.slashed = b[i-1] == '/'
+	l.Slashed = b[i-1] == '/'
 	return b[first:i], nameEnd, i
 }
 
-// raw reads the content of the raw text element (HTML section 13.2.5.3 and others)
+// Raw reads the content of the raw text element (HTML section 13.2.5.3 and others)
 // whose start tag was read last, and its end tag. More: it is to be called again when
 // the window has more. Unsure: a script hides its end tag in the way of
 // HTML section 13.2.5.27, which is not followed here.
-func (l *lexer) raw() (text []byte, more, unsure bool) {
+func (l *Lexer) Raw() (text []byte, more, unsure bool) {
 	b := l.b[l.i:]
-	if l.tagInfo.tag == tagPlaintext { // to the end of the document
+	if l.TagInfo.Tag == TagPlaintext { // to the end of the document
 		l.i = len(l.b)
 		return nil, !l.last, false
 	}
-	name := l.tagInfo.name
+	name := l.TagInfo.Name
 	for i := 0; ; {
 		n := bytes.Index(b[i:], []byte("</"))
 		if n < 0 {
@@ -500,22 +504,22 @@ func (l *lexer) raw() (text []byte, more, unsure bool) {
 				return nil, true, false
 			}
 			l.i = len(l.b)
-			return b, false, l.tagInfo.tag == tagScript && hidesTags(b)
+			return b, false, l.TagInfo.Tag == TagScript && hidesTags(b)
 		}
-		if tagByte[rest[2+len(name)]] != 0 || !hasFold(rest[2:], name) {
+		if tagByte[rest[2+len(name)]] != 0 || !HasFold(rest[2:], name) {
 			i += 2
 			continue
 		}
-		info, content := l.tagInfo, l.i
+		info, content := l.TagInfo, l.i
 		if !l.readTag(l.i+i+2, false) { // it may have attributes
 			if !l.last {
 				return nil, true, false
 			}
 			l.i = len(l.b)
 		}
-		l.tagInfo = info
+		l.TagInfo = info
 		text = l.b[content : content+i]
-		return text, false, info.tag == tagScript && hidesTags(text)
+		return text, false, info.Tag == TagScript && hidesTags(text)
 	}
 }
 
@@ -531,7 +535,7 @@ func hidesTags(script []byte) bool {
 		if i < 0 {
 			return false
 		}
-		if script = script[i+1:]; hasFold(script, "script") {
+		if script = script[i+1:]; HasFold(script, "script") {
 			return true
 		}
 	}

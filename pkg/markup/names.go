@@ -1,0 +1,360 @@
+package markup
+
+// tag is an element's name; tagOther stands for all names without a meaning here.
+type Tag uint8
+
+// trait is what a tag's name says about how it is read.
+type Trait uint16
+
+const (
+	IsVoid     Trait = 1 << iota // has neither content nor an end tag
+	IsRaw                        // its content is text up to its end tag
+	IsSpecial                    // "special" in HTML section 13.2.4.2
+	IsBlock                      // begins and ends a word of the text around it
+	ClosesP                      // its start tag ends an open p element
+	InHead                       // does not begin the body
+	InTable                      // stands between the parts of a table without being moved out
+	InSelect                     // stands in a select element without ending it
+	IsCell                       // part of a table's structure: dropped outside of tables
+	IsScope                      // hides the open elements around it from the tags within it
+	MayEndA                      // may end an open a element, for what stands around that
+	IsBreakout                   // ends SVG and MathML
+)
+
+const (
+	TagOther Tag = iota
+	TagA
+	TagAnnotationXML
+	TagApplet
+	TagArea
+	TagAudio
+	TagBase
+	TagBlockquote
+	TagBody
+	TagBr
+	TagButton
+	TagCaption
+	TagCol
+	TagColgroup
+	TagDel
+	TagDesc
+	TagEmbed
+	TagForeignObject
+	TagForm
+	TagFrame
+	TagFrameset
+	TagH1
+	TagH2
+	TagH3
+	TagH4
+	TagH5
+	TagH6
+	TagHead
+	TagHTML
+	TagIframe
+	TagImage
+	TagImg
+	TagInput
+	TagIns
+	TagLink
+	TagMath
+	TagMeta
+	TagMI
+	TagMN
+	TagMO
+	TagMS
+	TagMText
+	TagNoscript
+	TagObject
+	TagP
+	TagPlaintext
+	TagQ
+	TagScript
+	TagSelect
+	TagSource
+	TagStyle
+	TagSVG
+	TagTable
+	TagTbody
+	TagTd
+	TagTemplate
+	TagTextarea
+	TagTfoot
+	TagTh
+	TagThead
+	TagTitle
+	TagTr
+	TagTrack
+	TagVideo
+	TagXmp
+	tagFirstPlain // from here on names differ by their traits alone
+)
+
+var tagNames = [tagFirstPlain]struct {
+	name   string
+	traits Trait
+}{
+	TagA:             {"a", 0},
+	TagAnnotationXML: {"annotation-xml", 0},
+	TagApplet:        {"applet", IsSpecial | IsScope},
+	TagArea:          {"area", IsVoid | IsSpecial},
+	TagAudio:         {"audio", 0},
+	TagBase:          {"base", IsVoid | IsSpecial | InHead},
+	TagBlockquote:    {"blockquote", IsSpecial | IsBlock | ClosesP | IsBreakout},
+	TagBody:          {"body", IsSpecial | InHead | InTable | IsBreakout},
+	TagBr:            {"br", IsVoid | IsSpecial | IsBlock | IsBreakout},
+	TagButton:        {"button", IsSpecial},
+	TagCaption:       {"caption", IsSpecial | IsBlock | InTable | IsCell},
+	TagCol:           {"col", IsVoid | IsSpecial | InTable | IsCell},
+	TagColgroup:      {"colgroup", IsSpecial | InTable | IsCell},
+	TagDel:           {"del", 0},
+	TagDesc:          {"desc", 0},
+	TagEmbed:         {"embed", IsVoid | IsSpecial | IsBreakout},
+	TagForeignObject: {"foreignobject", 0},
+	TagForm:          {"form", IsSpecial | IsBlock | ClosesP | InTable},
+	TagFrame:         {"frame", IsVoid | IsSpecial | InTable},
+	TagFrameset:      {"frameset", IsSpecial},
+	TagH1:            {"h1", IsSpecial | IsBlock | ClosesP | IsBreakout},
+	TagH2:            {"h2", IsSpecial | IsBlock | ClosesP | IsBreakout},
+	TagH3:            {"h3", IsSpecial | IsBlock | ClosesP | IsBreakout},
+	TagH4:            {"h4", IsSpecial | IsBlock | ClosesP | IsBreakout},
+	TagH5:            {"h5", IsSpecial | IsBlock | ClosesP | IsBreakout},
+	TagH6:            {"h6", IsSpecial | IsBlock | ClosesP | IsBreakout},
+	TagHead:          {"head", IsSpecial | InHead | InTable | IsBreakout},
+	TagHTML:          {"html", IsSpecial | InHead | InTable},
+	TagIframe:        {"iframe", IsRaw | IsSpecial},
+	TagImage:         {"image", IsVoid},
+	TagImg:           {"img", IsVoid | IsSpecial | IsBreakout},
+	TagInput:         {"input", IsVoid | IsSpecial},
+	TagIns:           {"ins", 0},
+	TagLink:          {"link", IsVoid | IsSpecial | InHead},
+	TagMath:          {"math", 0},
+	TagMeta:          {"meta", IsVoid | IsSpecial | InHead | IsBreakout},
+	TagMI:            {"mi", 0},
+	TagMN:            {"mn", 0},
+	TagMO:            {"mo", 0},
+	TagMS:            {"ms", 0},
+	TagMText:         {"mtext", 0},
+	TagNoscript:      {"noscript", IsSpecial | InHead},
+	TagObject:        {"object", IsSpecial | IsScope},
+	TagP:             {"p", IsSpecial | IsBlock | ClosesP | IsBreakout},
+	TagPlaintext:     {"plaintext", IsRaw | IsSpecial | IsBlock | ClosesP},
+	TagQ:             {"q", 0},
+	TagScript:        {"script", IsRaw | IsSpecial | InHead | InTable | InSelect},
+	TagSelect:        {"select", IsSpecial | IsScope | MayEndA},
+	TagSource:        {"source", IsVoid | IsSpecial},
+	TagStyle:         {"style", IsRaw | IsSpecial | InHead | InTable},
+	TagSVG:           {"svg", 0},
+	TagTable:         {"table", IsSpecial | IsBlock | InTable | IsScope | MayEndA | IsBreakout},
+	TagTbody:         {"tbody", IsSpecial | IsBlock | InTable | IsCell},
+	TagTd:            {"td", IsSpecial | IsBlock | InTable | IsCell},
+	TagTemplate:      {"template", IsSpecial | InHead | InTable | InSelect},
+	TagTextarea:      {"textarea", IsRaw | IsSpecial},
+	TagTfoot:         {"tfoot", IsSpecial | IsBlock | InTable | IsCell},
+	TagTh:            {"th", IsSpecial | IsBlock | InTable | IsCell},
+	TagThead:         {"thead", IsSpecial | IsBlock | InTable | IsCell},
+	TagTitle:         {"title", IsRaw | IsSpecial | InHead},
+	TagTr:            {"tr", IsSpecial | IsBlock | InTable | IsCell},
+	TagTrack:         {"track", IsVoid | IsSpecial},
+	TagVideo:         {"video", 0},
+	TagXmp:           {"xmp", IsRaw | IsSpecial | IsBlock | ClosesP},
+}
+
+// plainTags are the names that carry no links and matter by their traits alone.
+var plainTags = []struct {
+	names  []string
+	traits Trait
+}{
+	{[]string{"address", "article", "aside", "details", "dialog", "dir", "fieldset", "figcaption", "figure", "footer", "header", "hgroup", "main", "nav", "section", "summary"}, IsSpecial | IsBlock | ClosesP},
+	{[]string{"search"}, IsBlock | ClosesP},
+	{[]string{"center", "div", "dl", "listing", "menu", "ol", "pre", "ul"}, IsSpecial | IsBlock | ClosesP | IsBreakout},
+	{[]string{"dd", "dt", "li"}, IsSpecial | IsBlock | ClosesP | MayEndA | IsBreakout},
+	{[]string{"hr"}, IsVoid | IsSpecial | IsBlock | ClosesP | InSelect | IsBreakout},
+	{[]string{"legend"}, IsBlock},
+	{[]string{"optgroup", "option"}, IsBlock | MayEndA | InSelect},
+	{[]string{"nobr"}, MayEndA | IsBreakout},
+	{[]string{"marquee"}, IsSpecial | IsScope},
+	{[]string{"noembed"}, IsRaw | IsSpecial},
+	{[]string{"noframes"}, IsRaw | IsSpecial | InHead},
+	{[]string{"basefont", "bgsound"}, IsVoid | IsSpecial | InHead},
+	{[]string{"keygen", "param", "wbr"}, IsVoid | IsSpecial},
+	{[]string{"b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"}, IsBreakout},
+	{[]string{"ruby", "span", "sub", "sup", "var"}, IsBreakout},
+}
+
+// Names are the names of elements that mean something here.
+func Names() (names []string) {
+	for _, n := range tagNames {
+		if n.name != "" {
+			names = append(names, n.name)
+		}
+	}
+	for _, g := range plainTags {
+		names = append(names, g.names...)
+	}
+	return names
+}
+
+// TagInfo is what the lexer knows of one name.
+type TagInfo struct {
+	Key    uint64 // of the name; see nameKey
+	Name   string
+	Tag    Tag
+	Traits Trait
+}
+
+// IsPlain reports whether a tag without attributes that links come from means nothing
+// but for lexer.inP, outside of anchors, tables, SVG and other places where any tag
+// means something.
+func (t *TagInfo) IsPlain() bool {
+	return (t.Tag == TagOther || t.Tag == TagP) && t.Traits&(IsRaw|IsScope) == 0
+}
+
+// tagsByKey is an open-addressing hash table of all names.
+var tagsByKey = func() (t [512]TagInfo) {
+	put := func(name string, id Tag, traits Trait) {
+		key := NameKey(name)
+		i := tagSlot(key)
+		for t[i].Name != "" {
+			i = (i + 1) % uint64(len(t))
+		}
+		t[i] = TagInfo{key, name, id, traits}
+	}
+	for id, n := range tagNames {
+		if n.name != "" {
+			put(n.name, Tag(id), n.traits)
+		}
+	}
+	for _, group := range plainTags {
+		for _, name := range group.names {
+			put(name, TagOther, group.traits)
+		}
+	}
+	return t
+}()
+
+func tagSlot(key uint64) uint64 { return key * 0x9E3779B97F4A7C15 >> 55 }
+
+// NameKey folds a lower-case name into 64 bits, the first byte lowest. Names up to 8
+// bytes, without NUL bytes, have a key of their own each.
+func NameKey(name string) (key uint64) {
+	for i := range len(name) {
+		key ^= uint64(name[i]) << (i % 8 * 8)
+	}
+	return key
+}
+
+// other is what is known of a name without a meaning.
+var other TagInfo
+
+// LookupTag finds a name, as it is written in the document, by its key.
+func LookupTag(key uint64, name []byte) *TagInfo {
+	for i := tagSlot(key); ; i = (i + 1) % uint64(len(tagsByKey)) {
+		t := &tagsByKey[i]
+		if t.Key == key && len(t.Name) == len(name) && (len(name) <= 8 || HasFold(name, t.Name)) {
+			return t
+		}
+		if t.Name == "" {
+			return &other
+		}
+	}
+}
+
+// attr is an attribute that links depend on.
+type Attr uint8
+
+const (
+	AttrAction Attr = iota
+	AttrAlt
+	AttrArchive
+	AttrBackground
+	AttrCite
+	AttrCode
+	AttrCodebase
+	AttrContent
+	AttrData
+	AttrDataBackground
+	AttrDataBackgroundImage
+	AttrDataBg
+	AttrDataLazy
+	AttrDataLazySrc
+	AttrDataLazySrcset
+	AttrDataOriginal
+	AttrDataPoster
+	AttrDataSrc
+	AttrDataSrcset
+	AttrHref
+	AttrHreflang
+	AttrHTTPEquiv
+	AttrImageSrcset
+	AttrItemprop
+	AttrMethod
+	AttrName
+	AttrPoster
+	AttrProperty
+	AttrRel
+	AttrSrc
+	AttrSrcset
+	AttrStyle
+	AttrType
+	AttrXlinkHref
+	Attrs // their number
+)
+
+var attrNames = [Attrs]string{
+	"action", "alt", "archive", "background", "cite", "code", "codebase", "content", "data", "data-background",
+	"data-background-image", "data-bg", "data-lazy", "data-lazy-src", "data-lazy-srcset", "data-original", "data-poster",
+	"data-src", "data-srcset", "href", "hreflang", "http-equiv", "imagesrcset", "itemprop", "method", "name", "poster", "property",
+	"rel", "src", "srcset", "style", "type", "xlink:href",
+}
+
+// attrLengths has, by first letter, a bit for each length of a wanted name: most
+// attributes are ruled out by it.
+var attrLengths = func() (t [256]uint32) {
+	for _, n := range attrNames {
+		t[n[0]] |= 1 << len(n)
+		t[n[0]&^0x20] |= 1 << len(n)
+	}
+	return t
+}()
+
+// attrsByKey is a hash table of the wanted names, as tagsByKey is.
+var attrsByKey = func() (t [128]attrInfo) {
+	for a, name := range attrNames {
+		key := NameKey(name)
+		i := attrSlot(key)
+		for t[i].name != "" {
+			i = (i + 1) % uint64(len(t))
+		}
+		t[i] = attrInfo{key, name, Attr(a)}
+	}
+	return t
+}()
+
+type attrInfo struct {
+	key  uint64
+	name string
+	attr Attr
+}
+
+func attrSlot(key uint64) uint64 { return key * 0x9E3779B97F4A7C15 >> 57 }
+
+// isWanted reports whether there is a wanted name of this first letter and length.
+func isWanted(first byte, length int) bool { return attrLengths[first]>>uint(length)&1 != 0 }
+
+// LookupAttr finds a wanted attribute by its name as it is written in the document.
+func LookupAttr(name []byte) (Attr, bool) {
+	var key uint64
+	for i, c := range name {
+		key ^= uint64(attrByte[c]) << (i % 8 * 8)
+	}
+	for i := attrSlot(key); ; i = (i + 1) % uint64(len(attrsByKey)) {
+		t := &attrsByKey[i]
+		if t.key == key && len(t.name) == len(name) && (len(name) <= 8 || HasFold(name, t.name)) {
+			return t.attr, true
+		}
+		if t.name == "" {
+			return 0, false
+		}
+	}
+}
