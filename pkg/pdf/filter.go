@@ -41,7 +41,7 @@ func (d *Document) decode(s stream) []byte {
 	if len(filters) > 4 {
 		return nil
 	}
-	data := s.raw
+	data := d.plain(s, filters)
 	for _, f := range filters {
 		f, _ := d.resolve(f).(name)
 		if d.work < 0 {
@@ -64,6 +64,10 @@ func (d *Document) decode(s stream) []byte {
 			r = ascii85.NewDecoder(bytes.NewReader(data))
 		case "ASCIIHexDecode", "AHx":
 			r = bytes.NewReader(unhex(data))
+		case "RunLengthDecode", "RL":
+			r = bytes.NewReader(runLengths(data))
+		case "Crypt":
+			continue
 		default:
 			return nil
 		}
@@ -76,4 +80,45 @@ func (d *Document) decode(s stream) []byte {
 		d.spend(len(data))
 	}
 	return data
+}
+
+// plain is what the filters of a stream are applied to: of an encrypted one at most
+// MaxStream bytes.
+func (d *Document) plain(s stream, filters []any) []byte {
+	if d.security == nil {
+		return s.raw
+	}
+	method := d.security.streams
+	for i, f := range filters {
+		if d.resolve(f) != name("Crypt") {
+			continue
+		}
+		params := d.resolve(s.dict["DecodeParms"])
+		if a, ok := params.([]any); ok && i < len(a) {
+			params = a[i]
+		}
+		n, _ := d.resolve(d.dict(params)["Name"]).(name)
+		method = d.security.filters[n] // none: Identity
+	}
+	raw := s.raw[:min(len(s.raw), MaxStream)]
+	d.cut = d.cut || len(raw) < len(s.raw)
+	d.spend(len(raw))
+	return d.security.decrypt(method, s.sealed, raw)
+}
+
+// runLengths decodes ISO 32000-1, 7.4.5, up to about MaxStream bytes.
+func runLengths(b []byte) (out []byte) {
+	for len(b) > 1 && len(out) <= MaxStream {
+		n := int(b[0])
+		switch {
+		case n == 128:
+			return out
+		case n < 128:
+			n = min(n+1, len(b)-1)
+			out, b = append(out, b[1:1+n]...), b[1+n:]
+		default:
+			out, b = append(out, bytes.Repeat(b[1:2], 257-n)...), b[2:]
+		}
+	}
+	return out
 }

@@ -14,8 +14,9 @@ type (
 	ref      int
 	dict     map[name]any
 	stream   struct {
-		dict dict
-		raw  []byte
+		dict   dict
+		raw    []byte
+		sealed sealed
 	}
 )
 
@@ -25,6 +26,8 @@ type parser struct {
 	b     []byte
 	at    int
 	nodes int // values so far
+
+	sealed sealed // the object whose strings and stream it reads, where the file may be encrypted
 }
 
 func (d *Document) parser(b []byte) *parser { return &parser{d: d, b: b} }
@@ -87,7 +90,7 @@ func (p *parser) object() any {
 	if direct && n >= 0 && n <= float64(len(rest)) {
 		tail := rest[int(n):min(len(rest), int(n)+16)]
 		if bytes.HasPrefix(bytes.TrimLeft(tail, "\r\n \t"), []byte("endstream")) {
-			return stream{d, rest[:int(n)]}
+			return stream{d, rest[:int(n)], p.sealed}
 		}
 	}
 	e := bytes.Index(rest, []byte("endstream"))
@@ -95,7 +98,7 @@ func (p *parser) object() any {
 		e = len(rest)
 	}
 	p.d.spend(e)
-	return stream{d, rest[:e]}
+	return stream{d, rest[:e], p.sealed}
 }
 
 // value reads one value, or end{} where there is none.
@@ -185,6 +188,14 @@ func (p *parser) name() any {
 	return name(n)
 }
 
+// text is a string as the file means it.
+func (p *parser) text(b []byte) text {
+	if s := p.d.security; s != nil {
+		b = s.decrypt(s.strings, p.sealed, b)
+	}
+	return text(b)
+}
+
 // literal reads "(text)" with escapes and balanced parentheses.
 func (p *parser) literal() any {
 	p.at++
@@ -197,7 +208,7 @@ func (p *parser) literal() any {
 			open++
 		case ')':
 			if open--; open == 0 {
-				return text(s)
+				return p.text(s)
 			}
 		case '\\':
 			s = p.escape(s)
@@ -205,7 +216,7 @@ func (p *parser) literal() any {
 		}
 		s = append(s, c)
 	}
-	return text(s)
+	return p.text(s)
 }
 
 // escape reads what follows a backslash.
@@ -257,7 +268,7 @@ func (p *parser) hex() any {
 	}
 	s := unhex(p.b[p.at : p.at+e])
 	p.at = min(p.at+e+1, len(p.b))
-	return text(s)
+	return p.text(s)
 }
 
 // unhex decodes hexadecimal digits and skips all else; an odd last digit counts as

@@ -12,7 +12,8 @@
 //     operator, and inflated streams: those of one page's content and those that
 //     are kept, at most MaxStream bytes each.
 //
-// Files that are encrypted, even with an empty password, are refused.
+// Encrypted files are read if the empty password opens them, as it does in viewers.
+// Others are refused (ErrEncrypted).
 //
 // A Document serves one goroutine.
 package pdf
@@ -47,25 +48,28 @@ const (
 // Errors of Open.
 var (
 	ErrNotPDF    = errors.New("not a PDF file")
-	ErrEncrypted = errors.New("an encrypted PDF file")
+	ErrEncrypted = errors.New("an encrypted PDF file, which asks for a password")
 )
 
 // place says where an object stands: at an offset of the file, or in an object
 // stream.
 type place struct {
-	offset int // in the file, or in the inflated stream
-	stream int // number of the object stream; 0: none
+	offset     int // in the file, or in the inflated stream
+	stream     int // number of the object stream; 0: none
+	generation int // of an object of the file itself
 }
 
 // Document is an opened file.
 type Document struct {
 	body    []byte
 	objects map[int]place
-	trailer dict // Root, Info, Encrypt of all trailers, the last ones
+	trailer dict // Root, Info, Encrypt, ID of all trailers, the last ones
 	work    int  // left
 	entries int  // so far, of fonts
 	cut     bool
 	streams []inflated // kept, MaxStream bytes of them; the last one used is last
+
+	security *security // nil: the file is not encrypted
 }
 
 type inflated struct {
@@ -81,9 +85,12 @@ func Open(body []byte) (*Document, error) {
 		return nil, ErrNotPDF
 	}
 	d := &Document{body: body, objects: make(map[int]place), trailer: dict{}, work: MaxWork}
-	d.index()
-	if _, ok := d.trailer["Encrypt"]; ok {
+	packed := d.index()
+	if !d.unlock() {
 		return nil, ErrEncrypted
+	}
+	for _, number := range packed {
+		d.indexStream(number)
 	}
 	return d, nil
 }
@@ -101,9 +108,9 @@ func (d *Document) spend(n int) bool {
 }
 
 // index walks through the file: "N G obj" begins an object, "trailer" a trailer. Of
-// streams only the dictionaries are looked at.
-func (d *Document) index() {
-	var packed []int // object streams
+// streams only the dictionaries are looked at. It returns the numbers of the object
+// streams.
+func (d *Document) index() (packed []int) {
 	b := d.body
 	d.spend(2 * len(b))
 	for at := 0; d.work >= 0; {
@@ -122,7 +129,7 @@ func (d *Document) index() {
 			break
 		}
 		end := at + i + len("obj")
-		number, ok := objectNumber(b[max(at, at+i-24) : at+i])
+		number, generation, ok := objectNumber(b[max(at, at+i-24) : at+i])
 		at = end
 		if !ok {
 			continue
@@ -131,7 +138,7 @@ func (d *Document) index() {
 			d.cut = true
 			break
 		}
-		d.objects[number] = place{offset: end}
+		d.objects[number] = place{offset: end, generation: generation}
 		// A stream is skipped, so that its bytes are not taken for objects.
 		next := bytes.Index(b[at:], []byte("obj"))
 		if next < 0 {
@@ -157,13 +164,11 @@ func (d *Document) index() {
 		}
 		at += e + len("endstream")
 	}
-	for _, number := range packed {
-		d.indexStream(number)
-	}
+	return packed
 }
 
 func (d *Document) addTrailer(t dict) {
-	for _, key := range []name{"Root", "Info", "Encrypt"} {
+	for _, key := range []name{"Root", "Info", "Encrypt", "ID"} {
 		if v, ok := t[key]; ok {
 			d.trailer[key] = v
 		}
@@ -171,20 +176,20 @@ func (d *Document) addTrailer(t dict) {
 }
 
 // objectNumber reads "N G " from the end of b.
-func objectNumber(b []byte) (int, bool) {
+func objectNumber(b []byte) (number, generation int, ok bool) {
 	f := bytes.Fields(b)
 	if len(f) < 2 || len(b) == 0 || !isSpace(b[len(b)-1]) {
-		return 0, false
+		return 0, 0, false
 	}
-	number := f[len(f)-2]
+	digits := f[len(f)-2]
 	// What stands before may touch it: "endobj12 0 obj".
-	i := len(number)
-	for i > 0 && number[i-1] >= '0' && number[i-1] <= '9' {
+	i := len(digits)
+	for i > 0 && digits[i-1] >= '0' && digits[i-1] <= '9' {
 		i--
 	}
-	n, err := strconv.Atoi(string(number[i:]))
-	_, errGeneration := strconv.Atoi(string(f[len(f)-1]))
-	return n, err == nil && errGeneration == nil && n > 0
+	number, err := strconv.Atoi(string(digits[i:]))
+	generation, errGeneration := strconv.Atoi(string(f[len(f)-1]))
+	return number, generation, err == nil && errGeneration == nil && number > 0
 }
 
 // indexStream adds the objects of an object stream (ISO 32000-1, 7.5.7).
@@ -221,13 +226,13 @@ func (d *Document) object(number int) any {
 		return nil
 	}
 	if at.stream == 0 {
-		return d.parser(d.body[at.offset:]).object()
+		return d.stored(number, at)
 	}
 	holder, ok := d.objects[at.stream]
 	if !ok || holder.stream != 0 {
 		return nil // a stream within a stream is none
 	}
-	s, ok := d.parser(d.body[holder.offset:]).object().(stream)
+	s, ok := d.stored(at.stream, holder).(stream)
 	if !ok {
 		return nil
 	}
@@ -236,6 +241,13 @@ func (d *Document) object(number int) any {
 		return nil
 	}
 	return d.parser(data[at.offset:]).value(0)
+}
+
+// stored parses an object of the file itself.
+func (d *Document) stored(number int, at place) any {
+	p := d.parser(d.body[at.offset:])
+	p.sealed = sealed{number, at.generation}
+	return p.object()
 }
 
 // resolve follows references.

@@ -28,10 +28,39 @@ func (d *Document) Text(max int) (s string, cut bool) {
 			break
 		}
 		w.run(w.content(p.dict["Contents"]), p.resources, 0)
+		w.appearances(p)
 		w.line()
 		w.line()
 	}
 	return strings.TrimSpace(w.out.String()), w.full || d.cut
+}
+
+// Flags of annotations that are not shown (ISO 32000-1, table 165).
+const annotInvisible, annotHidden, annotNoView = 1, 2, 32
+
+// appearances writes the text of a page's annotations: notes, and what form fields hold.
+func (w *writer) appearances(p page) {
+	for _, v := range w.d.array(p.dict["Annots"]) {
+		a := w.d.dict(v)
+		if w.full || w.d.work < 0 {
+			return
+		}
+		if w.d.int(a["F"])&(annotInvisible|annotHidden|annotNoView) != 0 || w.d.resolve(a["Subtype"]) == name("Popup") {
+			continue
+		}
+		// Of several appearances the state names the one that is shown.
+		normal := w.d.resolve(w.d.dict(a["AP"])["N"])
+		if states, ok := normal.(dict); ok {
+			state, _ := w.d.resolve(a["AS"]).(name)
+			normal = w.d.resolve(states[state])
+		}
+		if s, ok := normal.(stream); ok && w.d.spend(formCost) {
+			if w.wrote {
+				w.line()
+			}
+			w.run(w.d.inflate(0, s), w.d.dict(s.dict["Resources"]), 0)
+		}
+	}
 }
 
 // content joins the streams of a page: they may be cut anywhere between two words.
@@ -73,13 +102,33 @@ type state struct {
 	font                          *font
 	size, leading, charGap, wordG float64
 	scale                         float64 // Tz, 1 for 100 %
+	page                          matrix  // from where text is placed to where it stands on the page
 }
 
 type matrix struct{ a, b, c, d, e, f float64 }
 
+var unit = matrix{1, 0, 0, 1, 0, 0}
+
 func (m matrix) moved(x, y float64) matrix {
 	m.e, m.f = m.e+x*m.a+y*m.c, m.f+x*m.b+y*m.d
 	return m
+}
+
+// times is m followed by n.
+func (m matrix) times(n matrix) matrix {
+	return matrix{
+		m.a*n.a + m.b*n.c, m.a*n.b + m.b*n.d, m.c*n.a + m.d*n.c, m.c*n.b + m.d*n.d,
+		m.e*n.a + m.f*n.c + n.e, m.e*n.b + m.f*n.d + n.f,
+	}
+}
+
+// matrixOf reads the last six operands, or the six values of an array.
+func matrixOf(args []any) (m matrix, ok bool) {
+	if len(args) < 6 {
+		return matrix{}, false
+	}
+	a := args[len(args)-6:]
+	return matrix{number(a, 0), number(a, 1), number(a, 2), number(a, 3), number(a, 4), number(a, 5)}, true
 }
 
 func (w *writer) line() {
@@ -97,9 +146,8 @@ func (w *writer) put(s string) {
 
 func (w *writer) run(content []byte, resources dict, depth int) {
 	if depth == 0 {
-		w.state, w.saved = state{scale: 1}, nil
-		w.line0 = matrix{1, 0, 0, 1, 0, 0}
-		w.pen = w.line0
+		w.state, w.saved = state{scale: 1, page: unit}, nil
+		w.line0, w.pen = unit, unit
 	}
 	p := w.d.parser(content)
 	var args []any
@@ -168,8 +216,11 @@ func (w *writer) do(op operator, args []any, resources dict, depth int) {
 			w.state, w.saved = w.saved[n-1], w.saved[:n-1]
 		}
 	case "BT":
-		w.line0 = matrix{1, 0, 0, 1, 0, 0}
-		w.pen = w.line0
+		w.line0, w.pen = unit, unit
+	case "cm":
+		if m, ok := matrixOf(args); ok {
+			w.page = m.times(w.page)
+		}
 	case "Tf":
 		if last >= 1 {
 			n, _ := args[last-1].(name)
@@ -191,10 +242,8 @@ func (w *writer) do(op operator, args []any, resources dict, depth int) {
 	case "T*":
 		w.newLine(0, -w.leading)
 	case "Tm":
-		if last >= 5 {
-			a := args[last-5:]
-			w.line0 = matrix{number(a, 0), number(a, 1), number(a, 2), number(a, 3), number(a, 4), number(a, 5)}
-			w.pen = w.line0
+		if m, ok := matrixOf(args); ok {
+			w.line0, w.pen = m, m
 		}
 	case "Tj", "'", "\"":
 		if op == "\"" {
@@ -235,6 +284,9 @@ func (w *writer) do(op operator, args []any, resources dict, depth int) {
 		}
 		before, saved := w.state, w.saved
 		w.saved = nil
+		if m, ok := matrixOf(w.d.array(form.dict["Matrix"])); ok {
+			w.page = m.times(w.page)
+		}
 		w.run(w.d.inflate(0, form), own, depth+1)
 		w.state, w.saved = before, saved
 	}
@@ -251,13 +303,14 @@ func (w *writer) show(s text) {
 	if w.font == nil || s == "" {
 		return
 	}
-	up := w.size * math.Hypot(w.pen.c, w.pen.d)
-	along := w.size * math.Hypot(w.pen.a, w.pen.b)
+	at := w.pen.times(w.page)
+	up := w.size * math.Hypot(at.c, at.d)
+	along := w.size * math.Hypot(at.a, at.b)
 	if w.wrote {
-		dx, dy := w.pen.e-w.endX, w.pen.f-w.endY
+		dx, dy := at.e-w.endX, at.f-w.endY
 		// Along and across the direction of writing, which may be any.
-		if n := math.Hypot(w.pen.a, w.pen.b); n > 0 {
-			cos, sin := w.pen.a/n, w.pen.b/n
+		if n := math.Hypot(at.a, at.b); n > 0 {
+			cos, sin := at.a/n, at.b/n
 			dx, dy = dx*cos+dy*sin, dy*cos-dx*sin
 		}
 		switch {
@@ -267,11 +320,11 @@ func (w *writer) show(s text) {
 			w.space()
 		}
 	}
-	for code := range w.font.codes(s) {
+	for c := range w.font.codes(s) {
 		if !w.d.spend(4) || w.full {
 			return
 		}
-		u := w.font.char(code)
+		u := w.font.char(c)
 		if strings.TrimSpace(u) == "" && u != "" {
 			w.space()
 		} else if u != "" {
@@ -279,12 +332,13 @@ func (w *writer) show(s text) {
 			w.wrote = true
 		}
 		gap := w.charGap
-		if code == ' ' && !w.font.wide {
+		if c == (code{' ', 1}) {
 			gap += w.wordG
 		}
-		w.pen = w.pen.moved((w.font.width(code)*w.size+gap)*w.scale, 0)
+		w.pen = w.pen.moved((w.font.width(c)*w.size+gap)*w.scale, 0)
 	}
-	w.endX, w.endY = w.pen.e, w.pen.f
+	end := w.pen.times(w.page)
+	w.endX, w.endY = end.e, end.f
 }
 
 func (w *writer) space() {
