@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/unicode/norm"
 )
 
 const (
@@ -198,11 +199,22 @@ func (d *Document) differences(m map[uint32]string, a []any, type3 bool) {
 	}
 }
 
+// clean replaces what is no text, and letters in the form of a place in a word (ligatures, Arabic
+// presentation forms) by the letters.
 func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == utf8.RuneError || r == 0x7F {
+	shaped := false
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == 0xFEFF:
+			return -1
+		case r < ' ' || r == utf8.RuneError || r == 0x7F:
 			return ' '
 		}
+		shaped = shaped || r >= 0xFB00 && r <= 0xFDFF || r >= 0xFE70 && r < 0xFEFF
 		return r
 	}, s)
+	if shaped {
+		s = norm.NFKC.String(s)
+	}
+	return s
 }

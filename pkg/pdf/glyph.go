@@ -1,6 +1,7 @@
 package pdf
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -13,6 +14,7 @@ var accents = []struct{ suffix, mark string }{
 	{"acute", "\u0301"}, {"grave", "\u0300"}, {"dieresis", "\u0308"}, {"circumflex", "\u0302"}, {"tilde", "\u0303"},
 	{"caron", "\u030C"}, {"cedilla", "\u0327"}, {"ring", "\u030A"}, {"ogonek", "\u0328"}, {"macron", "\u0304"},
 	{"breve", "\u0306"}, {"dotaccent", "\u0307"}, {"hungarumlaut", "\u030B"}, {"commaaccent", "\u0327"},
+	{"tonos", "\u0301"},
 }
 
 // glyphs are names of characters that are neither letters nor composed of them
@@ -35,13 +37,27 @@ var glyphs = map[string]string{
 	"ff": "ff", "fi": "fi", "fl": "fl", "ffi": "ffi", "ffl": "ffl", "arrowright": "→", "arrowleft": "←",
 	"logicalnot": "¬", "onehalf": "½", "onequarter": "¼", "threequarters": "¾", "onesuperior": "¹", "twosuperior": "²",
 	"threesuperior": "³", "infinity": "∞", "notequal": "≠", "lessequal": "≤", "greaterequal": "≥",
-	"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "lambda": "λ", "pi": "π", "sigma": "σ",
-	"tau": "τ", "phi": "φ", "omega": "ω", "Delta": "Δ", "Omega": "Ω", "Sigma": "Σ",
+	"Scommaaccent": "Ș", "scommaaccent": "ș", "dcroat": "đ", "dmacron": "đ", "Dcroat": "Đ", "hbar": "ħ", "Hbar": "Ħ",
+	"tbar": "ŧ", "Tbar": "Ŧ", "Ldot": "Ŀ", "ldot": "ŀ", "IJ": "Ĳ", "ij": "ĳ", "Eng": "Ŋ", "eng": "ŋ", "longs": "ſ",
+	"kgreenlandic": "ĸ", "napostrophe": "ŉ", "florin": "ƒ", "schwa": "ə", "ordfeminine": "ª", "ordmasculine": "º",
+	"brokenbar": "¦", "macron": "¯", "cedilla": "¸", "acute": "´", "dieresis": "¨", "sfthyphen": "\u00AD", "softhyphen": "\u00AD",
+	"theta1": "ϑ", "phi1": "ϕ", "omega1": "ϖ", "Upsilon1": "ϒ", "colonmonetary": "₡", "lira": "₤", "peseta": "₧",
+	"franc": "₣", "estimated": "℮", "weierstrass": "℘", "Rfractur": "ℜ", "Ifractur": "ℑ", "aleph": "ℵ", "minute": "′",
+	"second": "″", "approxequal": "≈", "summation": "∑", "product": "∏", "integral": "∫", "radical": "√",
+	"partialdiff": "∂", "lozenge": "◊", "element": "∈", "notelement": "∉", "suchthat": "∋", "intersection": "∩",
+	"union": "∪", "emptyset": "∅", "therefore": "∴", "because": "∵", "existential": "∃", "universal": "∀",
+	"propersubset": "⊂", "propersuperset": "⊃", "notsubset": "⊄", "reflexsubset": "⊆", "reflexsuperset": "⊇",
+	"perpendicular": "⊥", "angle": "∠", "gradient": "∇", "proportional": "∝", "equivalence": "≡", "similar": "∼",
+	"congruent": "≅", "circleplus": "⊕", "circlemultiply": "⊗", "logicaland": "∧", "logicalor": "∨", "dotmath": "⋅",
+	"asteriskmath": "∗", "arrowup": "↑", "arrowdown": "↓", "arrowboth": "↔", "arrowdblright": "⇒", "arrowdblleft": "⇐",
+	"arrowdblboth": "⇔", "arrowdblup": "⇑", "arrowdbldown": "⇓", "spade": "♠", "club": "♣", "heart": "♥",
+	"diamond": "♦", "angleleft": "〈", "angleright": "〉", "oneeighth": "⅛", "threeeighths": "⅜", "fiveeighths": "⅝",
+	"seveneighths": "⅞", "onethird": "⅓", "twothirds": "⅔", "H18533": "■", "filledbox": "■", "circle": "○",
 }
 
-// greek are the names of Greek letters in the order of Unicode, from U+0391 and U+03B1. Those
-// that the map above has stand for other characters, or for the same.
-var greek = strings.Fields("Alpha Beta Gamma Delta Epsilon Zeta Eta Theta Iota Kappa Lambda Mu Nu Xi Omicron Pi Rho sigma1 Sigma Tau Upsilon Phi Chi Psi Omega")
+// greek are the names of the small Greek letters in the order of Unicode, from U+03B1. The capitals
+// begin 32 before, without one for sigma1.
+var greek = strings.Fields("alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma1 sigma tau upsilon phi chi psi omega")
 
 // afii are runs of glyph numbers of the Association for Font Information Interchange, as the
 // Adobe Glyph List has them: the first number, and the characters from there on.
@@ -79,12 +95,12 @@ func component(n string) string {
 	if len(n) == 1 {
 		return n
 	}
-	for i, g := range greek {
-		if n == g {
-			return string(rune(0x391 + i))
-		}
-		if strings.ToLower(g) == n {
+	if i := slices.Index(greek, strings.ToLower(n)); i >= 0 {
+		switch {
+		case n == greek[i]:
 			return string(rune(0x3B1 + i))
+		case n[1:] == greek[i][1:] && n != "Sigma1":
+			return string(rune(0x391 + i))
 		}
 	}
 	for _, a := range accents {

@@ -144,8 +144,8 @@ func (d *Document) index() (packed []int) {
 		if next < 0 {
 			next = len(b) - at
 		}
-		s := bytes.Index(b[at:at+next], []byte("stream"))
-		if s < 0 || bytes.HasPrefix(b[at:], []byte("end")) {
+		s := streamStart(b[at : at+next])
+		if s < 0 {
 			continue
 		}
 		head := b[at : at+s]
@@ -165,6 +165,20 @@ func (d *Document) index() (packed []int) {
 		at += e + len("endstream")
 	}
 	return packed
+}
+
+// streamStart finds the word that begins a stream, behind a dictionary; -1: there is none.
+func streamStart(b []byte) int {
+	for at := 0; ; {
+		i := bytes.Index(b[at:], []byte("stream"))
+		if i < 0 {
+			return -1
+		}
+		if at += i; bytes.HasSuffix(bytes.TrimRight(b[max(0, at-16):at], "\r\n \t"), []byte(">>")) {
+			return at
+		}
+		at += len("stream")
+	}
 }
 
 func (d *Document) addTrailer(t dict) {

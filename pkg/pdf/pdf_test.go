@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +59,7 @@ func textOf(t *testing.T, body []byte) string {
 
 func TestPage(t *testing.T) {
 	for name, c := range map[string]struct{ content, font, want string }{
-		"lines":         {"BT /F1 10 Tf 72 700 Td (one) Tj 0 -12 Td (two) Tj T* (2) ' ET", simple, "one\ntwo2"},
+		"lines":         {"BT /F1 10 Tf 72 700 Td (one) Tj 0 -12 Td (two) Tj T* (2) ' ET", simple, "one\ntwo 2"},
 		"leading":       {"BT /F1 10 Tf 12 TL (a) Tj T* (b) Tj (c) ' ET", simple, "a\nb\nc"},
 		"kerning":       {"BT /F1 10 Tf [(wo) 20 (rd) -400 (next) 3 ( one)] TJ ET", simple, "word next one"},
 		"placed words":  {"BT /F1 10 Tf 1 0 0 1 10 10 Tm (ab) Tj 1 0 0 1 40 10 Tm (cd) Tj ET", simple, "ab cd"},
@@ -77,6 +78,193 @@ func TestPage(t *testing.T) {
 		if got := textOf(t, packed); got != c.want {
 			t.Errorf("%s, deflated: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// Text stands where cm and the matrices of forms put it, too.
+func TestPlacedText(t *testing.T) {
+	form := streamOf("/Subtype /Form /Matrix [1 0 0 1 0 -50]", "BT /F1 10 Tf (form) Tj ET")
+	for name, c := range map[string]struct{ content, want string }{
+		"apart":              {"q 1 0 0 1 10 10 cm BT /F1 10 Tf (ab) Tj ET Q q 1 0 0 1 90 10 cm BT /F1 10 Tf (cd) Tj ET Q", "ab cd"},
+		"joined":             {"q 1 0 0 1 10 10 cm BT /F1 10 Tf (ab) Tj ET Q q 1 0 0 1 20 10 cm BT /F1 10 Tf (cd) Tj ET Q", "abcd"},
+		"below":              {"BT /F1 10 Tf (ab) Tj ET 1 0 0 1 0 -40 cm BT (cd) Tj ET", "ab\ncd"},
+		"scaled":             {"2 0 0 2 0 0 cm BT /F1 10 Tf (ab) Tj 10 0 Td (cd) Tj ET", "abcd"},
+		"a form":             {"BT /F1 10 Tf (ab) Tj ET /X Do BT /F1 10 Tf (cd) Tj ET", "ab\nform\ncd"},
+		"a little back":      {"BT /F1 10 Tf (ab) Tj 4 0 Td (cd) Tj ET", "ab cd"},
+		"a glyph of no name": {"BT /F1 10 Tf (one\002two) Tj ET", "one two"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resources := strings.Replace(pages, "/F1 5 0 R >>", "/F1 5 0 R >> /XObject << /X 7 0 R >>", 1)
+			font := "<< /Subtype /Type1 /BaseFont /Times /Encoding << /Differences [2 /g3] >> >>"
+			if got := textOf(t, file(catalog, resources, onePage, streamOf("", c.content), font, annot, form)); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Notes, and what form fields show, belong to the text of a page; hidden ones do not.
+func TestAppearances(t *testing.T) {
+	shown := streamOf("/Subtype /Form /Resources << /Font << /F1 5 0 R >> >>", "BT /F1 9 Tf (a note) Tj ET")
+	for name, c := range map[string]struct{ annotation, want string }{
+		"note":         {"<< /Subtype /FreeText /AP << /N 7 0 R >> >>", "page\na note"},
+		"state":        {"<< /Subtype /Widget /AS /On /AP << /N << /On 7 0 R /Off 4 0 R >> >> >>", "page\na note"},
+		"other state":  {"<< /Subtype /Widget /AS /None /AP << /N << /On 7 0 R >> >> >>", "page"},
+		"hidden":       {"<< /Subtype /FreeText /F 2 /AP << /N 7 0 R >> >>", "page"},
+		"not on view":  {"<< /Subtype /FreeText /F 32 /AP << /N 7 0 R >> >>", "page"},
+		"popup":        {"<< /Subtype /Popup /AP << /N 7 0 R >> >>", "page"},
+		"no resources": {"<< /Subtype /FreeText /AP << /N 4 0 R >> >>", "page"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := file(catalog, pages, onePage, streamOf("", "BT /F1 10 Tf (page) Tj ET"), simple, c.annotation, shown)
+			if got := textOf(t, body); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Files that qpdf and pypdf encrypted: each method with an empty user password, some with an
+// empty owner's alone, and one that asks for a password.
+func TestEncrypted(t *testing.T) {
+	names, err := filepath.Glob("testdata/*.pdf")
+	if err != nil || len(names) < 10 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			body, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := Open(body)
+			if filepath.Base(name) == "password.pdf" {
+				if !errors.Is(err, ErrEncrypted) {
+					t.Errorf("%v, want ErrEncrypted", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s, _ := d.Text(1000); s != "Sealed text" {
+				t.Errorf("text %q", s)
+			}
+			if s := d.Title(); s != "Sealed title" {
+				t.Errorf("title %q", s)
+			}
+			if links := slices.Collect(d.Links()); !slices.Equal(links, []string{"http://sealed.example/a"}) {
+				t.Errorf("links %q", links)
+			}
+		})
+	}
+}
+
+func TestCMaps(t *testing.T) {
+	embedded := func(body string) string { return streamOf("/Type /CMap", body) }
+	for name, c := range map[string]struct{ encoding, toUnicode, codes, want string }{
+		"Identity":              {"/Identity-H", "<0041> <0061> endbfchar", "00410042", "a"},
+		"wide range":            {"/Identity-H", "<0000> <FFFF> <0000> endbfrange", "004104160800", "AЖࠀ"},
+		"one byte":              {"8 0 R", "<41> <0061> <42> <0062> endbfchar", "4142", "ab"},
+		"one and two bytes":     {"9 0 R", "<41> <0061> <8142> <0062> endbfchar", "41814241", "aba"},
+		"UCS-2":                 {"/UniGB-UCS2-H", "", "4E2D65870041", "中文A"},
+		"UTF-16 with pairs":     {"/UniJIS-UTF16-H", "", "D83DDE000041", "😀A"},
+		"GBK":                   {"/GBK-EUC-H", "", "D6D041", "中A"},
+		"GB 2312":               {"/GB-EUC-V", "", "D6D0CEC4", "中文"},
+		"GB 18030, four bytes":  {"/GBK2K-H", "", "8130843441D6D0", "¢A中"},
+		"Shift JIS":             {"/90ms-RKSJ-H", "", "93FA41B1", "日Aｱ"},
+		"EUC-JP":                {"/EUC-H", "", "C6FC8EB141", "日ｱA"},
+		"JIS X 0208":            {"/H", "", "467C", "日"},
+		"Big5":                  {"/ETen-B5-H", "", "A4A441", "中A"},
+		"KS X 1001":             {"/KSCms-UHC-H", "", "C7D141", "한A"},
+		"ASCII of a collection": {"/Identity-H", "", "00220043", "Ab"},
+		"unknown":               {"/CNS-EUC-H", "", "0041", ""},
+		"half a code":           {"/Identity-H", "<0041> <0061> endbfchar", "004100", "a"},
+		"usecmap":               {"10 0 R", "", "4E2D", "中"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			unicode := ""
+			if c.toUnicode != "" {
+				unicode = "/ToUnicode 7 0 R"
+			}
+			order := ""
+			if strings.HasPrefix(name, "ASCII") {
+				order = "/CIDSystemInfo << /Ordering (Japan1) >>"
+			}
+			font := fmt.Sprintf("<< /Subtype /Type0 /Encoding %s %s /DescendantFonts [<< /DW 1000 %s >>] >>", c.encoding, unicode, order)
+			body := file(catalog, pages, onePage, streamOf("", "BT /F1 10 Tf <"+c.codes+"> Tj ET"), font, annot, streamOf("", c.toUnicode),
+				embedded("1 begincodespacerange <00> <FF> endcodespacerange 1 begincidrange <00> <FF> 0 endcidrange"),
+				embedded("2 begincodespacerange <00> <7F> <8140> <9FFC> endcodespacerange"),
+				streamOf("/Type /CMap /UseCMap /UniGB-UCS2-H", "begincmap"))
+			if got := strings.ReplaceAll(textOf(t, body), " ", ""); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Widths of a Type0 font go by glyph numbers, which an embedded CMap gives its codes.
+func TestGlyphWidths(t *testing.T) {
+	cmap := "begincodespacerange <00> <FF> endcodespacerange <41> 7 endcidchar"
+	body := file(catalog, pages, onePage, streamOf("", "BT /F1 10 Tf <41> Tj 3 0 Td <41> Tj ET"),
+		"<< /Subtype /Type0 /Encoding 8 0 R /ToUnicode 7 0 R /DescendantFonts [<< /DW 100 /W [7 [300]] >>] >>", annot,
+		streamOf("", "<41> <0061> endbfchar"), streamOf("", cmap))
+	if got := textOf(t, body); got != "aa" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestGlyph(t *testing.T) {
+	for name, want := range map[string]string{
+		"A": "A", "eacute": "é", "a.sc": "a", "f_i": "fi", "f_f_i.alt": "ffi", "f_nosuch": "", "uni0416": "Ж", "uni04160417": "ЖЗ", "u1F600": "😀",
+		"afii10017": "А", "afii10023": "Ё", "afii10049": "Я", "afii10065": "а", "afii10097": "я", "afii10110": "ў", "afii10193": "џ", "afii61352": "№",
+		"afii57409": "ء", "afii57434": "غ", "afii57450": "ي", "afii57664": "א", "afii57690": "ת", "afii1": "", "afiix": "",
+		"Alpha": "Α", "Omega": "Ω", "alpha": "α", "sigma1": "ς", "sigma": "σ", "omega": "ω", "alphatonos": "ά", "iotadieresis": "ϊ", "iotadieresistonos": "ΐ",
+		"scaron": "š", "scommaaccent": "ș", "kcommaaccent": "ķ", "g3": "", "ogonek": "", "uniD800": "", "uni": "", "": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := glyph(name); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// What a simple font means without an Encoding: the letters of Symbol, the encoding of an
+// embedded Type 1 program, and codes as names in TeX's Type 3 fonts.
+func TestBuiltInEncodings(t *testing.T) {
+	program := streamOf("", "%!PS-AdobeFont\n/Encoding 256 array 0 1 255 {1 index exch /.notdef put} for dup 65 /Zcaron put dup 66 /alpha put readonly def currentfile eexec \x80\x81")
+	for name, c := range map[string]struct{ font, want string }{
+		"Symbol":    {"<< /Subtype /Type1 /BaseFont /Symbol >>", "ΑΒ"},
+		"Type 1":    {"<< /Subtype /Type1 /BaseFont /X /FontDescriptor << /FontFile 7 0 R >> >>", "Žα"},
+		"overruled": {"<< /Subtype /Type1 /BaseFont /X /FontDescriptor << /FontFile 7 0 R >> /Encoding /WinAnsiEncoding >>", "AB"},
+		"Type 3":    {"<< /Subtype /Type3 /Encoding << /Differences [65 /a65 /a66] >> >>", "AB"},
+		"no code":   {"<< /Subtype /Type3 /Encoding << /Differences [65 /a1 /a2] >> >>", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := textOf(t, file(catalog, pages, onePage, streamOf("", "BT /F1 10 Tf (AB) Tj ET"), c.font, annot, program)); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A byte order mark is no text, and a ligature is its letters.
+func TestClean(t *testing.T) {
+	for s, want := range map[string]string{"\uFEFFa\uFEFF": "a", "ﬁn": "fin", "ﻻ": "لا", "a\x00b": "a b"} {
+		if got := clean(s); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+	}
+}
+
+func TestRunLengths(t *testing.T) {
+	body := file(catalog, pages, onePage, streamOf("/Filter /RunLengthDecode", "\x11BT /F1 10 Tf (one)\x02 Tj\xFE \x01ET\x80junk"), simple, annot)
+	if got := textOf(t, body); got != "one" {
+		t.Errorf("%q", got)
+	}
+	if got := runLengths(bytes.Repeat([]byte("\x81a"), MaxStream)); len(got) > MaxStream+128 {
+		t.Errorf("%d bytes", len(got))
 	}
 }
 
@@ -164,9 +352,21 @@ func TestHostile(t *testing.T) {
 			"<< /Subtype /Type0 /ToUnicode 7 0 R /DescendantFonts [<< /W [0 1000000000 1 0 1000000000 1] >>] >>", annot,
 			streamOf("", strings.Repeat("<00000000> <FFFFFFFF> <0041> endbfrange ", 1000))),
 		"streams in turn": hostileStreams(),
+		"wide CMap": file(catalog, pages, onePage, streamOf("", "BT /F1 1 Tf <00> Tj ET"), "<< /Subtype /Type0 /Encoding 7 0 R >>", annot,
+			streamOf("", strings.Repeat("<00000000> <FFFFFFFF> endcodespacerange <00000000> <FFFFFFFF> 1 endcidrange ", 3000))),
+		"UseCMap in itself": file(catalog, pages, onePage, streamOf("", "BT /F1 1 Tf <00> Tj ET"), "<< /Subtype /Type0 /Encoding 7 0 R >>", annot,
+			streamOf("/UseCMap 7 0 R", "")),
+		"notes often": file(catalog, pages, strings.Replace(onePage, "6 0 R", strings.Repeat("6 0 R ", 90000), 1), streamOf("", ""), simple,
+			"<< /AP << /N 4 0 R >> >>"),
+		"Type 1 bomb": file(catalog, pages, onePage, streamOf("", "BT /F1 1 Tf (a) Tj ET"), "<< /FontDescriptor << /FontFile 7 0 R >> >>", annot,
+			streamOf("/Filter /FlateDecode", flate("/Encoding "+strings.Repeat("dup 1 /a put ", n/13)+" eexec"))),
+		"encrypted, in itself": append(file(catalog, "<< /Filter 2 0 R /CF 2 0 R >>"), "trailer << /Encrypt 2 0 R >>"...),
 	} {
 		start := time.Now()
 		d, err := Open(body)
+		if errors.Is(err, ErrEncrypted) {
+			continue
+		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -241,6 +441,13 @@ func TestPoppler(t *testing.T) {
 func FuzzDocument(f *testing.F) {
 	f.Add(file(catalog, pages, onePage, streamOf("", "BT /F1 10 Tf [(a) -300 (b)] TJ ET"), simple, annot))
 	f.Add(file(catalog, pages, onePage, streamOf("/Filter /FlateDecode", flate("BT ET")), "<< /Subtype /Type0 /ToUnicode 4 0 R >>", annot))
+	for _, name := range []string{"rc4-128", "aes-128", "aes-256"} {
+		body, err := os.ReadFile("testdata/" + name + ".pdf")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		d, err := Open(body)
 		if err != nil {

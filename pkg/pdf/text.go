@@ -316,7 +316,7 @@ func (w *writer) show(s text) {
 		switch {
 		case math.Abs(dy) > lineGap*math.Abs(up) || dx < -2*math.Abs(along):
 			w.line()
-		case dx > wordGap*math.Abs(along):
+		case dx > wordGap*math.Abs(along), dx < -math.Abs(along)/2:
 			w.space()
 		}
 	}
@@ -325,9 +325,9 @@ func (w *writer) show(s text) {
 			return
 		}
 		u := w.font.char(c)
-		if strings.TrimSpace(u) == "" && u != "" {
+		if strings.TrimSpace(u) == "" { // a space, or a glyph that nobody knows: it parts words, too
 			w.space()
-		} else if u != "" {
+		} else {
 			w.put(u)
 			w.wrote = true
 		}
