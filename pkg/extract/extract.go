@@ -99,6 +99,12 @@ const (
 	ReasonTooMany  = "too-many"       // the page has more than Options.MaxLinks links, or more text in them than is kept
 )
 
+// Reasons for which the links of a document were not found at all. Each counts once a document.
+const (
+	ReasonUndecodable = "undecodable" // its coding is damaged or unknown, or it is not of the type that it says
+	ReasonEncrypted   = "encrypted"   // a PDF file that asks for a password
+)
+
 // Options are the limits. The zero value has the defaults.
 type Options struct {
 	Canon          canon.Options

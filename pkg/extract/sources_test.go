@@ -365,3 +365,18 @@ func init() {
 		}
 	}
 }
+
+// A PDF file that nobody can read is counted as what it is.
+func TestUnreadablePDF(t *testing.T) {
+	for name, test := range map[string]struct{ body, reason string }{
+		"encrypted": {"%PDF-1.4 1 0 obj <</Filter/Secret>> endobj trailer <</Encrypt 1 0 R>>", ReasonEncrypted},
+		"none":      {"<html>", ReasonUndecodable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page := Find(&Document{URL: "http://h/", MIME: "application/pdf", Body: []byte(test.body)}, Options{})
+			if len(page.Links) != 0 || len(page.Refused) != 1 || page.Refused[test.reason] != 1 {
+				t.Errorf("%v, refused %v, want %s", page.Links, page.Refused, test.reason)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 	"unicode/utf16"
@@ -246,7 +247,12 @@ func hex4(b []byte) (r rune, ok bool) {
 func (f *finder) pdf(b []byte) {
 	doc, err := pdf.Open(b)
 	if err != nil {
-		return // encrypted, or none
+		reason := ReasonUndecodable
+		if errors.Is(err, pdf.ErrEncrypted) {
+			reason = ReasonEncrypted
+		}
+		f.page.refuse(reason, 1)
+		return
 	}
 	for uri := range doc.Links() {
 		f.add(KindPDF, strings.TrimSpace(uri), false)

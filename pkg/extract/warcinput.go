@@ -132,7 +132,7 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 		return false, err
 	}
 	if p.undecodable != nil && p.header == nil {
-		in.bad["undecodable"]++
+		in.bad[ReasonUndecodable]++
 		return false, nil
 	}
 	*row = record.Fetch{
@@ -177,7 +177,7 @@ func (in *WARCInput) finish() {
 	if rows > 0 {
 		st.Made = []record.Count{{Reason: "reply", N: rows}}
 	}
-	for _, reason := range []string{string(canon.ReasonInvalid), string(canon.ReasonScheme), string(canon.ReasonTooLong), "undecodable"} {
+	for _, reason := range []string{string(canon.ReasonInvalid), string(canon.ReasonScheme), string(canon.ReasonTooLong), ReasonUndecodable} {
 		if n := in.bad[reason]; n > 0 {
 			st.Refused = append(st.Refused, record.Count{Reason: reason, N: n})
 		}

@@ -356,7 +356,7 @@ func (o *output) document(row *record.Fetch) (*Document, error) {
 			return nil, err
 		}
 		if p.undecodable != nil {
-			o.refuse("undecodable", 1)
+			o.refuse(ReasonUndecodable, 1)
 		}
 		doc.Header = p.header
 		if row.Body == nil {
