@@ -38,6 +38,13 @@ var itemURLs = map[string]bool{
 const lazy = 1<<markup.AttrDataBackground | 1<<markup.AttrDataBackgroundImage | 1<<markup.AttrDataBg | 1<<markup.AttrDataLazy | 1<<markup.AttrDataLazySrc |
 	1<<markup.AttrDataLazySrcset | 1<<markup.AttrDataOriginal | 1<<markup.AttrDataPoster | 1<<markup.AttrDataSrc | 1<<markup.AttrDataSrcset
 
+// presentation are the attributes of SVG whose value may be a url().
+const presentation = 1<<markup.AttrClipPath | 1<<markup.AttrCursor | 1<<markup.AttrFill | 1<<markup.AttrFilter | 1<<markup.AttrMarkerEnd |
+	1<<markup.AttrMarkerMid | 1<<markup.AttrMarkerStart | 1<<markup.AttrMask | 1<<markup.AttrStroke
+
+// linkAttrs are the attributes that links come from or depend on.
+var linkAttrs = markup.Want(lazy|1<<markup.AttrAction|1<<markup.AttrAlt|1<<markup.AttrArchive|1<<markup.AttrBackground|1<<markup.AttrCite|1<<markup.AttrCode|1<<markup.AttrCodebase|1<<markup.AttrContent|1<<markup.AttrData|1<<markup.AttrHref|1<<markup.AttrHreflang|1<<markup.AttrHTTPEquiv|1<<markup.AttrImageSrcset|1<<markup.AttrItemprop|1<<markup.AttrMethod|1<<markup.AttrName|1<<markup.AttrPoster|1<<markup.AttrProperty|1<<markup.AttrRel|1<<markup.AttrSrc|1<<markup.AttrSrcset|1<<markup.AttrStyle|1<<markup.AttrType|1<<markup.AttrXlinkHref, presentation)
+
 // htmlState is what the links of an HTML document depend on beside the tag at hand.
 // Both engines keep it, by the calls of startTag, addText and endAnchor.
 type htmlState struct {
@@ -47,7 +54,7 @@ type htmlState struct {
 	label   label // its text
 	alt     label // of an image
 	buf     []byte
-	lexer   markup.Lexer
+	reader  markup.Reader
 	flat    flat
 }
 
@@ -56,7 +63,7 @@ func (h *htmlState) reset() { h.based, h.anchor = false, -1 }
 // findHTML finds the links of an HTML document.
 func (f *finder) findHTML(doc *Document) {
 	f.html.reset()
-	if f.opt.HTMLEngine != EngineXNet {
+	if f.opt.HTMLEngine != EngineXNet || isXHTML(doc) { // whose tree no parser of HTML makes
 		if f.flatHTML(doc) || len(doc.Body) > maxTree {
 			return
 		}
@@ -105,6 +112,13 @@ func (f *finder) startTag(e *markup.Element) {
 	}
 	if e.Has>>markup.AttrStyle&1 != 0 {
 		f.css(e.Bytes(markup.AttrStyle))
+	}
+	if e.Has&presentation != 0 && e.Space == markup.SpaceSVG {
+		for a := range markup.Attrs {
+			if presentation&e.Has>>a&1 != 0 {
+				f.css(e.Bytes(a))
+			}
+		}
 	}
 	if e.Has&lazy != 0 {
 		f.lazy(e)

@@ -293,7 +293,7 @@ func TestOpenForeignElements(t *testing.T) {
 		d := &Document{URL: "http://h/", MIME: "text/html", Charset: "utf-8", Body: []byte(strings.Repeat(open, 1000) + "<p><a href=x>")}
 		f.again(d)
 		f.flatHTML(d)
-		if n := cap(f.html.flat.foreign); n > mostOpen {
+		if n := cap(f.html.flat.inside); n > mostOpen {
 			t.Errorf("%s: room for %d open elements, want at most %d", open, n, mostOpen)
 		}
 		if len(f.found.all) != 1 || f.found.kinds[f.found.all[0].kind] != KindA {

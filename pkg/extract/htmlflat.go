@@ -18,20 +18,16 @@ type flat struct {
 	begun     bool         // the body element has begun
 	headEnded bool         // by its end tag
 	first     bool         // no start tag was read so far
-	templates int          // open template elements, whose content is inert
+	inert     bool         // the tag at hand is in a template, whose content is inert
 	cells     [3]int       // open td, th and caption elements in the innermost one, not less than there are
-	foreign   []openTag    // open elements from the outermost SVG or MathML one on
+	foreign   bool         // it is in SVG or MathML
+	styled    bool         // in a style or script element of SVG
+	sheet     []byte       // text of an open style element of SVG
 	form      bool         // there is a form element that no end tag has closed
 	tables    []tableState // open table elements
 	inSelect  bool
-	inButton  bool      // a button may be open
-	inside    []openTag // elements that were opened within the open a element whose text is collected
-}
-
-type openTag struct {
-	Key    uint64
-	Tag    markup.Tag
-	Traits markup.Trait
+	inButton  bool          // a button may be open
+	inside    []markup.Open // elements that were opened within the open a element whose text is collected
 }
 
 // tableState says where in a table the document is.
@@ -44,7 +40,7 @@ type tableState struct {
 const mostOpen = 64
 
 func (h *flat) reset() {
-	*h = flat{first: true, foreign: h.foreign[:0], tables: h.tables[:0], inside: h.inside[:0]}
+	*h = flat{first: true, sheet: h.sheet[:0], tables: h.tables[:0], inside: h.inside[:0]}
 }
 
 func (h *flat) decline() { h.declined = true }
@@ -52,30 +48,49 @@ func (h *flat) decline() { h.declined = true }
 // flatHTML finds the links of a document. It returns false for one of which a tree
 // finds other links, or may.
 func (f *finder) flatHTML(doc *Document) bool {
-	h, l := &f.html.flat, &f.html.lexer
+	h, r := &f.html.flat, &f.html.reader
 	h.reset()
 	text, enc := decode(doc, sortHTML)
 	f.encoding = enc
-	l.Open(text, doc.Body)
-	defer l.Close()
+	r.Open(text, doc.Body, isXHTML(doc), linkAttrs)
+	defer r.Close()
 	for {
-		l.Texts = f.html.anchor >= 0 && !f.html.label.full || !h.begun
-		l.Calm = f.html.anchor < 0 && h.begun && len(h.foreign) == 0 && !h.inSelect && h.inFlow()
-		switch l.Next() {
+		h.foreign, h.inert = r.Foreign(), r.Inert()
+		tag, space := r.Within()
+		h.styled = space == markup.SpaceSVG && (tag == markup.TagStyle || tag == markup.TagScript)
+		r.Texts = f.html.anchor >= 0 && !f.html.label.full || !h.begun || h.styled
+		r.Calm = f.html.anchor < 0 && h.begun && !h.foreign && !h.inSelect && h.inFlow()
+		tok := r.Next()
+		if h.styled && tok != markup.TokenText {
+			f.endSheet()
+		}
+		switch tok {
 		case markup.TokenStart:
 			f.flatStart()
 		case markup.TokenClose:
 			f.flatEnd()
 		case markup.TokenText:
 			f.flatText()
+		case markup.TokenRaw:
+			f.flatRaw()
 		case markup.TokenEnd:
-			if !l.Fill() {
-				f.endAnchor()
-				f.page.Cut = f.page.Cut || l.Long
-				return !h.declined
-			}
+			f.endAnchor()
+			f.page.Cut = f.page.Cut || r.Long
+			return r.XML || !h.declined && !r.Unsure
 		}
 	}
+}
+
+// isXHTML reports whether a document that is read as HTML is XML: its media type says so, or it is no HTML but XML with such a root element.
+func isXHTML(doc *Document) bool { m := MediaType(doc); return m != "text/html" }
+
+// endSheet finds the links of a style element of SVG that has ended.
+func (f *finder) endSheet() {
+	h := &f.html.flat
+	if !h.inert {
+		f.css(h.sheet)
+	}
+	h.sheet = h.sheet[:0]
 }
 
 // inFlow reports whether the document is not between the parts of a table.
@@ -88,16 +103,22 @@ func (h *flat) inFlow() bool {
 }
 
 func (f *finder) flatText() {
-	h, l := &f.html.flat, &f.html.lexer
+	h, l := &f.html.flat, &f.html.reader
 	if !h.begun && len(bytes.TrimLeft(l.Text, " \t\r\n\f")) > 0 {
 		h.begun = true
 	}
-	if f.html.anchor < 0 || h.templates > 0 {
+	if h.styled {
+		if tag, _ := l.Within(); tag == markup.TagStyle && len(h.sheet)+len(l.Text) <= markup.MaxToken {
+			h.sheet = append(h.sheet, l.Decoded()...)
+		}
+		return
+	}
+	if f.html.anchor < 0 || h.inert {
 		return
 	}
 	// A tree joins texts between which a markup.Tag was dropped, and so halves of a
 	// character; and it replaces a NUL byte here and drops it there.
-	if !utf8.Valid(l.Text) || len(h.foreign) > 0 && bytes.IndexByte(l.Text, 0) >= 0 {
+	if !utf8.Valid(l.Text) || h.foreign && bytes.IndexAny(l.Text, "\x00&") >= 0 && (l.Literal || bytes.IndexByte(l.Text, 0) >= 0) {
 		h.decline()
 	}
 	for text := l.Text; len(text) > 0 && !f.html.label.full; {
@@ -106,7 +127,7 @@ func (f *finder) flatText() {
 			part = part[:max(markup.WholeText(part[:mostDecoded]), 1)]
 		}
 		text = text[len(part):]
-		if markup.NeedsDecoding(part) {
+		if !l.Literal && markup.NeedsDecoding(part) {
 			f.html.buf = markup.AppendDecoded(f.html.buf[:0], part, false)
 			part = f.html.buf
 		}
@@ -118,20 +139,31 @@ func (f *finder) flatText() {
 const mostDecoded = 4 << 10
 
 func (f *finder) flatStart() {
-	h, l := &f.html.flat, &f.html.lexer
+	h, l := &f.html.flat, &f.html.reader
 	e := &l.Element
-	e.Space = markup.SpaceHTML
 	switch {
-	case len(h.foreign) > 0:
+	case l.XML:
+		h.begun = true
+		if !h.inert {
+			if f.startTag(e); e.Tag == markup.TagA && e.SelfClosing {
+				f.endAnchor()
+			}
+		}
+		return
+	case h.foreign && (l.Foreign() || e.Space != markup.SpaceHTML):
 		h.foreignStart(e)
 		if e.Tag == markup.TagA && f.html.anchor >= 0 {
 			h.decline() // the one around it goes on behind it
 		}
-		if l.CDATA = len(h.foreign) > 0; h.templates == 0 {
+		if !h.inert {
 			f.startTag(e)
 		}
 		return
-	case h.templates > 0:
+	case h.foreign: // which ends here
+		h.decline()
+	}
+	switch {
+	case h.inert:
 		h.inertStart(e)
 	case h.inSelect && e.Traits&markup.InSelect == 0:
 		h.decline()
@@ -142,38 +174,28 @@ func (f *finder) flatStart() {
 	if e.Tag == markup.TagFrameset {
 		h.decline()
 	}
-	if h.templates == 0 {
-		if f.html.anchor >= 0 {
-			h.insideStart(e, l.InP)
-		}
-		if e.Tag == markup.TagA {
-			h.inside = h.inside[:0]
-		}
-		switch e.Tag {
-		case markup.TagImage:
-			e.TagInfo = imgInfo
-		case markup.TagSVG:
-			e.Space = markup.SpaceSVG
-		case markup.TagMath:
-			e.Space = markup.SpaceMath
-		}
-		h.first = false
-		if e.Has != 0 || f.html.anchor >= 0 {
-			f.startTag(e)
-		}
-		h.track(l)
+	if h.inert {
+		return
 	}
-	switch {
-	case e.Tag == markup.TagSVG || e.Tag == markup.TagMath:
-		if !e.SelfClosing {
-			h.foreign = append(h.foreign[:0], openTag{e.Key, e.Tag, 0})
-			l.CDATA = true
-		} else if e.Slashed {
+	if f.html.anchor >= 0 {
+		h.insideStart(e, l.InP)
+	}
+	if e.Tag == markup.TagA {
+		h.inside = h.inside[:0]
+	}
+	switch e.Tag {
+	case markup.TagImage:
+		e.TagInfo = imgInfo
+	case markup.TagSVG, markup.TagMath:
+		if e.SelfClosing && e.Slashed {
 			h.decline()
 		}
-	case e.Traits&markup.IsRaw != 0:
-		f.flatRaw()
 	}
+	h.first = false
+	if e.Has != 0 || f.html.anchor >= 0 {
+		f.startTag(e)
+	}
+	h.track(&l.Lexer)
 }
 
 // cell is the index of an element in flat.cells, or -1.
@@ -194,7 +216,7 @@ func cell(t markup.Tag) int {
 func (h *flat) inertStart(e *markup.Element) {
 	switch i := cell(e.Tag); {
 	case e.Tag == markup.TagTemplate:
-		if h.templates++; h.cells != [3]int{} {
+		if h.cells != [3]int{} {
 			h.decline()
 		}
 	case i >= 0:
@@ -208,7 +230,7 @@ func (h *flat) inertStart(e *markup.Element) {
 func (h *flat) inertEnd(e *markup.Element) {
 	switch i := cell(e.Tag); {
 	case e.Tag == markup.TagTemplate:
-		if h.templates--; h.cells != [3]int{} {
+		if h.cells != [3]int{} {
 			h.decline()
 		}
 	case i >= 0 && h.cells[i] > 0:
@@ -312,8 +334,6 @@ func (h *flat) track(l *markup.Lexer) {
 		l.InP = e.Tag == markup.TagP
 	}
 	switch e.Tag {
-	case markup.TagTemplate:
-		h.templates = 1
 	case markup.TagSelect:
 		h.inSelect = true
 	case markup.TagTable:
@@ -346,7 +366,7 @@ func (h *flat) insideStart(e *markup.Element, inP bool) {
 		len(h.inside) == mostOpen:
 		h.decline()
 	case e.Traits&(markup.IsVoid|markup.IsRaw) == 0:
-		h.inside = append(h.inside, openTag{e.Key, e.Tag, e.Traits})
+		h.inside = append(h.inside, markup.Open{Key: e.Key, Tag: e.Tag, Traits: e.Traits})
 	}
 }
 
@@ -376,16 +396,24 @@ func (h *flat) insideEnd(e *markup.Element) bool {
 }
 
 func (f *finder) flatEnd() {
-	h, l := &f.html.flat, &f.html.lexer
+	h, l := &f.html.flat, &f.html.reader
 	e := &l.Element
-	if len(h.foreign) > 0 {
-		if h.foreignEnd(e) && e.Tag == markup.TagA && h.templates == 0 {
+	switch {
+	case l.XML:
+		if e.Tag == markup.TagA && !h.inert {
+			f.endAnchor()
+		} else if f.html.anchor >= 0 && e.Traits&markup.IsBlock != 0 {
+			f.html.label.space = true
+		}
+		return
+	case h.foreign && (l.Foreign() || e.Space != markup.SpaceHTML):
+		if !e.Closes {
+			h.decline()
+		} else if e.Tag == markup.TagA && !h.inert {
 			f.endAnchor()
 		}
-		l.CDATA = len(h.foreign) > 0
 		return
-	}
-	if h.templates > 0 {
+	case h.inert:
 		h.inertEnd(e)
 		return
 	}
@@ -433,71 +461,23 @@ func (f *finder) flatEnd() {
 // foreignStart follows a start tag within SVG or MathML, which have elements of
 // their own. It declines where HTML begins again within them.
 func (h *flat) foreignStart(e *markup.Element) {
-	if e.Space = markup.SpaceSVG; h.foreign[0].Tag == markup.TagMath {
-		e.Space = markup.SpaceMath
-	}
-	switch h.foreign[len(h.foreign)-1].Tag {
-	case markup.TagDesc, markup.TagTitle, markup.TagForeignObject, markup.TagMI, markup.TagMO, markup.TagMN, markup.TagMS, markup.TagMText, markup.TagAnnotationXML:
-		h.decline() // which begins here, or may
-	}
-	switch {
-	case e.Traits&markup.IsBreakout != 0:
+	if e.Space == markup.SpaceHTML || e.Slashed || h.styled {
 		h.decline()
-		h.foreign, e.Space = h.foreign[:0], markup.SpaceHTML
-		return
-	case e.Tag == markup.TagStyle || e.Tag == markup.TagScript || e.Slashed:
-		h.decline() // their content is markup here
 	}
-	switch {
-	case e.SelfClosing:
-	case len(h.foreign) == mostOpen:
-		h.decline()
-	default:
-		h.foreign = append(h.foreign, openTag{e.Key, e.Tag, 0})
-	}
-}
-
-// foreignEnd follows an end tag within SVG or MathML and reports whether it closes
-// the innermost element.
-func (h *flat) foreignEnd(e *markup.Element) bool {
-	n := len(h.foreign)
-	if h.foreign[n-1].Key == e.Key {
-		h.foreign = h.foreign[:n-1]
-		return true
-	}
-	h.decline()
-	for i := n - 1; i >= 0; i-- {
-		if h.foreign[i].Key == e.Key {
-			h.foreign = h.foreign[:i]
-			return false
-		}
-	}
-	if e.Traits != 0 {
-		h.foreign = h.foreign[:0] // HTML goes on
-	}
-	return false
 }
 
 // flatRaw reads the content of a raw text element.
 func (f *finder) flatRaw() {
-	h, l := &f.html.flat, &f.html.lexer
-	isStyle := l.TagInfo.Tag == markup.TagStyle
-	for {
-		text, more, unsure := l.Raw()
-		if more {
-			if l.Fill() {
-				continue
-			}
-			l.Skip()
-			return
-		}
-		if unsure {
-			h.decline()
-		}
-		if isStyle && h.templates == 0 {
+	h, l := &f.html.flat, &f.html.reader
+	if h.inert {
+		return
+	}
+	if l.TagInfo.Tag == markup.TagStyle {
+		if text := l.Text; l.XML {
+			f.css(l.Decoded())
+		} else {
 			f.css(plainCSS(text))
 		}
-		return
 	}
 }
 

@@ -50,7 +50,7 @@ func (f *finder) enter(n *html.Node, e *markup.Element) bool {
 	case html.DocumentNode:
 		return true
 	case html.TextNode:
-		if f.html.anchor >= 0 {
+		if f.html.anchor >= 0 && !isStyled(n.Parent) {
 			f.addText([]byte(n.Data))
 		}
 	case html.ElementNode:
@@ -70,6 +70,9 @@ func (f *finder) enter(n *html.Node, e *markup.Element) bool {
 			}
 		}
 		f.startTag(e)
+		if isStyled(n) && e.Tag == markup.TagStyle {
+			f.css([]byte(childText(n)))
+		}
 		raw := e.Traits&markup.IsRaw != 0 && e.Space == markup.SpaceHTML
 		if raw && e.Tag == markup.TagStyle && n.FirstChild != nil {
 			f.css([]byte(n.FirstChild.Data))
@@ -90,4 +93,19 @@ func (f *finder) leave(n *html.Node) {
 	} else if n.Namespace == "" && info.Traits&markup.IsBlock != 0 && info.Traits&markup.IsVoid == 0 {
 		f.html.label.space = true
 	}
+}
+
+// isStyled reports whether an element is one of SVG with text for programs.
+func isStyled(n *html.Node) bool {
+	return n.Type == html.ElementNode && n.Namespace == "svg" && (n.Data == "style" || n.Data == "script")
+}
+
+func childText(n *html.Node) string {
+	var b strings.Builder
+	for c := range n.ChildNodes() {
+		if c.Type == html.TextNode {
+			b.WriteString(c.Data)
+		}
+	}
+	return b.String()
 }

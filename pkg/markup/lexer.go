@@ -16,7 +16,8 @@ const (
 	TokenEnd   Token = iota // of the input, or of the window
 	TokenStart              // a start tag, in lexer.element
 	TokenClose              // an end tag: lexer.key, lexer.info
-	TokenText               // lexer.text
+	TokenText               // Lexer.Text
+	TokenRaw                // of a Reader: the content of a raw text element, Lexer.Text
 )
 
 // space is an element's namespace.
@@ -37,7 +38,8 @@ type Element struct {
 	end         int    // behind it
 	SelfClosing bool   // ends with "/>"
 	Slashed     bool   // ends with the "/" of a bare value, which x/net may take for SelfClosing
-	Space       Space
+	Space       Space  // of a Reader
+	Closes      bool   // of a Reader: an end tag closes the innermost element, as far as that is known
 	Plain       bool   // values are decoded; else they are as in the document
 	Has         uint64 // a bit for each Attr
 	Val         [Attrs][]byte
@@ -58,7 +60,10 @@ func (e *Element) Bytes(a Attr) []byte {
 	return v
 }
 
-// Get is bytes as a string.
+// TagName is the name of the tag that was read last, as the document has it.
+func (l *Lexer) TagName() []byte { return l.b[l.start:l.end] }
+
+// Get is Bytes as a string.
 func (e *Element) Get(a Attr) string { return View(e.Bytes(a)) }
 
 // MaxWindow bounds the window over a document that has to be decoded, and so one tag,
@@ -81,18 +86,26 @@ type Lexer struct {
 	CDATA bool      // within SVG or MathML, where CDATA sections are text
 	Texts bool      // report text; else it is passed over
 	Calm  bool      // pass over tags without meaning; see tagInfo.isPlain
+	XML   bool      // the document is XHTML: see Reader.Open
 	InP   bool      // a p may be open, for the start tags that close one; see flat
+
+	wants   *Wants // the attributes that are kept
+	outside *Wants // those outside of SVG and MathML, while it is there
 
 	window []byte // b's memory where the document is decoded
 
 	Element
-	Text []byte
+	Text    []byte
+	Literal bool // Text has no character references
 }
 
 // Open makes the lexer read a document's text, which is the end of body itself or
 // has to be decoded.
 func (l *Lexer) Open(text io.Reader, body []byte) {
-	l.i, l.Long, l.CDATA, l.Texts, l.Calm, l.InP = 0, false, false, false, false, false
+	l.i, l.Long, l.CDATA, l.Texts, l.Calm, l.InP, l.XML, l.Literal = 0, false, false, false, false, false, false, false
+	if l.wants == nil {
+		l.wants = noWants
+	}
 	if whole, ok := text.(*bytes.Reader); ok {
 		l.b, l.in, l.last = body[len(body)-whole.Len():], nil, true
 		return
@@ -189,6 +202,7 @@ func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\
 // Next finds the next token.
 func (l *Lexer) Next() Token {
 	b := l.b
+	l.Literal = false
 	for {
 		start := l.i
 		if start >= len(b) {
@@ -341,7 +355,7 @@ func (l *Lexer) declaration(start int) Token {
 			l.Text = l.b[text : text+end]
 			l.i = text + end + 3
 		}
-		if l.Texts {
+		if l.Literal = l.Texts; l.Texts {
 			return TokenText
 		}
 	case !l.skipPast(start+2, '>'):
@@ -399,7 +413,7 @@ func (l *Lexer) readTag(i int, keep bool) bool {
 		}
 	}
 	e := &l.Element
-	e.Key, e.start, e.TagInfo = key, start, LookupTag(key, b[start:i])
+	e.Key, e.start, e.end, e.TagInfo = key, start, i, LookupTag(key, b[start:i])
 	e.Has, e.SelfClosing, e.Slashed, e.buf = 0, false, false, e.buf[:0]
 	for {
 		c := b[i]
@@ -434,10 +448,10 @@ func (l *Lexer) readTag(i int, keep bool) bool {
 			return false
 		}
 		e.SelfClosing = false
-		if !keep || !isWanted(b[name], end-name) {
+		if !keep || l.wants.lengths[b[name]]>>uint(end-name)&1 == 0 {
 			continue
 		}
-		if a, ok := LookupAttr(b[name:end]); ok && e.Has>>a&1 == 0 {
+		if a, ok := LookupAttr(b[name:end]); ok && (e.Has|^l.wants.set)>>a&1 == 0 {
 			e.Has |= 1 << a
 			if l.Long = l.Long || len(value) > MaxToken; len(value) > MaxToken {
 				value = nil
@@ -480,63 +494,109 @@ func (l *Lexer) attribute(i int) (value []byte, nameEnd, next int) {
 	return b[first:i], nameEnd, i
 }
 
-// Raw reads the content of the raw text element (HTML section 13.2.5.3 and others)
+// rawText reads the content of the raw text element (HTML section 13.2.5.3 and others)
 // whose start tag was read last, and its end tag. More: it is to be called again when
-// the window has more. Unsure: a script hides its end tag in the way of
-// HTML section 13.2.5.27, which is not followed here.
-func (l *Lexer) Raw() (text []byte, more, unsure bool) {
+// the window has more.
+func (l *Lexer) rawText() (text []byte, more bool) {
 	b := l.b[l.i:]
-	if l.TagInfo.Tag == TagPlaintext { // to the end of the document
-		l.i = len(l.b)
-		return nil, !l.last, false
+	info, content := l.TagInfo, l.i
+	n := 0
+	switch {
+	case info.Tag == TagScript && !l.XML:
+		n = scriptEnd(b)
+	case l.XML:
+		n = endTag(b, info.Name, true)
+	default:
+		n = endTag(b, info.Name, false)
 	}
-	name := l.TagInfo.Name
-	for i := 0; ; {
-		n := bytes.Index(b[i:], []byte("</"))
-		if n < 0 {
-			i = len(b)
-		} else {
-			i += n
+	if n < 0 { // no end tag
+		if !l.last {
+			return nil, true
 		}
-		rest := b[i:]
-		if len(rest) <= 2+len(name) { // no end tag
-			if !l.last {
-				return nil, true, false
+		l.i = len(l.b)
+		return b, false
+	}
+	if !l.readTag(content+n+2, false) { // it may have attributes
+		if !l.last {
+			return nil, true
+		}
+		l.i = len(l.b)
+	}
+	l.TagInfo = info
+	return l.b[content : content+n], false
+}
+
+// endTag is where the end tag of a name begins in b, -1 if nowhere. One in a CDATA section, where there are any, is none.
+func endTag(b []byte, name string, cdata bool) int {
+	section := len(b)
+	if cdata {
+		section = indexFrom(b, 0, cdataStart)
+	}
+	for i := 0; ; i += 2 {
+		i = indexFrom(b, i, "</")
+		for section < i {
+			end := indexFrom(b, section, "]]>")
+			section = indexFrom(b, end, cdataStart)
+			if end > i {
+				i = indexFrom(b, end, "</")
 			}
-			l.i = len(l.b)
-			return b, false, l.TagInfo.Tag == TagScript && hidesTags(b)
 		}
-		if tagByte[rest[2+len(name)]] != 0 || !HasFold(rest[2:], name) {
-			i += 2
-			continue
+		if i == len(b) {
+			return -1
 		}
-		info, content := l.TagInfo, l.i
-		if !l.readTag(l.i+i+2, false) { // it may have attributes
-			if !l.last {
-				return nil, true, false
-			}
-			l.i = len(l.b)
+		if isEndTag(b[i:], name) {
+			return i
 		}
-		l.TagInfo = info
-		text = l.b[content : content+i]
-		return text, false, info.Tag == TagScript && hidesTags(text)
 	}
 }
 
-// hidesTags reports whether a script has a comment and a script tag in it, so that
-// its end tag may be a part of it.
-func hidesTags(script []byte) bool {
-	i := bytes.Index(script, []byte("<!--"))
-	if i < 0 {
-		return false
+const cdataStart = "<![CDATA["
+
+func indexFrom(b []byte, from int, s string) int {
+	if n := bytes.Index(b[from:], []byte(s)); n >= 0 {
+		return from + n
 	}
-	for script = script[i:]; ; {
-		i := bytes.IndexByte(script, '<')
-		if i < 0 {
-			return false
+	return len(b)
+}
+
+// isEndTag reports whether b begins with "</", a name and what ends a name.
+func isEndTag(b []byte, name string) bool {
+	return len(b) > 2+len(name) && tagByte[b[2+len(name)]] == 0 && HasFold(b[2:], name)
+}
+
+// scriptEnd is endTag of a script, which may hide end tags in comments (HTML sections 13.2.5.15 to 31).
+func scriptEnd(b []byte) int {
+	const script = "script"
+	const (
+		data    = iota
+		escaped // behind "<!--"
+		double  // behind "<script" in it
+	)
+	state := data
+	for i := 0; i < len(b); i++ {
+		if state == data {
+			n := bytes.IndexByte(b[i:], '<')
+			if n < 0 {
+				return -1
+			}
+			i += n
 		}
-		if script = script[i+1:]; HasFold(script, "script") {
-			return true
+		switch rest := b[i:]; {
+		case rest[0] == '-' && state != data && bytes.HasPrefix(rest, []byte("-->")):
+			state = data
+			i += 2
+		case rest[0] != '<':
+		case isEndTag(rest, script):
+			if state != double {
+				return i
+			}
+			state = escaped
+		case state == data && bytes.HasPrefix(rest, []byte("<!--")):
+			state = escaped
+			i++ // its dashes may be those of its end
+		case state == escaped && len(rest) > 1+len(script) && tagByte[rest[1+len(script)]] == 0 && HasFold(rest[1:], script):
+			state = double
 		}
 	}
+	return -1
 }

@@ -19,11 +19,13 @@ const (
 	IsScope                      // hides the open elements around it from the tags within it
 	MayEndA                      // may end an open a element, for what stands around that
 	IsBreakout                   // ends SVG and MathML
+	isQuiet                      // means something in SVG, MathML or to text alone
 )
 
 const (
 	TagOther Tag = iota
 	TagA
+	TagAnnotation
 	TagAnnotationXML
 	TagApplet
 	TagArea
@@ -36,9 +38,11 @@ const (
 	TagCaption
 	TagCol
 	TagColgroup
+	TagDatalist
 	TagDel
 	TagDesc
 	TagEmbed
+	TagFont
 	TagForeignObject
 	TagForm
 	TagFrame
@@ -57,13 +61,18 @@ const (
 	TagInput
 	TagIns
 	TagLink
+	TagMalignmark
 	TagMath
 	TagMeta
+	TagMetadata
+	TagMglyph
 	TagMI
 	TagMN
 	TagMO
 	TagMS
 	TagMText
+	TagNoembed
+	TagNoframes
 	TagNoscript
 	TagObject
 	TagP
@@ -78,6 +87,7 @@ const (
 	TagTbody
 	TagTd
 	TagTemplate
+	TagText
 	TagTextarea
 	TagTfoot
 	TagTh
@@ -95,6 +105,7 @@ var tagNames = [tagFirstPlain]struct {
 	traits Trait
 }{
 	TagA:             {"a", 0},
+	TagAnnotation:    {"annotation", isQuiet},
 	TagAnnotationXML: {"annotation-xml", 0},
 	TagApplet:        {"applet", IsSpecial | IsScope},
 	TagArea:          {"area", IsVoid | IsSpecial},
@@ -107,9 +118,11 @@ var tagNames = [tagFirstPlain]struct {
 	TagCaption:       {"caption", IsSpecial | IsBlock | InTable | IsCell},
 	TagCol:           {"col", IsVoid | IsSpecial | InTable | IsCell},
 	TagColgroup:      {"colgroup", IsSpecial | InTable | IsCell},
+	TagDatalist:      {"datalist", isQuiet},
 	TagDel:           {"del", 0},
 	TagDesc:          {"desc", 0},
 	TagEmbed:         {"embed", IsVoid | IsSpecial | IsBreakout},
+	TagFont:          {"font", IsBreakout | isQuiet},
 	TagForeignObject: {"foreignobject", 0},
 	TagForm:          {"form", IsSpecial | IsBlock | ClosesP | InTable},
 	TagFrame:         {"frame", IsVoid | IsSpecial | InTable},
@@ -128,13 +141,18 @@ var tagNames = [tagFirstPlain]struct {
 	TagInput:         {"input", IsVoid | IsSpecial},
 	TagIns:           {"ins", 0},
 	TagLink:          {"link", IsVoid | IsSpecial | InHead},
+	TagMalignmark:    {"malignmark", isQuiet},
 	TagMath:          {"math", 0},
 	TagMeta:          {"meta", IsVoid | IsSpecial | InHead | IsBreakout},
+	TagMetadata:      {"metadata", isQuiet},
+	TagMglyph:        {"mglyph", isQuiet},
 	TagMI:            {"mi", 0},
 	TagMN:            {"mn", 0},
 	TagMO:            {"mo", 0},
 	TagMS:            {"ms", 0},
 	TagMText:         {"mtext", 0},
+	TagNoembed:       {"noembed", IsRaw | IsSpecial},
+	TagNoframes:      {"noframes", IsRaw | IsSpecial | InHead},
 	TagNoscript:      {"noscript", IsSpecial | InHead},
 	TagObject:        {"object", IsSpecial | IsScope},
 	TagP:             {"p", IsSpecial | IsBlock | ClosesP | IsBreakout},
@@ -149,6 +167,7 @@ var tagNames = [tagFirstPlain]struct {
 	TagTbody:         {"tbody", IsSpecial | IsBlock | InTable | IsCell},
 	TagTd:            {"td", IsSpecial | IsBlock | InTable | IsCell},
 	TagTemplate:      {"template", IsSpecial | InHead | InTable | InSelect},
+	TagText:          {"text", isQuiet},
 	TagTextarea:      {"textarea", IsRaw | IsSpecial},
 	TagTfoot:         {"tfoot", IsSpecial | IsBlock | InTable | IsCell},
 	TagTh:            {"th", IsSpecial | IsBlock | InTable | IsCell},
@@ -174,11 +193,9 @@ var plainTags = []struct {
 	{[]string{"optgroup", "option"}, IsBlock | MayEndA | InSelect},
 	{[]string{"nobr"}, MayEndA | IsBreakout},
 	{[]string{"marquee"}, IsSpecial | IsScope},
-	{[]string{"noembed"}, IsRaw | IsSpecial},
-	{[]string{"noframes"}, IsRaw | IsSpecial | InHead},
 	{[]string{"basefont", "bgsound"}, IsVoid | IsSpecial | InHead},
 	{[]string{"keygen", "param", "wbr"}, IsVoid | IsSpecial},
-	{[]string{"b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"}, IsBreakout},
+	{[]string{"b", "big", "code", "em", "i", "s", "small", "strike", "strong", "tt", "u"}, IsBreakout},
 	{[]string{"ruby", "span", "sub", "sup", "var"}, IsBreakout},
 }
 
@@ -207,7 +224,7 @@ type TagInfo struct {
 // but for lexer.inP, outside of anchors, tables, SVG and other places where any tag
 // means something.
 func (t *TagInfo) IsPlain() bool {
-	return (t.Tag == TagOther || t.Tag == TagP) && t.Traits&(IsRaw|IsScope) == 0
+	return (t.Tag == TagOther || t.Tag == TagP || t.Traits&isQuiet != 0) && t.Traits&(IsRaw|IsScope) == 0
 }
 
 // tagsByKey is an open-addressing hash table of all names.
@@ -268,14 +285,19 @@ const (
 	AttrAlt
 	AttrArchive
 	AttrBackground
+	AttrCharset
 	AttrCite
+	AttrClipPath
 	AttrCode
 	AttrCodebase
+	AttrColor
 	AttrContent
+	AttrCursor
 	AttrData
 	AttrDataBackground
 	AttrDataBackgroundImage
 	AttrDataBg
+	AttrDataHref
 	AttrDataLazy
 	AttrDataLazySrc
 	AttrDataLazySrcset
@@ -283,40 +305,129 @@ const (
 	AttrDataPoster
 	AttrDataSrc
 	AttrDataSrcset
+	AttrEncoding
+	AttrEnctype
+	AttrFace
+	AttrFill
+	AttrFilter
+	AttrFormaction
 	AttrHref
 	AttrHreflang
 	AttrHTTPEquiv
 	AttrImageSrcset
 	AttrItemprop
+	AttrLang
+	AttrLongdesc
+	AttrMarkerEnd
+	AttrMarkerMid
+	AttrMarkerStart
+	AttrMask
 	AttrMethod
 	AttrName
+	AttrOnclick
 	AttrPoster
 	AttrProperty
 	AttrRel
+	AttrSize
 	AttrSrc
+	AttrSrcdoc
 	AttrSrcset
+	AttrStroke
 	AttrStyle
+	AttrTarget
+	AttrTitle
 	AttrType
 	AttrXlinkHref
 	Attrs // their number
 )
 
 var attrNames = [Attrs]string{
-	"action", "alt", "archive", "background", "cite", "code", "codebase", "content", "data", "data-background",
-	"data-background-image", "data-bg", "data-lazy", "data-lazy-src", "data-lazy-srcset", "data-original", "data-poster",
-	"data-src", "data-srcset", "href", "hreflang", "http-equiv", "imagesrcset", "itemprop", "method", "name", "poster", "property",
-	"rel", "src", "srcset", "style", "type", "xlink:href",
+	AttrAction:              "action",
+	AttrAlt:                 "alt",
+	AttrArchive:             "archive",
+	AttrBackground:          "background",
+	AttrCharset:             "charset",
+	AttrCite:                "cite",
+	AttrClipPath:            "clip-path",
+	AttrCode:                "code",
+	AttrCodebase:            "codebase",
+	AttrColor:               "color",
+	AttrContent:             "content",
+	AttrCursor:              "cursor",
+	AttrData:                "data",
+	AttrDataBackground:      "data-background",
+	AttrDataBackgroundImage: "data-background-image",
+	AttrDataBg:              "data-bg",
+	AttrDataHref:            "data-href",
+	AttrDataLazy:            "data-lazy",
+	AttrDataLazySrc:         "data-lazy-src",
+	AttrDataLazySrcset:      "data-lazy-srcset",
+	AttrDataOriginal:        "data-original",
+	AttrDataPoster:          "data-poster",
+	AttrDataSrc:             "data-src",
+	AttrDataSrcset:          "data-srcset",
+	AttrEncoding:            "encoding",
+	AttrEnctype:             "enctype",
+	AttrFace:                "face",
+	AttrFill:                "fill",
+	AttrFilter:              "filter",
+	AttrFormaction:          "formaction",
+	AttrHref:                "href",
+	AttrHreflang:            "hreflang",
+	AttrHTTPEquiv:           "http-equiv",
+	AttrImageSrcset:         "imagesrcset",
+	AttrItemprop:            "itemprop",
+	AttrLang:                "lang",
+	AttrLongdesc:            "longdesc",
+	AttrMarkerEnd:           "marker-end",
+	AttrMarkerMid:           "marker-mid",
+	AttrMarkerStart:         "marker-start",
+	AttrMask:                "mask",
+	AttrMethod:              "method",
+	AttrName:                "name",
+	AttrOnclick:             "onclick",
+	AttrPoster:              "poster",
+	AttrProperty:            "property",
+	AttrRel:                 "rel",
+	AttrSize:                "size",
+	AttrSrc:                 "src",
+	AttrSrcdoc:              "srcdoc",
+	AttrSrcset:              "srcset",
+	AttrStroke:              "stroke",
+	AttrStyle:               "style",
+	AttrTarget:              "target",
+	AttrTitle:               "title",
+	AttrType:                "type",
+	AttrXlinkHref:           "xlink:href",
 }
 
-// attrLengths has, by first letter, a bit for each length of a wanted name: most
-// attributes are ruled out by it.
-var attrLengths = func() (t [256]uint32) {
-	for _, n := range attrNames {
-		t[n[0]] |= 1 << len(n)
-		t[n[0]&^0x20] |= 1 << len(n)
+// Wants are the attributes that a reader of a document needs.
+type Wants struct {
+	set     uint64      // a bit for each Attr
+	lengths [256]uint32 // by first letter, a bit for each length of a name: most attributes are ruled out by it
+	foreign *Wants      // within SVG and MathML
+}
+
+// Want returns the attributes that are in set, a bit for each Attr, and within SVG and MathML those of foreign, too.
+func Want(set, foreign uint64) *Wants {
+	const breakouts = 1<<AttrColor | 1<<AttrEncoding | 1<<AttrFace | 1<<AttrSize // which end foreign content, or begin HTML in it
+	w := wants(set)
+	w.foreign = wants(set | foreign | breakouts)
+	return w
+}
+
+func wants(set uint64) *Wants {
+	w := &Wants{set: set}
+	for a, n := range attrNames {
+		if set>>a&1 != 0 {
+			w.lengths[n[0]] |= 1 << len(n)
+			w.lengths[n[0]&^0x20] |= 1 << len(n)
+		}
 	}
-	return t
-}()
+	return w
+}
+
+var noWants = Want(0, 0)
 
 // attrsByKey is a hash table of the wanted names, as tagsByKey is.
 var attrsByKey = func() (t [128]attrInfo) {
@@ -338,9 +449,6 @@ type attrInfo struct {
 }
 
 func attrSlot(key uint64) uint64 { return key * 0x9E3779B97F4A7C15 >> 57 }
-
-// isWanted reports whether there is a wanted name of this first letter and length.
-func isWanted(first byte, length int) bool { return attrLengths[first]>>uint(length)&1 != 0 }
 
 // LookupAttr finds a wanted attribute by its name as it is written in the document.
 func LookupAttr(name []byte) (Attr, bool) {
