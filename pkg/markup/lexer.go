@@ -81,6 +81,7 @@ type Lexer struct {
 	b     []byte
 	i     int       // what comes next
 	in    io.Reader // of what is behind the window
+	err   error     // of reading
 	last  bool      // b ends where the document does
 	Long  bool      // the window was too small
 	CDATA bool      // within SVG or MathML, where CDATA sections are text
@@ -103,10 +104,11 @@ type Lexer struct {
 // has to be decoded.
 func (l *Lexer) Open(text io.Reader, body []byte) {
 	l.i, l.Long, l.CDATA, l.Texts, l.Calm, l.InP, l.XML, l.Literal = 0, false, false, false, false, false, false, false
+	l.err = nil
 	if l.wants == nil {
 		l.wants = noWants
 	}
-	if whole, ok := text.(*bytes.Reader); ok {
+	if whole, ok := text.(*bytes.Reader); ok && whole.Len() <= len(body) {
 		l.b, l.in, l.last = body[len(body)-whole.Len():], nil, true
 		return
 	}
@@ -145,8 +147,14 @@ func (l *Lexer) Fill() bool {
 	n, err := io.ReadFull(l.in, l.b[rest:cap(l.b)])
 	l.b = l.b[:rest+n]
 	l.last = err != nil // an error is the end, or what the decoder cannot read
+	if l.last && err != io.EOF && err != io.ErrUnexpectedEOF {
+		l.err = err
+	}
 	return true
 }
+
+// Err is why the document's text could not be read to its end.
+func (l *Lexer) Err() error { return l.err }
 
 // Bytes by what they mean within a tag's or an attribute's name: 0 where they end
 // it, else what they stand for in nameKey.

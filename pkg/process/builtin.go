@@ -7,24 +7,41 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
-	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 	"golang.org/x/net/html/charset"
 
+	"mercator/pkg/markup"
 	"mercator/pkg/pdf"
 )
 
-var htmlTypes = []string{"text/html", "application/xhtml+xml"}
+var htmlTypes = []string{"text/html", typeXHTML}
 
-// htmlText gives an HTML document's text as UTF-8.
-func htmlText(doc *Document) (io.Reader, error) {
-	return decoded(doc, "text/html")
+// typeXHTML is the media type of HTML that is XML.
+const typeXHTML = "application/xhtml+xml"
+
+var readers = sync.Pool{New: func() any { return new(markup.Reader) }}
+
+// readHTML opens an HTML document. Close the reader, and put it back.
+func readHTML(doc *Document, wants *markup.Wants) (*markup.Reader, error) {
+	text, err := decoded(doc, "text/html")
+	if err != nil {
+		return nil, err
+	}
+	r := readers.Get().(*markup.Reader)
+	r.Open(text, doc.Body, doc.MIME == typeXHTML, wants)
+	return r, nil
 }
+
+var noAttributes = markup.Want(0, 0)
 
 // decoded gives the text of a document as UTF-8, by its byte order mark, the charset
 // that came with it, or, of HTML, what it says itself.
 func decoded(doc *Document, contentType string) (io.Reader, error) {
+	if b, ok := bytes.CutPrefix(doc.Body, []byte("\uFEFF")); ok || strings.EqualFold(doc.Charset, "utf-8") && !bytes.HasPrefix(b, []byte("\xFE\xFF")) && !bytes.HasPrefix(b, []byte("\xFF\xFE")) {
+		return bytes.NewReader(b), nil
+	}
 	if doc.Charset != "" {
 		contentType += "; charset=" + doc.Charset
 	}
@@ -33,16 +50,6 @@ func decoded(doc *Document, contentType string) (io.Reader, error) {
 		return bytes.NewReader(nil), nil
 	}
 	return r, err
-}
-
-// maxToken bounds one token of HTML, in bytes. What stands behind a longer one is
-// not looked at.
-const maxToken = 2 << 20
-
-func newTokenizer(text io.Reader) *html.Tokenizer {
-	z := html.NewTokenizer(text)
-	z.SetMaxBuf(maxToken)
-	return z
 }
 
 // pageModule reports title, description, keywords, language, robots directives
@@ -114,10 +121,12 @@ func Head(doc *Document) (title string, asks Directives) {
 
 // htmlPage reports the first of each, and all robots directives.
 func htmlPage(doc *Document, report func(key, value string)) error {
-	text, err := htmlText(doc)
+	r, err := readHTML(doc, pageAttributes)
 	if err != nil {
 		return err
 	}
+	defer readers.Put(r)
+	defer r.Close()
 	seen := make(map[string]bool)
 	once := func(key, value string) {
 		if value = strings.Join(strings.Fields(value), " "); value != "" && !seen[key] {
@@ -125,51 +134,39 @@ func htmlPage(doc *Document, report func(key, value string)) error {
 			report(key, value)
 		}
 	}
-	z := newTokenizer(text)
-	inTitle, inSVG := false, false
 	for {
-		switch z.Next() {
-		case html.ErrorToken:
+		tok := r.Next()
+		e := &r.Element
+		switch {
+		case tok == markup.TokenEnd:
 			return nil
-		case html.TextToken:
-			if inTitle {
-				t := z.Text()
-				once("title", string(t[:min(len(t), maxTitle)]))
-			}
-		case html.StartTagToken, html.SelfClosingTagToken:
-			name, more := z.TagName()
-			tag := atom.Lookup(name)
-			var attr map[string]string
-			if tag == atom.Html || tag == atom.Meta {
-				attr = attributes(z, more, "lang", "name", "content", "http-equiv")
-			}
-			inTitle = tag == atom.Title && !inSVG
-			switch tag {
-			case atom.Svg:
-				inSVG = true // its title is a tool tip
-			case atom.Html:
-				once("language", attr["lang"])
-			case atom.Meta:
-				switch name := strings.ToLower(attr["name"]); name {
-				case "description", "keywords", "generator", "author":
-					once(name, attr["content"])
-				case "robots":
-					if value := strings.Join(strings.Fields(attr["content"]), " "); value != "" {
-						report(name, value)
-					}
-				}
-				if strings.EqualFold(attr["http-equiv"], "content-language") {
-					once("language", attr["content"])
+		case r.Inert() || e.Space != markup.SpaceHTML:
+		case tok == markup.TokenRaw && e.Tag == markup.TagTitle:
+			t := r.Decoded()
+			once("title", strings.ReplaceAll(string(t[:min(len(t), maxTitle)]), "\uFEFF", ""))
+		case tok != markup.TokenStart:
+		case e.Tag == markup.TagHTML:
+			once("language", e.Get(markup.AttrLang))
+		case e.Tag == markup.TagMeta:
+			content := string(cutBytes(e.Bytes(markup.AttrContent), maxTitle))
+			switch name := strings.ToLower(e.Get(markup.AttrName)); name {
+			case "description", "keywords", "generator", "author":
+				once(name, content)
+			case "robots":
+				if value := strings.Join(strings.Fields(content), " "); value != "" {
+					report(name, value)
 				}
 			}
-		case html.EndTagToken:
-			inTitle = false
-			if name, _ := z.TagName(); atom.Lookup(name) == atom.Svg {
-				inSVG = false
+			if strings.EqualFold(e.Get(markup.AttrHTTPEquiv), "content-language") {
+				once("language", content)
 			}
 		}
 	}
 }
+
+var pageAttributes = markup.Want(1<<markup.AttrLang|1<<markup.AttrName|1<<markup.AttrContent|1<<markup.AttrHTTPEquiv, 0)
+
+func cutBytes(b []byte, max int) []byte { return b[:min(len(b), max)] }
 
 // tagsModule counts the elements of an HTML page by name, as Mercator's tag
 // counter did. Names that HTML does not know are counted together as "other".
@@ -180,15 +177,16 @@ func (tagsModule) Types() []string { return htmlTypes }
 func (tagsModule) New() Instance   { return tagsModule{} }
 
 func (tagsModule) Process(ctx context.Context, doc *Document, report func(key, value string)) error {
-	text, err := htmlText(doc)
+	r, err := readHTML(doc, noAttributes)
 	if err != nil {
 		return err
 	}
+	defer readers.Put(r)
+	defer r.Close()
 	counts := make(map[string]uint64)
-	z := newTokenizer(text)
 	for {
-		switch z.Next() {
-		case html.ErrorToken:
+		switch r.Next() {
+		case markup.TokenEnd:
 			names := make([]string, 0, len(counts))
 			for name := range counts {
 				names = append(names, name)
@@ -198,12 +196,8 @@ func (tagsModule) Process(ctx context.Context, doc *Document, report func(key, v
 				report(name, strconv.FormatUint(counts[name], 10))
 			}
 			return nil
-		case html.StartTagToken, html.SelfClosingTagToken:
-			name, _ := z.TagName()
-			if a := atom.Lookup(name); a != 0 {
-				if a == atom.Noscript {
-					z.NextIsNotRawText() // we are who runs no scripts
-				}
+		case markup.TokenStart:
+			if a := atom.Lookup(bytes.ToLower(cutBytes(r.TagName(), MaxKey))); a != 0 {
 				counts[a.String()]++
 			} else {
 				counts["other"]++

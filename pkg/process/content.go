@@ -9,9 +9,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
 	"golang.org/x/text/encoding/charmap"
+
+	"mercator/pkg/markup"
 )
 
 const typeDOC = "application/msword"
@@ -128,38 +128,41 @@ func Captions(doc *Document, max int) string {
 	if !slices.Contains(htmlTypes, doc.MIME) {
 		return ""
 	}
-	r, err := htmlText(doc)
+	r, err := readHTML(doc, captionAttributes)
 	if err != nil {
 		return ""
 	}
+	defer readers.Put(r)
+	defer r.Close()
 	w := &lines{max: max}
 	line := func(text string) {
 		w.line()
 		w.text([]byte(text))
 	}
-	z := newTokenizer(r)
 	for !w.full() {
-		switch z.Next() {
-		case html.ErrorToken:
+		tok := r.Next()
+		e := &r.Element
+		switch {
+		case tok == markup.TokenEnd:
 			return w.String()
-		case html.StartTagToken, html.SelfClosingTagToken:
-			name, more := z.TagName()
-			switch atom.Lookup(name) {
-			case atom.Img, atom.Image, atom.Area, atom.Input:
-				a := attributes(z, more, "alt", "title", "src")
-				line(a["alt"])
-				line(a["title"])
-				line(FileName(a["src"]))
-			case atom.Meta:
-				a := attributes(z, more, "name", "content")
-				if n := strings.ToLower(a["name"]); n == "description" || n == "keywords" {
-					line(a["content"])
-				}
+		case tok != markup.TokenStart || r.Inert():
+			continue
+		}
+		switch e.Tag {
+		case markup.TagImg, markup.TagImage, markup.TagArea, markup.TagInput:
+			line(e.Get(markup.AttrAlt))
+			line(e.Get(markup.AttrTitle))
+			line(FileName(e.Get(markup.AttrSrc)))
+		case markup.TagMeta:
+			if n := strings.ToLower(e.Get(markup.AttrName)); n == "description" || n == "keywords" {
+				line(e.Get(markup.AttrContent))
 			}
 		}
 	}
 	return w.String()
 }
+
+var captionAttributes = markup.Want(1<<markup.AttrAlt|1<<markup.AttrTitle|1<<markup.AttrSrc|1<<markup.AttrName|1<<markup.AttrContent, 0)
 
 // FileName is the last name in the path of a URL, without extension; "" for a data URL.
 func FileName(url string) string {

@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
+	"mercator/pkg/markup"
 )
 
 // Bounds of what is kept of a form.
@@ -39,10 +38,12 @@ func (formsModule) Types() []string { return htmlTypes }
 func (formsModule) New() Instance   { return formsModule{} }
 
 func (formsModule) Process(_ context.Context, doc *Document, report func(key, value string)) error {
-	text, err := htmlText(doc)
+	r, err := readHTML(doc, formAttributes)
 	if err != nil {
 		return err
 	}
+	defer readers.Put(r)
+	defer r.Close()
 	var open *form
 	put := func() {
 		if open != nil {
@@ -50,61 +51,55 @@ func (formsModule) Process(_ context.Context, doc *Document, report func(key, va
 		}
 		open = nil
 	}
-	z := newTokenizer(text)
+	value := func(a markup.Attr) string { return string(cutBytes(r.Bytes(a), maxTitle)) }
 	for {
-		tt := z.Next()
-		if tt == html.ErrorToken {
+		tok := r.Next()
+		e := &r.Element
+		switch {
+		case tok == markup.TokenEnd:
 			put()
 			return nil
-		}
-		if tt != html.StartTagToken && tt != html.SelfClosingTagToken && tt != html.EndTagToken {
+		case r.Inert() || e.Space != markup.SpaceHTML:
+			continue
+		case tok == markup.TokenClose && e.Tag == markup.TagForm:
+			put()
+			continue
+		case tok != markup.TokenStart:
 			continue
 		}
-		name, more := z.TagName()
-		tag := atom.Lookup(name)
-		if tt == html.EndTagToken {
-			if tag == atom.Form {
-				put()
-			}
-			continue
-		}
-		switch tag {
-		case atom.Noscript:
-			z.NextIsNotRawText()
-		case atom.Form:
+		switch e.Tag {
+		case markup.TagForm:
 			if open != nil {
 				continue // a form within a form is none
 			}
-			a := attributes(z, more, "action", "method", "enctype")
-			open = &form{Action: cut(a["action"], maxAction), Method: "get", Type: cut(strings.ToLower(a["enctype"]), maxFieldName), Fields: []field{}}
-			if m := strings.ToLower(a["method"]); m == "post" || m == "dialog" {
+			open = &form{Action: cut(value(markup.AttrAction), maxAction), Method: "get", Type: cut(strings.ToLower(value(markup.AttrEnctype)), maxFieldName), Fields: []field{}}
+			if m := strings.ToLower(value(markup.AttrMethod)); m == "post" || m == "dialog" {
 				open.Method = m
 			}
-		case atom.Input, atom.Select, atom.Textarea, atom.Button:
-			if open == nil {
-				continue
-			}
-			a := attributes(z, more, "name", "type")
-			if a["name"] == "" {
+		case markup.TagInput, markup.TagSelect, markup.TagTextarea, markup.TagButton:
+			name := value(markup.AttrName)
+			if open == nil || name == "" {
 				continue // it is not sent
 			}
-			kind := tag.String()
-			switch t := strings.ToLower(a["type"]); {
-			case t != "" && (tag == atom.Input || tag == atom.Button):
+			kind := e.Name
+			switch t := strings.ToLower(value(markup.AttrType)); {
+			case t != "" && (e.Tag == markup.TagInput || e.Tag == markup.TagButton):
 				kind = t
-			case tag == atom.Input:
+			case e.Tag == markup.TagInput:
 				kind = "text"
-			case tag == atom.Button:
+			case e.Tag == markup.TagButton:
 				kind = "submit"
 			}
 			if len(open.Fields) == maxFields {
 				open.Cut = true
 				continue
 			}
-			open.Fields = append(open.Fields, field{cut(a["name"], maxFieldName), cut(kind, maxFieldName)})
+			open.Fields = append(open.Fields, field{cut(name, maxFieldName), cut(kind, maxFieldName)})
 		}
 	}
 }
+
+var formAttributes = markup.Want(1<<markup.AttrAction|1<<markup.AttrMethod|1<<markup.AttrEnctype|1<<markup.AttrName|1<<markup.AttrType, 0)
 
 // json is the form in at most MaxValue bytes: fields that do not fit are left out.
 func (f *form) json() string {
@@ -118,22 +113,4 @@ func (f *form) json() string {
 		}
 		f.Fields, f.Cut = f.Fields[:len(f.Fields)*3/4], true
 	}
-}
-
-// attributes reads those of a start tag that are named; of one that is there twice
-// the first counts.
-func attributes(z *html.Tokenizer, more bool, names ...string) map[string]string {
-	a := make(map[string]string, len(names))
-	for more {
-		var k, v []byte
-		k, v, more = z.TagAttr()
-		for _, n := range names {
-			if string(k) == n {
-				if _, twice := a[n]; !twice {
-					a[n] = string(v[:min(len(v), maxTitle)])
-				}
-			}
-		}
-	}
-	return a
 }

@@ -12,9 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
-
+	"mercator/pkg/markup"
 	"mercator/pkg/pdf"
 )
 
@@ -99,7 +97,14 @@ type lines struct {
 // text adds words.
 func (w *lines) text(s []byte) {
 	for len(s) > 0 {
-		r, n := utf8.DecodeRune(s)
+		r, n := rune(s[0]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(s)
+		} else if r > ' ' && r < 0x7F {
+			for n < len(s) && s[n] > ' ' && s[n] < 0x7F { // the rest of a word
+				n++
+			}
+		}
 		c := s[:n]
 		s = s[n:]
 		switch {
@@ -107,6 +112,7 @@ func (w *lines) text(s []byte) {
 			w.line()
 		case unicode.IsSpace(r), r < ' ', r == 0x7F:
 			w.gap = true
+		case r == '\uFEFF': // a byte order mark
 		default:
 			if r == utf8.RuneError && n == 1 {
 				c = []byte("\uFFFD")
@@ -114,11 +120,14 @@ func (w *lines) text(s []byte) {
 			if w.gap && len(w.b) > 0 && w.b[len(w.b)-1] != '\n' {
 				w.add(' ')
 			}
-			if len(w.b)+len(c) > w.max {
+			w.gap, w.empty = false, 0
+			if free := w.max - len(w.b); len(c) > free {
+				if r < utf8.RuneSelf {
+					w.b = append(w.b, c[:free]...)
+				}
 				w.max = len(w.b) // no half words of what follows
 				return
 			}
-			w.gap, w.empty = false, 0
 			w.b = append(w.b, c...)
 		}
 	}
@@ -142,73 +151,72 @@ func (w *lines) line() {
 func (w *lines) full() bool     { return len(w.b) >= w.max }
 func (w *lines) String() string { return strings.TrimRightFunc(string(w.b), unicode.IsSpace) }
 
-// hidden elements have no text that a reader sees.
-func hidden(a atom.Atom) bool {
-	switch a {
-	case atom.Script, atom.Style, atom.Template, atom.Iframe, atom.Noembed, atom.Noframes, atom.Object, atom.Svg, atom.Math, atom.Datalist:
+// breaks reports whether a tag of HTML begins and ends a line.
+func breaks(e *markup.Element) bool {
+	switch e.Tag {
+	case markup.TagBody, markup.TagButton, markup.TagFrameset, markup.TagHead, markup.TagHTML, markup.TagSelect, markup.TagTextarea, markup.TagTitle:
 		return true
+	case markup.TagTd:
+		return false
 	}
-	return false
+	return e.Traits&markup.IsBlock != 0
 }
 
-// block elements begin and end a line.
-func block(a atom.Atom) bool {
-	switch a {
-	case atom.Address, atom.Article, atom.Aside, atom.Blockquote, atom.Body, atom.Br, atom.Button, atom.Caption, atom.Center, atom.Dd,
-		atom.Details, atom.Dialog, atom.Dir, atom.Div, atom.Dl, atom.Dt, atom.Fieldset, atom.Figcaption, atom.Figure, atom.Footer,
-		atom.Form, atom.Frameset, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Head, atom.Header, atom.Hgroup, atom.Hr,
-		atom.Html, atom.Legend, atom.Li, atom.Listing, atom.Main, atom.Menu, atom.Nav, atom.Ol, atom.Optgroup, atom.Option, atom.P,
-		atom.Plaintext, atom.Pre, atom.Search, atom.Section, atom.Select, atom.Summary, atom.Table, atom.Tbody, atom.Textarea,
-		atom.Tfoot, atom.Th, atom.Thead, atom.Title, atom.Tr, atom.Ul, atom.Xmp:
-		return true
-	}
-	return false
-}
-
-// visible writes the text of an HTML page.
+// visible writes the text of an HTML page. Of SVG that is what its text elements have, and HTML in it; of MathML all but annotations.
 func visible(w *lines, doc *Document) error {
-	r, err := htmlText(doc)
+	r, err := readHTML(doc, noAttributes)
 	if err != nil {
 		return err
 	}
-	z := newTokenizer(r)
-	var within atom.Atom // a hidden element
-	depth := 0           // of it in itself
+	defer readers.Put(r)
+	defer r.Close()
+	r.Texts = true
+	listed := false // in a datalist, whose options show when somebody types
 	for !w.full() {
-		switch tt := z.Next(); tt {
-		case html.ErrorToken:
+		tok := r.Next()
+		e := &r.Element
+		switch tok {
+		case markup.TokenEnd:
 			return nil
-		case html.TextToken:
-			if within == 0 {
-				w.text(z.Text())
+		case markup.TokenText:
+			if !listed && r.Shown() {
+				w.text(r.Decoded())
 			}
-		case html.StartTagToken, html.SelfClosingTagToken, html.EndTagToken:
-			name, _ := z.TagName()
-			tag := atom.Lookup(name)
-			if tag == atom.Noscript && tt == html.StartTagToken {
-				z.NextIsNotRawText() // we are who runs no scripts
+		case markup.TokenRaw:
+			switch e.Tag {
+			case markup.TagTitle, markup.TagTextarea, markup.TagPlaintext, markup.TagXmp:
+				if !listed && r.Shown() {
+					w.text(r.Decoded())
+					w.line()
+				}
+			}
+		case markup.TokenStart, markup.TokenClose:
+			if e.Space != markup.SpaceHTML {
+				if e.Space == markup.SpaceSVG && e.Tag == markup.TagText {
+					w.line()
+				}
+				continue
+			}
+			if r.Inert() {
+				continue
+			}
+			if listed && (e.Traits&(markup.ClosesP|markup.IsCell) != 0 || e.Tag == markup.TagTable || e.Tag == markup.TagBody || e.Tag == markup.TagHTML) {
+				listed = false // which nobody closed
 			}
 			switch {
-			case within != 0 && tag == within && tt == html.StartTagToken:
-				depth++
-			case within != 0 && tag == within && tt == html.EndTagToken:
-				if depth--; depth == 0 {
-					within = 0
-				}
-			case within != 0:
-			case hidden(tag) && tt == html.StartTagToken:
-				within, depth = tag, 1
-			case block(tag):
+			case e.Tag == markup.TagDatalist:
+				listed = tok == markup.TokenStart && !(r.XML && e.SelfClosing)
+			case listed:
+			case breaks(e):
 				w.line()
-			case tag == atom.Td:
-				w.gap = true
-			}
-			if tag == atom.Pre && within == 0 {
-				if tt == html.StartTagToken {
-					w.pre = 1
-				} else {
+				if e.Name == "pre" {
 					w.pre = 0
+					if tok == markup.TokenStart {
+						w.pre = 1
+					}
 				}
+			case e.Tag == markup.TagTd:
+				w.gap = true
 			}
 		}
 	}
@@ -242,31 +250,33 @@ func part(z *zip.Reader, name string, read func(io.Reader) error) error {
 // says so, calling mark at each start and end of an element. It does not mind what is
 // not well-formed, and keeps one token in memory, whatever the nesting.
 func xmlText(r io.Reader, w *lines, in func(name string) bool, mark func(name string, end bool)) error {
-	z := newTokenizer(r)
-	z.AllowCDATA(true)
+	l := readers.Get().(*markup.Reader)
+	defer readers.Put(l)
+	l.Lexer.Open(r, nil)
+	defer l.Lexer.Close()
+	l.Texts, l.CDATA = true, true
 	depth := 0
 	for !w.full() {
-		switch tt := z.Next(); tt {
-		case html.ErrorToken:
-			if err := z.Err(); err != io.EOF {
-				return err
+		switch tok := l.Lexer.Next(); tok {
+		case markup.TokenEnd:
+			if !l.Fill() {
+				return l.Err()
 			}
-			return nil
-		case html.TextToken:
+		case markup.TokenText:
 			if depth > 0 {
-				w.text(z.Text())
+				w.text(l.Decoded())
 			}
-		case html.StartTagToken, html.EndTagToken, html.SelfClosingTagToken:
-			b, _ := z.TagName()
-			name := string(b[:min(len(b), MaxKey)])
-			z.NextIsNotRawText()
-			if in(name) && tt == html.StartTagToken {
+		default:
+			b := l.TagName()
+			name := strings.ToLower(string(b[:min(len(b), MaxKey)]))
+			opens := tok == markup.TokenStart && !l.SelfClosing
+			if in(name) && opens {
 				depth++
 			}
-			if in(name) && tt == html.EndTagToken {
+			if in(name) && tok == markup.TokenClose {
 				depth = max(depth-1, 0)
 			}
-			mark(name, tt != html.StartTagToken)
+			mark(name, !opens)
 		}
 	}
 	return nil
