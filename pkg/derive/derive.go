@@ -221,7 +221,7 @@ type message struct {
 }
 
 func (m *message) document() *process.Document {
-	return &process.Document{URL: m.doc.URL, Header: m.doc.Header, MIME: extract.MediaType(m.doc), Charset: m.doc.Charset, Body: m.doc.Body}
+	return &process.Document{URL: m.doc.URL, Header: m.doc.Header, MIME: extract.MediaType(m.doc), Charset: extract.ModuleCharset(m.doc), Body: m.doc.Body}
 }
 
 // counted hashes and counts what is read through it.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mercator/formats/warc"
+	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 )
 
@@ -160,7 +162,7 @@ func TestWAT(t *testing.T) {
 	expect(response, http+"Entity-Length", fmt.Sprint(len(page)))
 	expect(response, http+"HTML-Metadata/Head", map[string]any{
 		"Title": "A title", "Base": "/base/",
-		"Metas":   []any{map[string]any{"name": "description", "content": "d & e"}, map[string]any{"property": "og:x", "content": "y"}},
+		"Metas":   []any{map[string]any{"name": "HTML@/lang", "content": "de"}, map[string]any{"name": "description", "content": "d & e"}, map[string]any{"property": "og:x", "content": "y"}},
 		"Link":    []any{map[string]any{"path": "LINK@/href", "url": "s.css", "rel": "stylesheet", "type": "text/css"}},
 		"Scripts": []any{map[string]any{"path": "SCRIPT@/src", "url": "x.js"}},
 	})
@@ -277,4 +279,44 @@ func FuzzDerive(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestWATPlaces: URLs stand where Common Crawl's own files have them.
+func TestWATPlaces(t *testing.T) {
+	link := func(path, url string) string { return path + " " + url }
+	for _, tt := range []struct {
+		name, page string
+		title      string
+		want       []string
+	}{
+		{"background of any element", "<body background=b.png><x-y background=c.png>", "", []string{link("BODY@/background", "b.png"), link("X-Y@/background", "c.png")}},
+		{"style element", "<style>@import 'a.css'; b{c:url(d.png)}</style>", "", []string{link("STYLE/#text", "a.css"), link("STYLE/#text", "d.png")}},
+		{"style element of SVG", "<svg><style>b{c:<![CDATA[url(d.png)]]>}</style></svg>", "", []string{link("STYLE/#text", "d.png")}},
+		{"attributes of scripts", "<div data-href=/one><li data-uri=/two>", "", []string{link("DIV@/data-href", "/one"), link("LI@/data-uri", "/two")}},
+		{"onclick that goes to a page", `<div onclick="location.href='/one'"><input onclick="window.open(&quot;/two&quot;, 'w')"><div onclick="go('/no')">`, "", []string{link("DIV@/onclick", "/one"), link("INPUT@/onclick", "/two")}},
+		{"buttons", "<button formaction=/one><input formaction=/two src=i.png>", "", []string{link("BUTTON@/formaction", "/one"), link("INPUT@/src", "i.png"), link("INPUT@/formaction", "/two")}},
+		{"behind an empty title of SVG", "<title>T</title><svg><title/></svg><a href=/x>y</a>", "T", []string{link("A@/href", "/x")}},
+		{"title behind SVG", "<svg><title>no</title></svg><title>T</title>", "T", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o, err := json.Marshal(htmlMetadata(&extract.Document{MIME: "text/html", Charset: "utf-8", Body: []byte(tt.page)}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct {
+				Head  struct{ Title string }
+				Links []struct{ Path, URL, Href string }
+			}
+			if err := json.Unmarshal(o, &got); err != nil {
+				t.Fatal(err)
+			}
+			var links []string
+			for _, l := range got.Links {
+				links = append(links, l.Path+" "+l.URL+l.Href)
+			}
+			if !slices.Equal(links, tt.want) || got.Head.Title != tt.title {
+				t.Errorf("title %q, links %q, want %q, %q", got.Head.Title, links, tt.title, tt.want)
+			}
+		})
+	}
 }

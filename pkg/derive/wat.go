@@ -5,18 +5,17 @@ import (
 	"crypto/sha1"
 	"encoding/json"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
-
-	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
-	"golang.org/x/net/html/charset"
 
 	"mercator/formats/warc"
 	"mercator/pkg/extract"
 	"mercator/pkg/httpmsg"
+	"mercator/pkg/markup"
 )
 
 // Bounds of a page's metadata.
@@ -25,6 +24,7 @@ const (
 	maxItemsBytes = 4 << 20 // of all their values, as JSON
 	maxAnchor     = 128     // characters of an anchor's text, as Common Crawl has it
 	maxAttribute  = 8 << 10 // bytes of one value
+	maxName       = 64      // bytes of an element's name
 	maxTitle      = 4 << 10
 	maxToken      = 2 << 20
 	maxRequest    = 64 << 10 // bytes of a request's head
@@ -216,32 +216,75 @@ func (w *Writer) response(m *message) object {
 }
 
 // places are the attributes with URLs of each element, and those that are kept
-// with the first of them.
-var places = map[atom.Atom]struct{ urls, with []string }{
-	atom.A:          {[]string{"href"}, []string{"target", "alt", "title", "rel", "hreflang", "type"}},
-	atom.Applet:     {[]string{"codebase"}, nil},
-	atom.Area:       {[]string{"href"}, []string{"rel"}},
-	atom.Audio:      {[]string{"src"}, nil},
-	atom.Blockquote: {[]string{"cite"}, nil},
-	atom.Button:     {[]string{"formaction"}, nil},
-	atom.Del:        {[]string{"cite"}, nil},
-	atom.Embed:      {[]string{"src"}, nil},
-	atom.Form:       {[]string{"action"}, []string{"method", "target"}},
-	atom.Frame:      {[]string{"src"}, nil},
-	atom.Iframe:     {[]string{"src"}, nil},
-	atom.Img:        {[]string{"src", "longdesc", "srcset"}, []string{"alt", "title"}},
-	atom.Input:      {[]string{"src"}, nil},
-	atom.Ins:        {[]string{"cite"}, nil},
-	atom.Link:       {[]string{"href"}, []string{"rel", "type", "hreflang", "title"}},
-	atom.Object:     {[]string{"codebase", "data"}, nil},
-	atom.Q:          {[]string{"cite"}, nil},
-	atom.Script:     {[]string{"src"}, []string{"type"}},
-	atom.Source:     {[]string{"src", "srcset"}, nil},
-	atom.Track:      {[]string{"src"}, nil},
-	atom.Video:      {[]string{"src", "poster"}, nil},
+// with the first of them: those that Common Crawl has, and some more.
+var places = func() (t map[markup.Tag]place) {
+	t = map[markup.Tag]place{}
+	for names, p := range map[string]struct{ urls, with string }{
+		"a":                    {"href", "target alt title rel hreflang type"},
+		"applet":               {"codebase cdata", ""},
+		"area":                 {"href", "rel"},
+		"audio embed track":    {"src", ""},
+		"blockquote del ins q": {"cite", ""},
+		"button":               {"formaction", ""},
+		"form":                 {"action", "method target"},
+		"frame iframe":         {"src", ""},
+		"img":                  {"src longdesc srcset", "alt title"},
+		"input":                {"src formaction", ""},
+		"link":                 {"href", "rel type hreflang title"},
+		"menuitem":             {"icon", ""},
+		"object":               {"codebase cdata data", ""},
+		"script":               {"src", "type"},
+		"source":               {"src srcset", ""},
+		"video":                {"src poster", ""},
+	} {
+		for _, name := range strings.Fields(names) {
+			t[markup.TagOf(name)] = place{attributesOf(p.urls), attributesOf(p.with)}
+		}
+	}
+	return t
+}()
+
+type place struct{ urls, with []attribute }
+
+type attribute struct {
+	name string
+	attr markup.Attr
 }
 
-var metaAttributes = []string{"name", "property", "itemprop", "http-equiv", "charset", "content"}
+func attributesOf(names string) (list []attribute) {
+	for _, name := range strings.Fields(names) {
+		list = append(list, attribute{name, markup.AttrOf(name)})
+	}
+	return list
+}
+
+// Of elements of any name: attributes with URLs, and what meta and html elements say.
+var (
+	anywhere       = attributesOf("background data-href data-uri")
+	metaAttributes = attributesOf("name rel property itemprop http-equiv charset content")
+	languages      = attributesOf("lang xml:lang")
+)
+
+// watAttributes are all of these.
+var watAttributes = func() *markup.Wants {
+	set := uint64(1<<markup.AttrOnclick | 1<<markup.AttrHref)
+	add := func(list []attribute) {
+		for _, a := range list {
+			set |= 1 << a.attr
+		}
+	}
+	for _, p := range places {
+		add(p.urls)
+		add(p.with)
+	}
+	add(anywhere)
+	add(metaAttributes)
+	add(languages)
+	return markup.Want(set, 0)
+}()
+
+// opens are scripts of onclick that do no more than go to a page.
+var opens = regexp.MustCompile(`(?i)^\s*(?:javascript:)?\s*(?:(?:(?:window|top|document|self|parent)\.)?location(?:\.href)?\s*=\s*|(?:window|parent)\.open\s*\(\s*)(?:'([^'"]{3,256})'|"([^'"]{3,256})")`)
 
 // metadata collects what HTML-Metadata holds. URLs are as they stand in the page.
 type metadata struct {
@@ -252,7 +295,6 @@ type metadata struct {
 	cut                  bool
 	anchor               object // open a element
 	anchorText           []byte
-	inTitle, inSVG       bool
 }
 
 func (p *metadata) keep(list *[]object, o object) {
@@ -281,14 +323,8 @@ func sizeJSON(s string) int {
 }
 
 func htmlMetadata(doc *extract.Document) object {
-	contentType := "text/html"
-	if doc.Charset != "" {
-		contentType += "; charset=" + doc.Charset
-	}
 	p := &metadata{}
-	if r, err := charset.NewReader(bytes.NewReader(doc.Body), contentType); err == nil { // io.EOF: an empty page
-		p.read(r)
-	}
+	p.read(doc)
 	head := object{}
 	if p.title != "" {
 		head.add("Title", p.title)
@@ -314,41 +350,68 @@ func htmlMetadata(doc *extract.Document) object {
 	return o
 }
 
-func (p *metadata) read(r io.Reader) {
-	z := html.NewTokenizer(r)
-	z.SetMaxBuf(maxToken)
+func (p *metadata) read(doc *extract.Document) {
+	r := readers.Get().(*markup.Reader)
+	defer readers.Put(r)
+	extract.Open(r, doc, watAttributes)
+	defer r.Close()
+	var sheet []byte // of SVG
 	for !p.cut {
-		switch tt := z.Next(); tt {
-		case html.ErrorToken:
+		styled := r.Styled()
+		within, _ := r.Within()
+		r.Texts = p.anchor != nil && len(p.anchorText) < 8*maxAnchor || styled
+		tok := r.Next()
+		if styled && tok != markup.TokenText {
+			p.style(sheet)
+			sheet = sheet[:0]
+		}
+		switch e := &r.Element; tok {
+		case markup.TokenEnd:
 			p.endAnchor()
 			return
-		case html.TextToken:
-			if p.inTitle && p.title == "" {
-				p.title = words(z.Text(), maxTitle)
-			}
-			if p.anchor != nil && len(p.anchorText) < 8*maxAnchor {
-				t := z.Text()
+		case markup.TokenText:
+			switch {
+			case styled && within == markup.TagStyle && len(sheet)+len(r.Text) <= maxToken:
+				sheet = append(sheet, r.Decoded()...)
+			case !styled && p.anchor != nil:
+				t := r.Decoded()
 				p.anchorText = append(p.anchorText, t[:min(len(t), 8*maxAnchor)]...)
 			}
-		case html.EndTagToken:
-			name, _ := z.TagName()
-			switch atom.Lookup(name) {
-			case atom.A:
-				p.endAnchor()
-			case atom.Svg:
-				p.inSVG = false
+		case markup.TokenRaw:
+			switch {
+			case e.Tag == markup.TagTitle && p.title == "":
+				p.title = words(r.Decoded(), maxTitle)
+			case e.Tag == markup.TagStyle:
+				p.style(r.Decoded())
 			}
-			p.inTitle = false
-		case html.StartTagToken, html.SelfClosingTagToken:
-			name, more := z.TagName()
-			p.tag(z, atom.Lookup(name), more, tt == html.SelfClosingTagToken)
+		case markup.TokenClose:
+			if e.Tag == markup.TagA {
+				p.endAnchor()
+			}
+		case markup.TokenStart:
+			p.tag(r)
 		}
 	}
 }
 
+var readers = sync.Pool{New: func() any { return new(markup.Reader) }}
+
+// style keeps the URLs of a style element.
+func (p *metadata) style(sheet []byte) {
+	extract.StyleURLs(sheet, func(ref string) {
+		p.keep(&p.links, object{{"path", "STYLE/#text"}, {"href", cut(ref)}})
+	})
+}
+
+// cut is a value of at most maxAttribute bytes, as UTF-8.
+func cut(v string) string {
+	return strings.ToValidUTF8(strings.Clone(v[:min(len(v), maxAttribute)]), "")
+}
+
 // words is text with single spaces, in at most max bytes.
 func words(b []byte, max int) string {
-	s := strings.Join(strings.Fields(strings.ToValidUTF8(string(b[:min(len(b), max)]), "")), " ")
+	s := strings.ReplaceAll(strings.ToValidUTF8(string(b[:min(len(b), max)]), ""), "\uFEFF", "") // a byte order mark
+	s = strings.Join(strings.Fields(s), " ")
 	return s
 }
 
@@ -367,75 +430,78 @@ func (p *metadata) endAnchor() {
 	p.anchor, p.anchorText = nil, p.anchorText[:0]
 }
 
-func (p *metadata) tag(z *html.Tokenizer, tag atom.Atom, more, closed bool) {
-	switch tag {
-	case atom.Noscript:
-		z.NextIsNotRawText() // we are who runs no scripts
-	case atom.Svg:
-		p.inSVG = !closed
-	case atom.Title:
-		p.inTitle = !p.inSVG
-	case atom.Base:
-		if p.base == "" {
-			p.base = attributes(z, more, "href")["href"]
+func (p *metadata) tag(r *markup.Reader) {
+	e := &r.Element
+	value := func(a attribute) (string, bool) {
+		if e.Has>>a.attr&1 == 0 {
+			return "", false
 		}
-	case atom.Meta:
-		a := attributes(z, more, metaAttributes...)
+		return cut(e.Get(a.attr)), true
+	}
+	if e.Tag == markup.TagA {
+		p.endAnchor()
+	}
+	if e.Has == 0 {
+		return
+	}
+	name := func() string {
+		b := r.TagName()
+		return strings.ToUpper(strings.ToValidUTF8(string(b[:min(len(b), maxName)]), ""))
+	}
+	for _, a := range anywhere {
+		if v, ok := value(a); ok {
+			p.keep(&p.links, object{{"path", name() + "@/" + a.name}, {"url", v}})
+		}
+	}
+	if m := opens.FindSubmatch(e.Bytes(markup.AttrOnclick)); m != nil {
+		p.keep(&p.links, object{{"path", name() + "@/onclick"}, {"url", cut(string(m[1]) + string(m[2]))}})
+	}
+	if e.Space != markup.SpaceHTML && e.Tag != markup.TagA {
+		return
+	}
+	switch e.Tag {
+	case markup.TagBase:
+		if p.base == "" {
+			p.base = cut(e.Get(markup.AttrHref))
+		}
+	case markup.TagHTML:
+		for _, a := range languages {
+			if v, ok := value(a); ok {
+				p.keep(&p.metas, object{{"name", "HTML@/" + a.name}, {"content", v}})
+			}
+		}
+	case markup.TagMeta:
 		var o object
-		for _, name := range metaAttributes {
-			if v, ok := a[name]; ok {
-				o.add(name, v)
+		for _, a := range metaAttributes {
+			if v, ok := value(a); ok {
+				o.add(a.name, v)
 			}
 		}
 		if o != nil {
 			p.keep(&p.metas, o)
 		}
 	}
-	at, ok := places[tag]
-	if !ok {
-		return
-	}
-	if tag == atom.A {
-		p.endAnchor()
-	}
-	a := attributes(z, more, append(at.urls[:len(at.urls):len(at.urls)], at.with...)...)
-	for i, name := range at.urls {
-		u, ok := a[name]
+	at := places[e.Tag]
+	for i, a := range at.urls {
+		u, ok := value(a)
 		if !ok {
 			continue
 		}
-		o := object{{"path", strings.ToUpper(tag.String()) + "@/" + name}, {"url", u}}
+		o := object{{"path", strings.ToUpper(e.Name) + "@/" + a.name}, {"url", u}}
 		for _, with := range at.with {
-			if v, ok := a[with]; ok && i == 0 {
-				o.add(with, v)
+			if v, ok := value(with); ok && i == 0 {
+				o.add(with.name, v)
 			}
 		}
 		switch {
-		case tag == atom.Link:
+		case e.Tag == markup.TagLink:
 			p.keep(&p.link, o)
-		case tag == atom.Script:
+		case e.Tag == markup.TagScript:
 			p.keep(&p.scripts, o)
-		case tag == atom.A && !closed:
+		case e.Tag == markup.TagA && !(e.SelfClosing && r.XML):
 			p.anchor = o
 		default:
 			p.keep(&p.links, o)
 		}
 	}
-}
-
-// attributes reads those of a start tag that are named; of one that is there twice
-// the first counts.
-func attributes(z *html.Tokenizer, more bool, names ...string) map[string]string {
-	a := make(map[string]string, len(names))
-	for more {
-		var k, v []byte
-		k, v, more = z.TagAttr()
-		if !slices.Contains(names, string(k)) {
-			continue
-		}
-		if _, twice := a[string(k)]; !twice {
-			a[string(k)] = strings.ToValidUTF8(string(v[:min(len(v), maxAttribute)]), "")
-		}
-	}
-	return a
 }

@@ -81,9 +81,9 @@ func lookup(label string) (encoding.Encoding, string) {
 	return enc, name
 }
 
-// moduleCharset is what modules get: of HTML and text the encoding in which
+// ModuleCharset is what modules get: of HTML and text the encoding in which
 // links were read, so that they need not find it out, of others the header's.
-func moduleCharset(doc *Document) string {
+func ModuleCharset(doc *Document) string {
 	as := classify(doc)
 	if as != sortHTML && as != sortText {
 		return doc.Charset

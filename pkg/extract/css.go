@@ -16,15 +16,22 @@ func (f *finder) css(s []byte) {
 	c.scan(s, 0, true)
 }
 
+// StyleURLs calls found with the url() and @import references of a style sheet, in their order.
+func StyleURLs(s []byte, found func(ref string)) {
+	c := sheet{take: found}
+	c.scan(s, 0, true)
+}
+
 // sheet is a scanner of CSS for the few tokens that matter (CSS Syntax section 4):
 // comments, strings, names with escapes, url(), image-set(), @import and @namespace,
 // whose URL is none.
 type sheet struct {
 	*finder
-	importing bool // after @import, before its reference
-	namespace bool // after @namespace, before its end
-	depth     int  // of open parentheses
-	set       int  // depth inside of image-set( where strings are references, or 0
+	take      func(ref string) // if not nil, it takes them instead
+	importing bool             // after @import, before its reference
+	namespace bool             // after @namespace, before its end
+	depth     int              // of open parentheses
+	set       int              // depth inside of image-set( where strings are references, or 0
 }
 
 // read scans a style sheet, of about size bytes, with a window of two tokens.
@@ -134,7 +141,12 @@ func (c *sheet) scan(s []byte, from int, last bool) (int, bool) {
 
 func (c *sheet) ref(kind, ref string) {
 	ref = strings.TrimSpace(ref)
-	if ref != "" && ref[0] != '#' { // #x names a part of this document
+	if ref == "" || ref[0] == '#' { // #x names a part of this document
+		return
+	}
+	if c.take != nil {
+		c.take(ref)
+	} else {
 		c.add(kind, ref, false)
 	}
 }

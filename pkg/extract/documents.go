@@ -47,7 +47,7 @@ func (d *Documents) Read(row *record.Fetch) (*process.Document, error) {
 	}
 	doc.Body = doc.Body[:min(int64(len(doc.Body)), d.maxBody)]
 	out := &process.Document{
-		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: MediaType(doc), Charset: moduleCharset(doc), Status: int(row.Status), Truncated: row.Truncated, Body: doc.Body,
+		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: MediaType(doc), Charset: ModuleCharset(doc), Status: int(row.Status), Truncated: row.Truncated, Body: doc.Body,
 	}
 	if as := classify(doc); as == sortXML {
 		_, out.Charset = documentEncoding(doc, as)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding"
+
 	"mercator/pkg/markup"
 )
 
@@ -50,14 +52,11 @@ func (h *flat) decline() { h.declined = true }
 func (f *finder) flatHTML(doc *Document) bool {
 	h, r := &f.html.flat, &f.html.reader
 	h.reset()
-	text, enc := decode(doc, sortHTML)
-	f.encoding = enc
-	r.Open(text, doc.Body, isXHTML(doc), linkAttrs)
+	f.encoding = Open(r, doc, linkAttrs)
 	defer r.Close()
 	for {
 		h.foreign, h.inert = r.Foreign(), r.Inert()
-		tag, space := r.Within()
-		h.styled = space == markup.SpaceSVG && (tag == markup.TagStyle || tag == markup.TagScript)
+		h.styled = h.foreign && r.Styled()
 		r.Texts = f.html.anchor >= 0 && !f.html.label.full || !h.begun || h.styled
 		r.Calm = f.html.anchor < 0 && h.begun && !h.foreign && !h.inSelect && h.inFlow()
 		tok := r.Next()
@@ -79,6 +78,13 @@ func (f *finder) flatHTML(doc *Document) bool {
 			return r.XML || !h.declined && !r.Unsure
 		}
 	}
+}
+
+// Open makes a reader read a document of HTML, and returns the encoding in which its queries are written, if that matters.
+func Open(r *markup.Reader, doc *Document, wants *markup.Wants) encoding.Encoding {
+	text, enc := decode(doc, sortHTML)
+	r.Open(text, doc.Body, isXHTML(doc), wants)
+	return enc
 }
 
 // isXHTML reports whether a document that is read as HTML is XML: its media type says so, or it is no HTML but XML with such a root element.

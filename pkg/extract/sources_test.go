@@ -305,7 +305,7 @@ func TestModuleCharset(t *testing.T) {
 		{"text/plain", "koi8-r", russian, "koi8-r"},
 		{"image/png", "", russian, ""},
 	} {
-		if got := moduleCharset(&Document{MIME: tt.mime, Charset: tt.charset, Body: []byte(tt.body)}); got != tt.want {
+		if got := ModuleCharset(&Document{MIME: tt.mime, Charset: tt.charset, Body: []byte(tt.body)}); got != tt.want {
 			t.Errorf("%s %s: %q, want %q", tt.mime, tt.charset, got, tt.want)
 		}
 	}

@@ -455,7 +455,7 @@ func (o *output) process(row *record.Fetch, doc *Document) {
 		return
 	}
 	findings, failed := o.runner.Run(o.ctx, &process.Document{
-		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: MediaType(doc), Charset: moduleCharset(doc), Status: int(row.Status),
+		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: MediaType(doc), Charset: ModuleCharset(doc), Status: int(row.Status),
 		Truncated: row.Truncated, Body: doc.Body,
 	})
 	o.ending.failed = failed

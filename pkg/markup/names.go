@@ -63,6 +63,7 @@ const (
 	TagLink
 	TagMalignmark
 	TagMath
+	TagMenuitem
 	TagMeta
 	TagMetadata
 	TagMglyph
@@ -144,6 +145,7 @@ var tagNames = [tagFirstPlain]struct {
 	TagMalignmark:    {"malignmark", isQuiet},
 	TagMath:          {"math", 0},
 	TagMeta:          {"meta", IsVoid | IsSpecial | InHead | IsBreakout},
+	TagMenuitem:      {"menuitem", isQuiet},
 	TagMetadata:      {"metadata", isQuiet},
 	TagMglyph:        {"mglyph", isQuiet},
 	TagMI:            {"mi", 0},
@@ -285,6 +287,7 @@ const (
 	AttrAlt
 	AttrArchive
 	AttrBackground
+	AttrCdata
 	AttrCharset
 	AttrCite
 	AttrClipPath
@@ -305,6 +308,7 @@ const (
 	AttrDataPoster
 	AttrDataSrc
 	AttrDataSrcset
+	AttrDataUri
 	AttrEncoding
 	AttrEnctype
 	AttrFace
@@ -314,6 +318,7 @@ const (
 	AttrHref
 	AttrHreflang
 	AttrHTTPEquiv
+	AttrIcon
 	AttrImageSrcset
 	AttrItemprop
 	AttrLang
@@ -338,6 +343,7 @@ const (
 	AttrTitle
 	AttrType
 	AttrXlinkHref
+	AttrXMLLang
 	Attrs // their number
 )
 
@@ -346,6 +352,7 @@ var attrNames = [Attrs]string{
 	AttrAlt:                 "alt",
 	AttrArchive:             "archive",
 	AttrBackground:          "background",
+	AttrCdata:               "cdata",
 	AttrCharset:             "charset",
 	AttrCite:                "cite",
 	AttrClipPath:            "clip-path",
@@ -366,6 +373,7 @@ var attrNames = [Attrs]string{
 	AttrDataPoster:          "data-poster",
 	AttrDataSrc:             "data-src",
 	AttrDataSrcset:          "data-srcset",
+	AttrDataUri:             "data-uri",
 	AttrEncoding:            "encoding",
 	AttrEnctype:             "enctype",
 	AttrFace:                "face",
@@ -375,6 +383,7 @@ var attrNames = [Attrs]string{
 	AttrHref:                "href",
 	AttrHreflang:            "hreflang",
 	AttrHTTPEquiv:           "http-equiv",
+	AttrIcon:                "icon",
 	AttrImageSrcset:         "imagesrcset",
 	AttrItemprop:            "itemprop",
 	AttrLang:                "lang",
@@ -399,6 +408,7 @@ var attrNames = [Attrs]string{
 	AttrTitle:               "title",
 	AttrType:                "type",
 	AttrXlinkHref:           "xlink:href",
+	AttrXMLLang:             "xml:lang",
 }
 
 // Wants are the attributes that a reader of a document needs.
@@ -425,6 +435,18 @@ func wants(set uint64) *Wants {
 		}
 	}
 	return w
+}
+
+// TagOf is the tag of a name.
+func TagOf(name string) Tag { return LookupTag(NameKey(name), []byte(name)).Tag }
+
+// AttrOf is the attribute of a name, which is one of those known here.
+func AttrOf(name string) Attr {
+	a, ok := LookupAttr([]byte(name))
+	if !ok {
+		panic("markup: no attribute " + name)
+	}
+	return a
 }
 
 var noWants = Want(0, 0)

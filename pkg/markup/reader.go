@@ -118,6 +118,12 @@ func (r *Reader) Within() (Tag, Space) {
 	return TagOther, SpaceHTML
 }
 
+// Styled reports whether the document is in a style or script element of SVG, whose text is for programs.
+func (r *Reader) Styled() bool {
+	tag, space := r.Within()
+	return space == SpaceSVG && (tag == TagStyle || tag == TagScript)
+}
+
 // Inert reports whether the document is in a template.
 func (r *Reader) Inert() bool {
 	return r.Templates > 0 || len(r.open) > 0 && r.open[len(r.open)-1].shown == drafts
@@ -153,7 +159,10 @@ func (r *Reader) start() {
 	case r.isRaw():
 		r.raw, r.rest = true, e.Tag == TagPlaintext
 	case len(r.open) > 0:
-		if e.Traits&IsVoid == 0 {
+		if e.Traits&IsCell != 0 && !r.XML && !r.inTable() { // of a table around SVG and MathML, which ends them
+			r.Unsure = true
+			r.cut(0)
+		} else if e.Traits&IsVoid == 0 {
 			r.imply()
 			r.push(shows)
 		}
@@ -294,7 +303,7 @@ func (r *Reader) imply() {
 	if r.XML {
 		return
 	}
-	if e.Traits&ClosesP != 0 {
+	if e.Traits&ClosesP != 0 || e.Tag == TagTable {
 		r.closeIn(func(o *Open) bool { return o.Tag == TagP }, nil)
 	}
 	switch e.Name {
@@ -316,6 +325,16 @@ func (r *Reader) imply() {
 	case "tbody", "thead", "tfoot":
 		r.closeIn(func(o *Open) bool { return o.Tag == TagTbody || o.Tag == TagThead || o.Tag == TagTfoot }, isTable)
 	}
+}
+
+// inTable reports whether a table is open within SVG or MathML.
+func (r *Reader) inTable() bool {
+	for i := range r.open {
+		if r.open[i].Space == SpaceHTML && r.open[i].Tag == TagTable {
+			return true
+		}
+	}
+	return false
 }
 
 func isTable(o *Open) bool { return o.Tag == TagTable || o.Space != SpaceHTML }
@@ -374,7 +393,7 @@ func (r *Reader) end() {
 		r.Templates--
 	case e.TagInfo == &other && bytes.IndexByte(r.TagName(), '-') < 0 || e.Traits&isQuiet != 0 && e.Tag != TagFont:
 		return
-	case e.Tag == TagDesc || e.Tag == TagForeignObject || e.Tag == TagAnnotationXML || e.Tag == TagImage || e.Tag == TagTitle ||
+	case e.Tag == TagSVG || e.Tag == TagMath || e.Tag == TagDesc || e.Tag == TagForeignObject || e.Tag == TagAnnotationXML || e.Tag == TagImage || e.Tag == TagTitle ||
 		e.Tag >= TagMI && e.Tag <= TagMText:
 		return
 	}

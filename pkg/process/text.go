@@ -200,7 +200,7 @@ func visible(w *lines, doc *Document) error {
 			if r.Inert() {
 				continue
 			}
-			if listed && (e.Traits&(markup.ClosesP|markup.IsCell) != 0 || e.Tag == markup.TagTable || e.Tag == markup.TagBody || e.Tag == markup.TagHTML) {
+			if listed && (e.Traits&(markup.ClosesP|markup.IsCell) != 0 || e.Tag == markup.TagTable || e.Tag == markup.TagSelect && tok == markup.TokenClose || e.Tag == markup.TagBody || e.Tag == markup.TagHTML) {
 				listed = false // which nobody closed
 			}
 			switch {

@@ -1,0 +1,146 @@
+package extract
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"golang.org/x/net/html"
+
+	"mercator/pkg/process"
+)
+
+// treeText is the text that a reader sees of x/net's tree, without white space.
+func treeText(body string) string {
+	root, err := html.ParseWithOptions(strings.NewReader(body), html.ParseOptionEnableScripting(false))
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	var walk func(n *html.Node, svg bool)
+	walk = func(n *html.Node, svg bool) { // svg: text here is not drawn
+		switch n.Type {
+		case html.TextNode:
+			if !svg {
+				b.WriteString(n.Data)
+			}
+			return
+		case html.ElementNode:
+			switch n.Namespace {
+			case "":
+				if slices.Contains([]string{"script", "style", "template", "iframe", "noembed", "noframes", "datalist"}, n.Data) {
+					return
+				}
+			case "svg":
+				switch n.Data {
+				case "title", "desc", "metadata", "style", "script":
+					return
+				case "svg":
+					svg = true
+				case "text", "foreignObject":
+					svg = false
+				}
+			case "math":
+				if n.Data == "annotation" || n.Data == "annotation-xml" {
+					return
+				}
+				svg = svg && n.Data != "math"
+			}
+		}
+		for c := range n.ChildNodes() {
+			walk(c, svg)
+		}
+	}
+	walk(root, false)
+	return solid(b.String())
+}
+
+// solid is a text without white space and control characters.
+func solid(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || r < ' ' || r == 0x7F || r == '\uFEFF' || r == '\uFFFD' {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+func ourText(t testing.TB, body string) string {
+	text, err := process.Text(&process.Document{MIME: "text/html", Charset: "utf-8", Body: []byte(body)}, 0)
+	if err != nil {
+		t.Fatalf("%q: %v", body, err)
+	}
+	return solid(text)
+}
+
+// sorted are the characters of a text: a tree moves text out of tables.
+func sorted(s string) string {
+	r := []rune(s)
+	slices.Sort(r)
+	return string(r)
+}
+
+// treeCases are the documents of html5lib's tree construction cases that ship with x/net.
+func treeCases(t *testing.T, each func(file, data string)) {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/net").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "html/testdata/html5lib-tests/tree-construction/*.dat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part := range bytes.SplitSeq(append([]byte("\n"), b...), []byte("\n#data\n")) {
+			data, rest, ok := bytes.Cut(part, []byte("\n#errors"))
+			if ok && !bytes.Contains(rest, []byte("\n#document-fragment")) { // a part of a document has another's state
+				each(filepath.Base(name), string(data))
+			}
+		}
+	}
+}
+
+// withWords has a word behind each tag of a case.
+func withWords(s string) string {
+	var b strings.Builder
+	for i, part := range strings.SplitAfter(s, ">") {
+		fmt.Fprintf(&b, "%s w%d ", part, i)
+	}
+	return b.String()
+}
+
+// The text of html5lib's cases, as they are and with a word behind each tag, is that of x/net's tree. Two kinds differ: text that a tree
+// moves out of a table stands where the page has it, and text beside a frameset, which no browser shows, is kept.
+func TestVisibleText(t *testing.T) {
+	cases, moved := 0, 0
+	treeCases(t, func(file, data string) {
+		for _, body := range []string{data, withWords(data)} {
+			if strings.Contains(strings.ToLower(body), "<frameset") {
+				continue
+			}
+			cases++
+			switch got, want := ourText(t, body), treeText(body); {
+			case got == want:
+			case sorted(got) == sorted(want) && strings.Contains(strings.ToLower(body), "<table"):
+				moved++
+			default:
+				t.Errorf("%s: %q\ngot  %q\nwant %q", file, body, got, want)
+			}
+		}
+	})
+	if cases < 2500 || moved > 200 {
+		t.Errorf("%d cases, %d of them with text that moves, want 2,500 or more, and at most 200", cases, moved)
+	}
+	t.Logf("%d cases, %d of them with text that moves", cases, moved)
+}
