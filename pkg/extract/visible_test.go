@@ -3,6 +3,7 @@ package extract
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,9 +11,11 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 
+	"mercator/pkg/markup"
 	"mercator/pkg/process"
 )
 
@@ -143,4 +146,58 @@ func TestVisibleText(t *testing.T) {
 		t.Errorf("%d cases, %d of them with text that moves, want 2,500 or more, and at most 200", cases, moved)
 	}
 	t.Logf("%d cases, %d of them with text that moves", cases, moved)
+}
+
+// textDiffers compares the text of a page with a tree's, unless the reader says that a tree may have SVG end elsewhere, or the page has
+// what is read otherwise on purpose: framesets, lists of options.
+func textDiffers(t testing.TB, body string) (got, want string, compared bool) {
+	var r markup.Reader
+	r.Open(strings.NewReader(body), nil, false, linkAttrs)
+	for tok := r.Next(); tok != markup.TokenEnd; tok = r.Next() {
+		if r.Unsure || r.Tag == markup.TagFrameset || r.Tag == markup.TagSelect || r.Tag == markup.TagDatalist {
+			return "", "", false
+		}
+	}
+	got, want = ourText(t, body), treeText(body)
+	if sorted(got) == sorted(want) && strings.Contains(strings.ToLower(body), "<table") {
+		got = want
+	}
+	return got, want, true
+}
+
+func TestVisibleTextOfMadePages(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	n := 0
+	for range 10_000 {
+		body := withWords(madePage(r))
+		got, want, ok := textDiffers(t, body)
+		if got != want {
+			t.Fatalf("%q\ngot  %q\nwant %q", body, got, want)
+		}
+		if ok {
+			n++
+		}
+	}
+	if n < 5000 {
+		t.Errorf("%d pages compared, want half of them", n)
+	}
+}
+
+// FuzzVisibleText holds the text that is read without a tree against a tree's.
+func FuzzVisibleText(f *testing.F) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 100 {
+		f.Add(madePage(r))
+	}
+	for _, s := range oddPieces {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		if !utf8.ValidString(body) || strings.ContainsRune(body, 0) || len(body) > 1000 {
+			return // x/net's tokenizer has its own way with them
+		}
+		if got, want, _ := textDiffers(t, body); got != want {
+			t.Fatalf("%q\ngot  %q\nwant %q", body, got, want)
+		}
+	})
 }

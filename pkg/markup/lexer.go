@@ -567,9 +567,9 @@ func indexFrom(b []byte, from int, s string) int {
 	return len(b)
 }
 
-// isEndTag reports whether b begins with "</", a name and what ends a name.
+// isEndTag reports whether b, which begins with "<", goes on with "/", a name and what ends a name.
 func isEndTag(b []byte, name string) bool {
-	return len(b) > 2+len(name) && tagByte[b[2+len(name)]] == 0 && HasFold(b[2:], name)
+	return len(b) > 2+len(name) && b[1] == '/' && tagByte[b[2+len(name)]] == 0 && HasFold(b[2:], name)
 }
 
 // scriptEnd is endTag of a script, which may hide end tags in comments (HTML sections 13.2.5.15 to 31).
