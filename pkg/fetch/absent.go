@@ -14,8 +14,9 @@ const rememberedMax = 1 << 16
 // contact is what outlives a host's work: when it may be contacted again.
 type contact struct {
 	next, required micros
-	fails          int // in a row
-	hung           int // as of the host
+	fails          int  // in a row
+	hung           int  // as of the host
+	copied         bool // from the store of another shard, which keeps it
 }
 
 // counts reports whether anything of it outlives the batch at an instant.
@@ -27,13 +28,17 @@ func (c contact) counts(now micros) bool {
 func (c contact) append(b []byte, name string) []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(c.next))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.required))
-	return append(append(b, byte(c.hung), byte(min(c.fails, failsMax))), name...)
+	copied := byte(0)
+	if c.copied {
+		copied = 1
+	}
+	return append(append(b, byte(c.hung), byte(min(c.fails, failsMax)), copied), name...)
 }
 
 func parseContact(b []byte) (c contact, name []byte) {
 	c.next, c.required = micros(binary.BigEndian.Uint64(b)), micros(binary.BigEndian.Uint64(b[8:]))
-	c.hung, c.fails = int(b[16]), int(b[17])
-	return c, b[18:]
+	c.hung, c.fails, c.copied = int(b[16]), int(b[17]), b[18] == 1
+	return c, b[19:]
 }
 
 // absent remembers the contacts of hosts without work in this batch. Most are forgotten

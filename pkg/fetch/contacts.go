@@ -30,14 +30,14 @@ const jumped = micros(2 * time.Second / time.Microsecond)
 func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) error {
 	own, ok := shard.At(st.Dir())
 	if !ok {
-		return s.loadFrom(st, base, now, s.contacts.put, func(string, netip.Addr) {})
+		return s.loadFrom(st, base, now, false, func(string, netip.Addr) {})
 	}
 	m, err := shard.Read(st.FS(), st.CrawlDir())
 	if err != nil {
 		return err
 	}
 	s.claims = &claims{owners: m, own: own, mine: map[string]netip.Addr{}, hosts: map[string]bool{}, addrs: map[netip.Addr]bool{}, next: map[string]netip.Addr{}}
-	if err := s.loadFrom(st, base, now, s.contacts.put, func(host string, addr netip.Addr) { s.claims.add(own, host, addr) }); err != nil {
+	if err := s.loadFrom(st, base, now, false, func(host string, addr netip.Addr) { s.claims.add(own, host, addr) }); err != nil {
 		return err
 	}
 	// A host that another shard has contacted may have a new address, which this shard owns.
@@ -48,7 +48,7 @@ func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) erro
 		other := store.Folder(filepath.Join(shard.Dir(st.CrawlDir(), n), Kind), store.Options{FS: st.FS()})
 		base, err := other.Current()
 		if err == nil {
-			err = s.loadFrom(other, base, now, s.contacts.putLater, func(host string, addr netip.Addr) { s.claims.add(n, host, addr) })
+			err = s.loadFrom(other, base, now, true, func(host string, addr netip.Addr) { s.claims.add(n, host, addr) })
 		}
 		if err != nil {
 			return err
@@ -57,8 +57,14 @@ func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) erro
 	return nil
 }
 
-func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, put func(host string, c contact, now micros), claim func(host string, addr netip.Addr)) error {
+// loadFrom reads the contact times of one store. others: it is that of another shard, which keeps them: this one does not save
+// them, as nobody would ever take them out of a store whose shard does not contact the host.
+func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, others bool, claim func(host string, addr netip.Addr)) error {
 	var last record.Module
+	put := s.contacts.put
+	if others {
+		put = s.contacts.putLater
+	}
 	return loadModules(st, base, roleContacts, func(row *record.Module) error {
 		a, b, _ := strings.Cut(row.Value, " ")
 		b, n, third := strings.Cut(b, " ")
@@ -71,17 +77,17 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 		}
 		addr, err3 := netip.ParseAddr(row.Name)
 		claimed, err5 := netip.ParseAddr(row.Value)
-		isClaim := row.Module == moduleClaim
+		isClaim, isReach := row.Module == moduleClaim, row.Module == moduleReach
 		switch {
-		case row.Module != moduleHost && row.Module != moduleAddr && !isClaim:
-			return badRow(clean(row.Module), "module "+moduleHost+", "+moduleAddr+" or "+moduleClaim)
+		case row.Module != moduleHost && row.Module != moduleAddr && !isClaim && !isReach:
+			return badRow(clean(row.Module), "module "+moduleHost+", "+moduleAddr+", "+moduleClaim+" or "+moduleReach)
 		case isClaim && err5 != nil:
 			return badRow(clean(row.Value), "an IP address")
 		case row.Module == moduleAddr && err3 != nil:
 			return badRow(clean(row.Name), "an IP address")
-		case !isClaim && (err1 != nil || err2 != nil || next < 0 || gap < 0):
+		case !isClaim && !isReach && (err1 != nil || err2 != nil || next < 0 || gap < 0):
 			return badRow(clean(row.Value), "two numbers of microseconds")
-		case third && (err4 != nil || hung < 1 || hung > hungMax || row.Module != moduleHost):
+		case third && !isReach && (err4 != nil || hung < 1 || hung > hungMax || row.Module != moduleHost):
 			return badRow(clean(row.Value), fmt.Sprintf("of a host a third number from 1 to %d, or none", hungMax))
 		case last.Name != "" && compareContacts(&last, row) >= 0:
 			return badRow("a row out of order", "each after "+clean(last.Name))
@@ -91,6 +97,9 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 			claim(last.Name, claimed)
 			return nil
 		}
+		if isReach {
+			return s.reaches.load(last.Name, row.Value, others, now)
+		}
 		gap = min(gap, askedMax)
 		if over := next - s.bounded(gap) - now; over > jumped {
 			if over > s.ahead {
@@ -98,12 +107,15 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 			}
 			next = now + s.bounded(gap)
 		}
+		if next <= now {
+			gap = 0 // was kept; somebody may have contacted the host since
+		}
 		switch {
 		case next <= now && (hung == 0 || next <= now-keepHung):
 		case row.Module == moduleAddr:
 			s.addrs[addr] = max(s.addrs[addr], next)
 		default:
-			put(last.Name, contact{next: next, required: gap, hung: int(hung)}, now)
+			put(last.Name, contact{next: next, required: gap, hung: int(hung), copied: others}, now)
 		}
 		return nil
 	})
@@ -144,6 +156,9 @@ func (s *scheduler) save(tx *store.Tx, now micros) error {
 	hosts := merge.NewSorter(sortMemory, s.contacts.far.dir)
 	defer hosts.Close()
 	if err := s.contacts.each(now, func(name string, c contact) error {
+		if c.copied {
+			return nil
+		}
 		gap := max(c.required, c.next-now) // after an unclean stop a host waits longer; load takes a time further ahead for a wrong clock
 		b := binary.BigEndian.AppendUint64(nil, uint64(c.next))
 		b = append(binary.BigEndian.AppendUint64(b, uint64(gap)), byte(c.hung))
@@ -161,7 +176,15 @@ func (s *scheduler) save(tx *store.Tx, now micros) error {
 				return err
 			}
 		}
-		return saveHosts(sorted, write)
+		if err := saveHosts(sorted, write); err != nil {
+			return err
+		}
+		for _, row := range s.reaches.rows() {
+			if err := write(&row); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -2,24 +2,12 @@ package fetch
 
 import (
 	"context"
-	"net/netip"
 	"slices"
 
 	"mercator/formats/record"
 	"mercator/pkg/canon"
 	"mercator/pkg/localfault"
 )
-
-// elsewhere says whether a robots contact is to be made again, at the host's next of so many addresses:
-// it has one that was not tried, and nobody listens at the last.
-func elsewhere(h *host, e *errand, robots *record.Fetch, addrs int) bool {
-	if robots.Outcome != record.OutcomeConnect {
-		return false
-	}
-	h.dead++
-	e.tried++
-	return e.tried < addrs
-}
 
 // serveErrand asks for a robots.txt, or goes one hop along its redirects.
 // settled: there was no contact, go on. row is the host's first URL; row.URL is
@@ -43,22 +31,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 		if r.now()-ended(&g.Row) >= us(robotsKeep) {
 			break
 		}
-		var addrs []netip.Addr
-		if g.Row.Outcome == record.OutcomeConnect {
-			addrs, _, _, err = r.addresses(ctx, h, row, nil)
-		}
-		switch {
-		case err == errUnnamed && rest.why == "":
-			r.archive.saved.giveBack(saved) // for when the addresses are known
-			return turn{}, false, err
-		case err == errUnnamed: // below
-		case err != nil:
-			return turn{}, false, err
-		case elsewhere(h, e, &g.Row, len(addrs)):
-			return turn{}, true, nil
-		default:
-			return turn{}, true, r.follow(h, e, &g.Row, text)
-		}
+		return turn{}, true, r.follow(h, e, &g.Row, text)
 	}
 	scheme, _, _ := canon.Split(e.url)
 	protocol := r.opt.Protocols[scheme]
@@ -90,21 +63,19 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	if outcome != "" {
 		return conclude(unreachable, "robots.txt: "+outcome+": "+detail)
 	}
-	a := h.choose(addrs, row)
+	a := r.choose(h, addrs)
 	if !r.granted(h, a) {
 		return turn{}, false, nil
 	}
 	robots := &record.Fetch{URL: e.url, Key: r.opt.Canon.URLKey(e.host, e.url), Host: e.host, Role: record.RoleRobots}
 	text := &limited{max: robotsTextMax}
-	w.req = Request{URL: e.url, Host: e.host, Addr: a}
+	w.req, w.addrs = Request{URL: e.url, Host: e.host, Addr: a}, len(addrs)
 	t, err = r.contact(ctx, h, protocol, w, robots, record.RoleRobots, text)
-	if err != nil {
+	if err != nil || t.missed {
 		return t, false, err
 	}
 	if robots.Outcome == record.OutcomeDeferred {
-		return t, false, r.forgo(ctx, h, row, robots.Error)
-	}
-	if elsewhere(h, e, robots, len(addrs)) {
+		r.forgo(h, a, robots.Error)
 		return t, false, nil
 	}
 	if err := r.follow(h, e, robots, text.Bytes()); err != nil {

@@ -41,8 +41,9 @@ const (
 
 // Failure is why a contact failed, with its outcome.
 type Failure struct {
-	Outcome string // one of the record.Outcome constants
-	Err     error
+	Outcome   string // one of the record.Outcome constants
+	Err       error
+	Unreached bool // the address does not serve: the host's next may do
 }
 
 func (f *Failure) Error() string { return f.Err.Error() }
@@ -50,7 +51,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 
 // Broken returns a Failure with the outcome "protocol-error".
 func Broken(format string, args ...any) error {
-	return &Failure{record.OutcomeProtocol, fmt.Errorf(format, args...)}
+	return &Failure{Outcome: record.OutcomeProtocol, Err: fmt.Errorf(format, args...)}
 }
 
 // Begin returns the context of one contact, which ends by the time limit.
@@ -61,7 +62,7 @@ func (l *Limits) Begin(ctx context.Context) (context.Context, context.CancelFunc
 // Judge returns the Failure of an address that is not to be contacted.
 func (l *Limits) Judge(addr netip.Addr) error {
 	if ok, reason := l.Guard.Allowed(addr); !ok {
-		return &Failure{record.OutcomeAddress, fmt.Errorf("%s is a %s address", addr, reason)}
+		return &Failure{Outcome: record.OutcomeAddress, Err: fmt.Errorf("%s is a %s address", addr, reason)}
 	}
 	return nil
 }
@@ -76,7 +77,7 @@ func (l *Limits) Connect(ctx context.Context, addr netip.AddrPort) (net.Conn, er
 	if dial == nil {
 		dial = (&net.Dialer{KeepAlive: -1}).DialContext
 	}
-	soon, cancel := context.WithTimeout(ctx, cmp.Or(l.ConnectTimeout, DefaultConnectTimeout))
+	soon, cancel := context.WithTimeout(ctx, l.ConnectTime(ctx))
 	defer cancel()
 	conn, err := dial(soon, "tcp", addr.String())
 	if err != nil {
@@ -117,7 +118,7 @@ func Classify(err error, outcome string) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
 		outcome = record.OutcomeTimeout
 	}
-	return &Failure{outcome, err}
+	return &Failure{Outcome: outcome, Err: err}
 }
 
 // Unconnected makes a Failure of an error of connecting. That no connection came in time is one, too: a
@@ -125,7 +126,7 @@ func Classify(err error, outcome string) error {
 func Unconnected(err error) error {
 	err = Classify(err, record.OutcomeConnect)
 	if f, ok := errors.AsType[*Failure](err); ok {
-		f.Outcome = record.OutcomeConnect
+		f.Outcome, f.Unreached = record.OutcomeConnect, true
 	}
 	return err
 }
@@ -203,5 +204,6 @@ func (r *Reply) Fail(err error) {
 		r.Outcome, r.Err = record.OutcomeDeferred, err
 		return
 	}
-	r.Outcome, r.Error = f.Outcome, strings.TrimPrefix(r.Error+"; "+f.Error(), "; ")
+	r.Outcome, r.Unreached = f.Outcome, f.Unreached
+	r.Error = strings.TrimPrefix(r.Error+"; "+f.Error(), "; ")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,23 +23,14 @@ func parseLiteral(name string) (a netip.Addr, ok bool) {
 	return a, err == nil
 }
 
-// address finds the address for the host's next contact. outcome is not "" if there is none.
-func (r *runner) address(ctx context.Context, h *host, row *record.URL) (a netip.Addr, outcome, detail string, err error) {
-	var room [4]netip.Addr
-	addrs, outcome, detail, err := r.addresses(ctx, h, row, room[:0])
-	if err != nil || outcome != "" {
-		return a, outcome, detail, err
+// choose gives the address for the host's next contact.
+func (r *runner) choose(h *host, addrs []netip.Addr) netip.Addr {
+	if len(addrs) == 1 {
+		return addrs[0]
 	}
-	return h.choose(addrs, row), "", "", nil
-}
-
-// choose gives the address for the host's next contact: what is tried again is tried at the next.
-func (h *host) choose(addrs []netip.Addr, row *record.URL) netip.Addr {
-	n := h.dead
-	if row != nil {
-		n += int(row.Attempt)
-	}
-	return addrs[n%len(addrs)]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.s.reaches.next(h.name, addrs)
 }
 
 // addresses appends to room those of the host that may be contacted. outcome is not "" if there
@@ -70,10 +62,19 @@ func (r *runner) addresses(ctx context.Context, h *host, row *record.URL, room [
 			return nil, record.OutcomeDeferred, ofAnotherShard, nil
 		}
 	}
+	if len(h.unrouted) > 0 {
+		allowed = slices.DeleteFunc(allowed, func(a netip.Addr) bool { return slices.Contains(h.unrouted, a) })
+		if len(allowed) == 0 {
+			return nil, record.OutcomeDeferred, h.noRoute, nil
+		}
+	}
 	return allowed, "", "", nil
 }
 
-// lookup appends the host's addresses to room: those of row, until they expire, or else the
+// addrsMax is how many addresses of a row count.
+const addrsMax = 64
+
+// lookup appends the host's addresses to room, each once: those of row, until they expire, or else the
 // resolver's, if it has any: what was good when the batch was resolved is better than none.
 // In a crawl of several shards those of row do not expire.
 // outcome is not "" if there are none. The error is errUnnamed if the resolver is to be asked.
@@ -99,7 +100,9 @@ func (r *runner) lookup(h *host, row *record.URL, room []netip.Addr) (addrs []ne
 			if err != nil {
 				return nil, record.OutcomeDNS, "not an address: " + text, nil
 			}
-			room = append(room, a.Unmap())
+			if a = a.Unmap(); !slices.Contains(room, a) && len(room) < addrsMax {
+				room = append(room, a)
+			}
 		}
 		return room, "", "", nil
 	case r.opt.Resolver == nil:
@@ -175,7 +178,9 @@ func (r *runner) nameAll(ctx context.Context) {
 		default:
 			h.resolved = make([]netip.Addr, 0, len(addrs))
 			for _, a := range addrs {
-				h.resolved = append(h.resolved, a.Unmap())
+				if a = a.Unmap(); !slices.Contains(h.resolved, a) && len(h.resolved) < addrsMax {
+					h.resolved = append(h.resolved, a)
+				}
 			}
 		}
 		r.s.schedule(h, now)

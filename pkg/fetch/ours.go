@@ -289,25 +289,17 @@ func (r *runner) lack(ctx context.Context, h *host, row *record.Fetch, text stri
 	return t, context.Cause(ctx)
 }
 
-// forgo decides how a host goes on after a contact that this machine could not make: at its next
-// address, or again, or not in this batch. row may be nil.
-func (r *runner) forgo(ctx context.Context, h *host, row *record.URL, why string) error {
-	tries := 1
+// forgo decides how a host goes on after a contact at addr that this machine could not make: at its next
+// address, or again, or not in this batch.
+func (r *runner) forgo(h *host, addr netip.Addr, why string) {
+	h.lacks++
 	switch {
-	case localfault.Passing(why):
-		tries = lackMax
 	case localfault.Unrouted(why):
-		h.dead++
-		addrs, _, _, err := r.addresses(ctx, h, row, nil)
-		if err != nil {
-			return err
-		}
-		tries = len(addrs)
-	}
-	if h.lacks++; h.lacks >= tries {
+		h.unrouted = append(h.unrouted, addr)
+		h.noRoute = why // what addresses says when none is left
+	case !localfault.Passing(why) || h.lacks >= lackMax:
 		r.leave(h, why)
 	}
-	return nil
 }
 
 // leave leaves a host alone for the rest of the batch, because of this machine.

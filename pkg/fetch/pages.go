@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/netip"
 	"strconv"
@@ -58,7 +59,8 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest h
 		}
 		return turn{}, true, r.settle(ctx, h, row, record.OutcomeDeferred, rest.why, rest.until, false)
 	}
-	a, outcome, detail, err := r.address(ctx, h, row)
+	var room [4]netip.Addr
+	addrs, outcome, detail, err := r.addresses(ctx, h, row, room[:0])
 	if err != nil {
 		return turn{}, false, err
 	}
@@ -104,19 +106,19 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest h
 			return turn{}, true, nil
 		}
 	}
+	a := r.choose(h, addrs)
 	if !r.granted(h, a) {
 		return turn{}, false, nil
 	}
 	page := pageRow(row)
+	w.addrs = len(addrs)
 	w.req = Request{Method: r.opt.Method, URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
-	if t, err = r.contact(ctx, h, protocol, w, &page, "", nil); err != nil {
+	if t, err = r.contact(ctx, h, protocol, w, &page, "", nil); err != nil || t.missed {
 		return t, false, err
 	}
 	if page.Outcome == record.OutcomeDeferred {
-		return t, false, r.forgo(ctx, h, row, page.Error)
-	}
-	if page.Outcome == record.OutcomeConnect {
-		h.dead++
+		r.forgo(h, a, page.Error)
+		return t, false, nil
 	}
 	return t, false, r.pop(h)
 }
@@ -170,6 +172,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	r.mu.Lock()
 	session, surplus := r.conns.begin(h)
 	row.RequiredDelayUS = h.required
+	left := r.s.reaches.left(h.name, w.addrs)
 	r.mu.Unlock()
 	closeSession(surplus)
 	if scheme, _, _ := strings.Cut(req.URL, ":"); scheme != h.spoke {
@@ -179,7 +182,11 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	req.Session = session
 	start := r.opt.Now()
 	row.FetchTime, row.Addr = record.TimeOf(start), h.addrText(req.Addr)
-	reply := p.Fetch(w.ctx, req)
+	hurried := w.ctx
+	if left > 0 {
+		hurried = context.WithValue(w.ctx, hurryKey{}, true)
+	}
+	reply := p.Fetch(hurried, req)
 	end := r.opt.Now()
 	if w.ctx.Err() != nil {
 		reply.Err = context.Cause(w.ctx) // an interrupted contact has no outcome
@@ -195,6 +202,10 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	h.lacks = 0
 	t := turn{made: true, end: end.UnixMicro(), session: reply.Session}
 	row.DurationUS = t.end - int64(row.FetchTime)
+	if w.addrs > 1 && r.missed(h, row, reply, req.Addr, w.addrs, &t) {
+		reply.release()
+		return t, nil
+	}
 	var plain *plainDoc // for the commands behind; nil: they read the archive
 	if keep == nil && r.bodies != nil {
 		if plain = plainOf(reply); plain != nil && plain.given == nil {
@@ -246,6 +257,48 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	}
 	return t, r.emit(ctx, row, reply, made, weight, place)
 }
+
+// missed notes whether the address of a contact served, and says whether the visit goes on at the host's next of so many. Then
+// the contact gives no row, and t is the turn.
+func (r *runner) missed(h *host, row *record.Fetch, reply *Reply, addr netip.Addr, addrs int, t *turn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	unconnected := reply.Outcome == record.OutcomeConnect
+	if !unconnected && !reply.Unreached || reply.Forwarded {
+		h.vain = miss{}
+		switch {
+		case reply.Forwarded:
+		case failed(reply.Outcome): // what is tried again is tried at the next
+			r.s.reaches.skip(h.name, addr, t.end)
+		default:
+			r.s.reaches.serve(h.name, addr, t.end)
+		}
+		return false
+	}
+	if r.s.reaches.miss(h.name, addr, addrs, t.end) == 0 {
+		if h.vain.outcome != "" && reply.Outcome == record.OutcomeTLS { // which is final
+			reply.Outcome, reply.Error = h.vain.outcome, h.vain.why+"; "+addr.String()+": "+reply.Error
+		}
+		reply.Error += fmt.Sprintf("; %d other addresses did not serve either", min(addrs, triesMax)-1)
+		h.vain = miss{}
+		return false
+	}
+	if reply.Outcome != record.OutcomeTLS {
+		h.vain = miss{reply.Outcome, addr.String() + ": " + reply.Error}
+	}
+	t.missed = true
+	if unconnected {
+		t.made = false
+		r.conns.end(h, nil, 0)
+		return true
+	}
+	row.Outcome = reply.Outcome
+	t.required = r.gap(row, h.asked, h.fails)
+	return true
+}
+
+// miss is how an address did not serve.
+type miss struct{ outcome, why string }
 
 // pageRow carries over what the next round needs of a URL.
 func pageRow(u *record.URL) record.Fetch {

@@ -54,6 +54,7 @@ func putOffUntil(now, waited micros) micros {
 // worker is what one goroutine needs for its turns.
 type worker struct {
 	req    Request
+	addrs  int             // of its host, which may be contacted
 	ctx    context.Context // of contacts; ended with errBrokenOff
 	cancel context.CancelCauseFunc
 	began  micros // this turn
@@ -99,6 +100,9 @@ func (r *runner) breakOff(h *host, w *worker) turn {
 	t.required = min(putOffUntil(t.end, max(h.patience(), t.end-w.began))-t.end, r.s.longest) // else it would count as parked
 	h.hung = min(h.hung+1, hungMax)
 	h.deferred = brokenOff
+	if w.addrs > 1 {
+		r.s.reaches.skip(h.name, w.req.Addr, t.end)
+	}
 	return t
 }
 

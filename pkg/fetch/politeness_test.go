@@ -373,26 +373,32 @@ func TestMachineCannotAsk(t *testing.T) {
 	})
 }
 
-// TestNextAddress: a URL that is tried again is tried at its host's next address, and one that
+// TestNextAddress: after a contact that failed the host's next address is contacted, and one that
 // may not be contacted gives way to the others.
 func TestNextAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &clocked{answer: func(int, *fetch.Request) string { return page("x") }}
-		opt := options(newStore(t), w)
+		opt := options(newStore(t), breaking{w})
 		opt.Robots = nil
 		opt.Guard = notPrivate
 		opt.Resolver = several{"127.0.0.5", "10.0.0.5", "127.0.0.6"}
 		urls := pages(1, 9)
 		for i := range urls[:6] {
-			urls[i].Addr, urls[i].Attempt = "127.0.0.1,10.0.0.1,::ffff:127.0.0.3", uint8(i)
+			urls[i].Addr = "127.0.0.3,10.0.0.1,::ffff:127.0.0.1"
+			if i%2 == 0 {
+				urls[i].Addr = "127.0.0.1,10.0.0.1,127.0.0.3,::ffff:127.0.0.1"
+			}
 		}
 		urls[6].Addr = "10.0.0.1,10.0.0.2"
-		urls[7].Addr, urls[7].Attempt = "127.0.0.1", 255
-		urls[8].Addr, urls[8].Attempt = "", 1
+		urls[7].Addr = "127.0.0.1"
+		urls[8].Addr = ""
 		got := outcomes(t, run(t, opt, "r1", urls), urls)
 		for i, u := range urls {
 			want := record.OutcomeFetched
-			if i == 6 {
+			switch i {
+			case 1, 2:
+				want = record.OutcomeProtocol
+			case 6:
 				want = record.OutcomeAddress
 			}
 			if got[u.URL] != want {
@@ -403,10 +409,21 @@ func TestNextAddress(t *testing.T) {
 		for _, req := range w.asked {
 			asked = append(asked, req.Addr.String())
 		}
-		if want := []string{"127.0.0.1", "127.0.0.3", "127.0.0.1", "127.0.0.3", "127.0.0.1", "127.0.0.3", "127.0.0.1", "127.0.0.6"}; !slices.Equal(asked, want) {
+		if want := []string{"127.0.0.1", "127.0.0.3", "127.0.0.1", "127.0.0.3", "127.0.0.3", "127.0.0.3", "127.0.0.1", "127.0.0.5"}; !slices.Equal(asked, want) {
 			t.Errorf("asked at %v, want %v", asked, want)
 		}
 	})
+}
+
+// breaking breaks the protocol in the second contact and the third.
+type breaking struct{ *clocked }
+
+func (b breaking) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
+	reply := b.clocked.Fetch(ctx, req)
+	if n := len(b.asked); n == 2 || n == 3 {
+		return &fetch.Reply{Outcome: record.OutcomeProtocol}
+	}
+	return reply
 }
 
 func notPrivate(a netip.Addr) (string, error) {
@@ -416,8 +433,8 @@ func notPrivate(a netip.Addr) (string, error) {
 	return "", nil
 }
 
-// TestDeadAddress: where nobody listens at an address of a host, robots.txt is asked for at the
-// next, as long as there is one that was not tried, and pages go where the last contact did.
+// TestDeadAddress: where nobody listens at an address of a host, the next is tried at once, for robots.txt and for pages, as
+// long as there is one that was not tried, and pages go where the last contact did.
 func TestDeadAddress(t *testing.T) {
 	const robots = "http://h0.test/robots.txt"
 	for _, c := range []struct {
@@ -427,11 +444,11 @@ func TestDeadAddress(t *testing.T) {
 		asked      []string // robots.txt, unless it is not obeyed, and pages: the last number of their address
 	}{
 		{"first", "127.0.0.9,127.0.0.1,127.0.0.2", true, []string{"fetched", "fetched", "fetched"}, []string{"9", "1", "1", "1", "1"}},
-		{"two of three", "127.0.0.9,127.0.0.8,127.0.0.2", true, []string{"fetched", "fetched", "fetched"}, []string{"9", "8", "2", "2", "2", "2"}},
+		{"two of three", "127.0.0.8,127.0.0.9,127.0.0.2", true, []string{"fetched", "fetched", "fetched"}, []string{"8", "9", "2", "2", "2", "2"}},
 		{"all", "127.0.0.9,127.0.0.8", true, []string{"robots-unreachable", "robots-unreachable", "robots-unreachable"}, []string{"9", "8"}},
 		{"two, beside one that is refused", "10.0.0.1,127.0.0.9,127.0.0.8", true, []string{"robots-unreachable", "robots-unreachable", "robots-unreachable"}, []string{"9", "8"}},
 		{"the only one", "127.0.0.9", true, []string{"robots-unreachable", "robots-unreachable", "robots-unreachable"}, []string{"9"}},
-		{"first, without robots.txt", "127.0.0.9,127.0.0.1", false, []string{"connect-failed", "fetched", "fetched"}, []string{"9", "1", "1"}},
+		{"first, without robots.txt", "127.0.0.9,127.0.0.1", false, []string{"fetched", "fetched", "fetched"}, []string{"9", "1", "1", "1"}},
 		{"of a resolver", "", true, []string{"fetched", "fetched", "fetched"}, []string{"9", "1", "1", "1", "1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -467,7 +484,8 @@ func TestDeadAddress(t *testing.T) {
 					t.Errorf("asked at %v, want %v", asked, c.asked)
 				}
 				for i, gap := range w.gaps() {
-					if gap < opt.MinDelay {
+					dead := c.asked[i] == "8" || c.asked[i] == "9"
+					if dead && gap != 0 || !dead && gap < opt.MinDelay {
 						t.Errorf("contact %d came %v after the one before", i+1, gap)
 					}
 				}

@@ -63,6 +63,10 @@ type Reply struct {
 	// is not known to be Request.Addr.
 	Forwarded bool
 
+	// Unreached says that the address did not serve, and the host's next one may do: no connection came about, or none over
+	// which anything came.
+	Unreached bool
+
 	// Wire is the number of bytes received, for budgets.
 	Wire int64
 

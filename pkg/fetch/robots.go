@@ -62,7 +62,6 @@ type authority struct {
 	at      int64  // where name and text stand in the spool
 	fetched micros
 	why     string // unreachable
-	again   bool   // an earlier run of the batch met an address where nobody listens: not to be recalled
 
 	newer, older *authority // among those that no host uses
 }
@@ -75,8 +74,6 @@ type errand struct {
 	url  string
 	host string
 	hops int
-
-	tried int // addresses at which nobody listens
 }
 
 // robotsRow says what a robots row means: a verdict, or a URL to go on with.
@@ -255,8 +252,7 @@ func (w *recalled) take(url string) []string {
 	return names
 }
 
-// recall takes in a robots row of an earlier run of the batch. Where one could not connect,
-// the saved contacts are gone through again: the next address may not have been tried yet.
+// recall takes in a robots row of an earlier run of the batch.
 func (c *robotsCache) recall(row *record.Fetch, text []byte, redirected *recalled) error {
 	names := redirected.take(row.URL)
 	if name, ok := strings.CutSuffix(row.URL, "/robots.txt"); ok && strings.Count(name, "/") == 2 {
@@ -274,8 +270,7 @@ func (c *robotsCache) recall(row *record.Fetch, text []byte, redirected *recalle
 		if err != nil {
 			return err
 		}
-		a.again = a.again || row.Outcome == record.OutcomeConnect
-		if a.verdict == unknown && !a.again {
+		if a.verdict == unknown {
 			err = c.conclude(a, name, v, why, robotsText(row, text), ended(row))
 		}
 		if err != nil {
@@ -345,6 +340,7 @@ const (
 	moduleHost   = "contact-host"
 	moduleAddr   = "contact-addr"
 	moduleClaim  = "contact-claim"
+	moduleReach  = "contact-reach"
 )
 
 // loadModules calls f for the rows of the store's file of that role.

@@ -96,13 +96,6 @@ func (s *savedRows) take(role, url string) (row savedRow, ok bool, err error) {
 	return row, ok && err == nil, err
 }
 
-// giveBack undoes take.
-func (s *savedRows) giveBack(row savedRow) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.taken[row.n/64] &^= 1 << (row.n % 64)
-}
-
 // robots calls f with the contacts that were for no page.
 func (s *savedRows) robots(f func(row savedRow) error) error {
 	return s.byURL.each(func(value []byte) error {

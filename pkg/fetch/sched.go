@@ -30,6 +30,7 @@ type host struct {
 	last     micros // end of the last contact; 0: none in this run
 	next     micros // no contact before
 	required micros // the gap that next stands for
+	copied   micros // next, as another shard keeps it; 0: it does not
 	asked    micros // Crawl-delay
 	fails    int    // contacts in a row that failed
 	hung     int    // how patient a batch is with its contacts: see patience
@@ -38,7 +39,9 @@ type host struct {
 
 	addr     netip.Addr   // of the next contact; invalid until a worker found it
 	lacks    int          // contacts in a row that this machine could not make
-	dead     int          // contacts in this run that could not connect: the next goes to another address
+	unrouted []netip.Addr // to which this machine knows no way,
+	noRoute  string       // and why
+	vain     miss         // the latest in the visit under way that may pass
 	naming   bool         // its name is being looked up, and it waits
 	resolved []netip.Addr // what the resolver said,
 	nameless string       // or why there are none,
@@ -133,9 +136,10 @@ type scheduler struct {
 	ready     slotHeap
 	contacts  *absent               // hosts without work in this batch
 	addrs     map[netip.Addr]micros // addresses without work, from rounds before
-	holdFrom  micros                // after an unclean stop: when this run began, as if all had been contacted then;
-	holdGap   micros                // the gap that a host waits from there
-	latest    micros                // when the last gap after a contact of this batch ends
+	reaches   reaches
+	holdFrom  micros // after an unclean stop: when this run began, as if all had been contacted then;
+	holdGap   micros // the gap that a host waits from there
+	latest    micros // when the last gap after a contact of this batch ends
 	draining  bool
 	claims    *claims // nil: the crawl has no shards
 
@@ -158,6 +162,7 @@ func newScheduler(addrDelay micros) *scheduler {
 		slots:     map[netip.Addr]*slot{},
 		contacts:  newAbsent(),
 		addrs:     map[netip.Addr]micros{},
+		reaches:   reaches{},
 	}
 }
 
@@ -171,6 +176,9 @@ func (s *scheduler) host(name string, now micros) *host {
 	s.made++
 	if c, known := s.contacts.take(name, now); known {
 		h.next, h.required, h.fails, h.hung = c.next, c.required, c.fails, c.hung
+		if c.copied {
+			h.copied = c.next
+		}
 	}
 	if s.holdFrom > 0 {
 		h.last = s.holdFrom
@@ -451,7 +459,7 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 	}
 	if contacted {
 		required = min(required, askedMax)
-		h.last, h.next, h.required = now, now+s.bounded(required), required
+		h.last, h.next, h.required, h.copied = now, now+s.bounded(required), required, 0
 		s.latest = max(s.latest, h.next)
 		s.park(h, now)
 		a.next = now + s.addrDelay
@@ -473,7 +481,7 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 // retire forgets a host without work, except for what politeness must remember.
 func (s *scheduler) retire(h *host, now micros) {
 	delete(s.hosts, h.name)
-	s.contacts.put(h.name, contact{next: h.next, required: h.required, fails: h.fails, hung: h.hung}, now)
+	s.contacts.put(h.name, contact{next: h.next, required: h.required, fails: h.fails, hung: h.hung, copied: h.copied > 0 && h.copied == h.next}, now)
 }
 
 // drain makes everything due at once, because nothing is to be contacted any more.

@@ -146,6 +146,9 @@ func (r *runner) done(h *host, t turn) (next *host) {
 		r.brisk = r.brisk || t.required <= r.s.slowGap
 	} else {
 		t.end = r.now()
+		if t.missed {
+			h.slot.next = t.end + r.s.addrDelay
+		}
 	}
 	r.s.release(h, t.end, t.made, t.required)
 	if r.s.hosts[h.name] != h { // nothing more to be asked of it
@@ -169,6 +172,7 @@ func (r *runner) done(h *host, t turn) (next *host) {
 // turn is what a worker did with a host.
 type turn struct {
 	made     bool   // a contact
+	missed   bool   // the address did not serve, and the visit goes on at another; unless made, no connection came about
 	end      micros // of it
 	required micros // the gap to the next
 	session  io.Closer

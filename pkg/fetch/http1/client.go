@@ -245,9 +245,12 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 			err = fetch.Classify(err, record.OutcomeDisconnect)
 		}
 		var f *fetch.Failure
-		if x.reused && x.Wire == before && errors.As(err, &f) && f.Outcome == record.OutcomeDisconnect {
+		if errors.As(err, &f) && x.reused && x.Wire == before && f.Outcome == record.OutcomeDisconnect {
 			conn.Close() // the server closed it between two requests
 			continue
+		}
+		if f != nil && x.Wire == before && f.Outcome == record.OutcomeDisconnect {
+			f.Unreached = true
 		}
 		if err == nil && x.Forwarded && x.head.Status == http.StatusProxyAuthRequired {
 			return c.Proxy.down(errNoLogin)
@@ -331,7 +334,7 @@ func appendField(b []byte, name, value string) []byte {
 
 // connect opens a connection to the server, through the proxy if there is one.
 func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, addr netip.AddrPort, conn *Conn) error {
-	if soon := time.Now().Add(cmp.Or(c.ConnectTimeout, fetch.DefaultConnectTimeout)); soon.Before(deadline) {
+	if soon := time.Now().Add(c.ConnectTime(ctx)); soon.Before(deadline) {
 		deadline = soon
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
@@ -375,7 +378,11 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 		secure := tls.Client(raw, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
 			conn.Close()
-			return fetch.Classify(err, record.OutcomeTLS)
+			err = fetch.Classify(err, record.OutcomeTLS)
+			if f, ok := errors.AsType[*fetch.Failure](err); ok {
+				f.Unreached = true
+			}
+			return err
 		}
 		conn.conn = secure
 	}
