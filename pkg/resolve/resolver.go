@@ -59,7 +59,7 @@ func isSilent(status string) bool {
 // Limits on what a server can make us do.
 const (
 	MaxChain = 16 // CNAMEs from a name to its addresses
-	MaxAddrs = 16 // addresses kept of a name
+	MaxAddrs = 32 // addresses kept of a name
 
 	maxServers  = 64 // each has sockets of its own
 	maxInFlight = 100_000
