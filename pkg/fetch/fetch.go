@@ -257,6 +257,15 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		r.stopped(tx)
 		return err
 	}
+	// After an unclean stop nobody knows which contacts had begun. Where this batch had none to make, the next one, perhaps of another shard,
+	// must not make one earlier than this one might have.
+	if wait := max(r.s.holdEnd(), r.s.holdAddr()) - r.now(); wait > 0 && r.s.holdFrom > 0 {
+		select {
+		case <-time.After(time.Duration(wait) * time.Microsecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	if err := r.archive.commit(ctx); err != nil {
 		return err
 	}

@@ -176,7 +176,7 @@ func (r *runner) remember(row *record.Fetch) {
 	c.fails = failsAfter(row, c.fails)
 	gap := r.gap(row, 0, c.fails)
 	if next := ended(row) + gap; next > c.next {
-		c.next, c.required = next, gap
+		c.next, c.required, c.copied = next, gap, false
 	}
 	r.s.contacts.put(row.Host, c, now)
 }

@@ -1,0 +1,192 @@
+package fetch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/durable"
+	"mercator/pkg/exchange"
+	"mercator/pkg/fetch"
+	"mercator/pkg/shard"
+)
+
+// crowd is a protocol module of hosts that are fast, that hang, that ask to be left alone or that close connections. It
+// fails the test where two contacts with a host, or at an address, come too close.
+type crowd struct {
+	t    *testing.T
+	mu   sync.Mutex
+	n    map[string]int // contacts, by host
+	host map[string]time.Time
+	addr map[netip.Addr]time.Time
+}
+
+const (
+	crowdGap     = time.Second
+	crowdAddrGap = 500 * time.Millisecond
+)
+
+func (*crowd) Check(string) error { return nil }
+
+func (w *crowd) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
+	w.mu.Lock()
+	w.n[req.Host]++
+	n := w.n[req.Host]
+	early := func(what string, end time.Time, gap time.Duration) {
+		if !end.IsZero() && time.Since(end) < gap {
+			w.t.Errorf("%s asked for %v after the last contact with %s, want %v", req.URL, time.Since(end), what, gap)
+		}
+	}
+	early("the host", w.host[req.Host], crowdGap)
+	early("the address", w.addr[req.Addr], crowdAddrGap)
+	busy := time.Now().Add(time.Hour)
+	w.host[req.Host], w.addr[req.Addr] = busy, busy
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.host[req.Host], w.addr[req.Addr] = time.Now(), time.Now()
+	}()
+	took, raw := 20*time.Millisecond, page("x")
+	switch kind := req.Host[0]; {
+	case strings.HasSuffix(req.URL, "/robots.txt"):
+		raw = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+		if kind == 'a' {
+			raw = text("User-agent: *\nCrawl-delay: 7\n")
+		}
+	case kind == 'h' && n%5 == 2: // it hangs, and then does not
+		took = 90 * time.Second
+	case kind == 'b' && n%3 == 2:
+		raw = "HTTP/1.1 429 Busy\r\nRetry-After: 13\r\nContent-Length: 0\r\n\r\n"
+	case kind == 'c' && n%2 == 0:
+		return &fetch.Reply{Outcome: record.OutcomeDisconnect, Error: "closed", Unreached: true}
+	}
+	sleep(ctx, took)
+	return &fetch.Reply{Outcome: record.OutcomeFetched, Sent: []byte("GET " + req.URL + "\r\n\r\n"), Response: strings.NewReader(raw), Length: int64(len(raw)), Wire: int64(len(raw))}
+}
+
+// TestPolitenessOverShards: hosts go from shard to shard with each round, and shards are killed and run again. No host and no address is contacted too
+// early, and no row says that a longer gap was demanded than there was.
+func TestPolitenessOverShards(t *testing.T) {
+	for _, kills := range []bool{false, true} {
+		for seed := range uint64(3) {
+			inBubble(t, fmt.Sprintf("kills %v, seed %d", kills, seed), func(t *testing.T) { overShards(t, kills, rand.New(rand.NewPCG(seed, 3))) })
+		}
+	}
+}
+
+func overShards(t *testing.T, kills bool, rnd *rand.Rand) {
+	const count, rounds = 3, 12
+	dir := t.TempDir()
+	m, err := shard.New(count)
+	check(t, err)
+	data, err := m.Encode()
+	check(t, err)
+	check(t, os.WriteFile(shard.File(dir, 1), data, 0o666))
+	check(t, store.CreateCurrent(durable.OS, dir, 1))
+	for n := range count {
+		check(t, fetch.CreateStore(shard.Dir(dir, n)+"/fetch", "", store.Options{}))
+	}
+	addrs := map[string][]string{}
+	for i, kind := range "fhabcfhabc" {
+		for range 1 + rnd.IntN(4) {
+			host := fmt.Sprintf("%c%d.test", kind, i)
+			addrs[host] = append(addrs[host], fmt.Sprintf("127.0.%d.%d", rnd.IntN(3), 1+rnd.IntN(6))) // some are shared
+		}
+	}
+	w := &crowd{t: t, n: map[string]int{}, host: map[string]time.Time{}, addr: map[netip.Addr]time.Time{}}
+	var all []record.Fetch
+	waiting := map[string]bool{}
+	for round := range rounds {
+		txn := fmt.Sprintf("r%d", round)
+		var batches [count][]record.URL
+		for host := range addrs {
+			for i := range 2 {
+				waiting[fmt.Sprintf("http://%s/%d/%d", host, round, i)] = true
+			}
+		}
+		for u := range waiting {
+			row := url(u)
+			list := addrs[row.Host]
+			to := m.OfAddress(exchange.ContactOf(txn, row.Host, list))
+			row.Addr = strings.Join(slices.DeleteFunc(slices.Clone(list), func(a string) bool { return m.OfAddress(a) != to }), ",")
+			batches[to] = append(batches[to], row)
+		}
+		current := store.Current{Map: 1, Checkpoint: uint64(round + 1), Last: uint64(round + 1), Txn: txn, Stores: map[string]uint64{}}
+		var shards sync.WaitGroup
+		var mu sync.Mutex
+		for n := range count {
+			killed := 0
+			if kills {
+				killed = rnd.IntN(3)
+			}
+			half := rnd.IntN(len(batches[n]) + 1)
+			shards.Go(func() {
+				opt := options(open(t, filepath.Join(shard.Dir(dir, n), "fetch")), w)
+				opt.MinDelay, opt.MaxDelay, opt.AddrDelay, opt.Patience, opt.ContactTime = crowdGap, crowdGap, crowdAddrGap, true, 2*time.Minute
+				for range killed {
+					ctx, kill := context.WithCancel(t.Context())
+					cut, came := opt, 0
+					cut.OnRow = func(*record.Fetch) {
+						if came++; came > half {
+							kill()
+						}
+					}
+					rows, err := try(t, ctx, cut, txn, batches[n])
+					kill()
+					if err == nil { // it had ended before
+						mu.Lock()
+						all = append(all, rows...)
+						mu.Unlock()
+						return
+					}
+					if !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+				}
+				rows, err := try(t, t.Context(), opt, txn, batches[n])
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, rows...)
+			})
+		}
+		shards.Wait()
+		for n := range count {
+			st := open(t, filepath.Join(shard.Dir(dir, n), "fetch"))
+			counts, err := st.Current()
+			check(t, err)
+			current.Stores[st.NameInCrawl()] = counts.Generation
+		}
+		check(t, store.WriteCurrent(durable.OS, dir, current))
+		for _, row := range all {
+			if row.Role == record.RolePage && row.Outcome != record.OutcomeDeferred {
+				delete(waiting, row.URL)
+			}
+		}
+		time.Sleep(time.Duration(rnd.IntN(30)) * time.Second)
+	}
+	a := fetch.NewAuditor(fetch.AuditOptions{MinDelay: crowdGap, AddrDelay: crowdAddrGap, Memory: 8 << 20, Worst: 3})
+	defer a.Close()
+	for i := range all {
+		check(t, a.Add(&all[i]))
+	}
+	got, err := a.Report(t.Context())
+	check(t, err)
+	if got.Err() != nil || got.Hosts.Names != 10 || got.Hosts.Gaps < 100 {
+		t.Errorf("audit %+v: %v", got, got.Err())
+	}
+}
