@@ -64,7 +64,8 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 		folder = c.Into
 	}
 	spec := driver.Spec{URLs: c.URLs, Runs: true, Config: string(std.Common.Config), Files: map[string]string{driver.FilterFile: rules}, Others: others,
-		Set: append(pairs, config.Pair{Key: "extract.filter", Value: driver.FilterFile})}
+		Preset: []config.Pair{{Key: "frontier.retry_delay", Value: "5s"}}, // the end of a small crawl is not to wait for minutes
+		Set:    append(pairs, config.Pair{Key: "extract.filter", Value: driver.FilterFile})}
 	if c.Print {
 		if err := driver.PrintMake(std.Out, folder, spec, std.Warn); err != nil {
 			return err

@@ -443,7 +443,7 @@ type updateCmd struct {
 	Links       string        `type:"path" placeholder:"FILE" help:"Links found in the batch, for opic and budgets."`
 	NoNew       bool          `help:"There are no new URLs; do not read them."`
 	MaxAttempts int           `group:"Failures:" default:"3" help:"Fetches of a URL before it is given up, 1 to 255."`
-	RetryDelay  time.Duration `group:"Failures:" default:"1m" help:"Wait after a failure; doubles with each, up to 24h."`
+	RetryDelay  time.Duration `group:"Failures:" default:"1m" help:"Wait after a failure; longer with each, up to 24h."`
 	LongestWait time.Duration `group:"Failures:" default:"24h" help:"Park URLs of servers that ask for more."`
 	DeadAfter   int           `group:"Failures:" placeholder:"N" help:"Leave a host alone after N failed contacts."`
 	DeadDelay   time.Duration `group:"Failures:" default:"1h" help:"How long; doubles each time, up to 168h."`

@@ -80,6 +80,7 @@ type File struct {
 		PerHost      int    `toml:"per_host" is:"whole 0" flag:"mfrontier next --per-host, mfrontier plan --per-host" doc:"URLs of one host in a batch; 0: any number" like:"0"`
 		PerDomain    int    `toml:"per_domain" is:"whole 0" flag:"mfrontier next --per-domain, mfrontier plan --per-domain" doc:"URLs of one registered domain in a batch; 0: any number" like:"0"`
 		MaxAttempts  int    `toml:"max_attempts" is:"whole 1 255" flag:"mfrontier update --max-attempts" doc:"fetches of one URL before it is given up" like:"3"`
+		RetryDelay   string `toml:"retry_delay" is:"time 0s 24h" flag:"mfrontier update --retry-delay" doc:"wait after a failure; doubles with each further one, below a minute it grows faster; mcrawl site sets 5s" like:"\"1m\""`
 		DeadAfter    int    `toml:"dead_after" is:"whole 0" flag:"mfrontier update --dead-after" doc:"failed contacts in a row, after which a host is left alone; 0: never" like:"0"`
 		DeadDelay    string `toml:"dead_delay" is:"time 0s 168h" flag:"mfrontier update --dead-delay" doc:"how long such a host is left alone; doubles each time, up to 168h" like:"\"1h\""`
 		MaxDepth     int    `toml:"max_depth" is:"whole 0" flag:"mfrontier update --max-depth, mfrontier add --max-depth" doc:"links from a seed, beyond which new URLs are dropped; 0: any number" like:"0"`

@@ -56,8 +56,13 @@ type wait struct {
 	why   string
 }
 
-func (w wait) text(now time.Time) string {
-	return fmt.Sprintf("waiting for %s: %s, next try in %s", w.url, w.why, span(max(0, w.until.Sub(now).Seconds())))
+// text says what is waited for; urls is how many URLs wait in all.
+func (w wait) text(now time.Time, urls uint64) string {
+	more := ""
+	if urls > 1 {
+		more = fmt.Sprintf("; %s later", count(urls-1, "more URL"))
+	}
+	return fmt.Sprintf("waiting for %s: %s, next try in %s, at %s UTC%s", w.url, w.why, span(max(0, w.until.Sub(now).Seconds())), w.until.UTC().Format(time.TimeOnly), more)
 }
 
 // costly is what is found out again when so much time has passed that it costs little of it.
@@ -80,12 +85,13 @@ type sample struct {
 
 // Intervals of telling.
 const (
-	tellEvery = time.Second
-	lineEvery = 30 * time.Second
-	soonEvery = 5 * time.Second
-	firstLine = 10 * time.Second // of a run
-	rateOver  = time.Minute
-	costShare = 20 // of what is costly: it takes at most this part of the time
+	tellEvery   = time.Second
+	lineEvery   = 30 * time.Second
+	soonEvery   = 5 * time.Second
+	firstLine   = 10 * time.Second // of a run
+	rateOver    = time.Minute
+	paceReplies = 10 // least number of which a pace is made
+	costShare   = 20 // of what is costly: it takes at most this part of the time
 )
 
 // Begin is called before the first round of a run: what it tells is of the whole crawl.
@@ -379,7 +385,7 @@ func (t *Teller) look() Status {
 	t.sized.find(t.now, func() { t.live.Archived = onDisk(t.live.Crawl) })
 	l, now := t.live, t.now()
 	if t.wait.url != "" {
-		l.Waits = t.wait.text(now)
+		l.Waits = t.wait.text(now, l.Waiting)
 	}
 	l.Time, l.Elapsed = now.UTC(), now.Sub(t.begun).Seconds()
 	l.Replies += uint64(max(t.round.Replies()-t.round.Earlier, 0))
@@ -413,8 +419,30 @@ func (t *Teller) look() Status {
 	}
 	if s := t.samples[0]; now.Sub(s.at) >= tellEvery {
 		l.PerS = float64(l.Replies-s.replies) / now.Sub(s.at).Seconds()
+		if l.Replies-s.replies >= paceReplies {
+			l.observed()
+		}
 	}
 	return l
+}
+
+// observed corrects the plan of the last checkpoint where all that is left is on one host: at the pace which that has now.
+func (s *Status) observed() {
+	if len(s.Hosts) != 1 || s.Active > 1 || s.Waits != "" {
+		return
+	}
+	urls := s.Known - min(s.Done, s.Known)
+	for _, p := range s.Parked {
+		urls -= min(p.URLs, urls)
+	}
+	left := float64(urls) / s.PerS
+	if due, err := time.Parse(time.RFC3339Nano, s.NextDue); err == nil {
+		left = max(left, due.Sub(s.Time).Seconds())
+	}
+	s.Hosts = []HostLeft{{s.Hosts[0].Host, urls, left}}
+	if s.Left, s.LeftIs = left, leftIsNow; urls == 0 {
+		s.Hosts, s.LeftIs = nil, ""
+	}
 }
 
 // clear takes the line off the terminal. t.mu is held.

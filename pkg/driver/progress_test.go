@@ -3,6 +3,7 @@ package driver
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/config"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
 )
@@ -64,9 +67,10 @@ func TestTeller(t *testing.T) {
 func TestTellerSaysWhatIsWaitedFor(t *testing.T) {
 	var err bytes.Buffer
 	teller := Teller{Err: &err, now: func() time.Time { return time.Date(2025, 12, 31, 23, 59, 48, 0, time.UTC) }}
+	teller.live.Waiting = 3
 	teller.Round("r3")
 	teller.Said("mfrontier", "mfrontier: crawl/frontier: no URL is due before 2026-01-01T00:00:00Z: waiting for http://a.test/: it is tried again after 1 failure")
-	if l := teller.look(); !strings.HasSuffix(l.Line(), "; waiting for http://a.test/: it is tried again after 1 failure, next try in 12 s") || err.Len() > 0 {
+	if l := teller.look(); !strings.HasSuffix(l.Line(), "; waiting for http://a.test/: it is tried again after 1 failure, next try in 12 s, at 00:00:00 UTC; 2 more URLs later") || err.Len() > 0 {
 		t.Errorf("%q, and %q", l.Line(), err.String())
 	}
 	teller.Fetching(0, []byte(`{"command":"mfetch","done":1}`))
@@ -191,5 +195,55 @@ func TestWhyAgain(t *testing.T) {
 		if got := whyAgain(&row); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestPaceOfOneHost: where all that is left is on one host, the time to go is by the pace that it has now, not by that of a plan.
+func TestPaceOfOneHost(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		s      Status
+		left   float64
+		hosts  uint64
+		leftIs string
+	}{
+		{"a plan that was slower", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, Hosts: []HostLeft{{"a.test", 750, 3750}}}, 10, 750, leftIsNow},
+		{"a plan of few URLs", Status{Known: 801, Done: 51, PerS: 75, Left: 1, Hosts: []HostLeft{{"a.test", 1, 1}}}, 10, 750, leftIsNow},
+		{"parked URLs do not count", Status{Known: 801, Done: 51, PerS: 75, Left: 1, Hosts: []HostLeft{{"a.test", 1, 1}}, Parked: []frontier.Parked{{URLs: 600}}}, 2, 150, leftIsNow},
+		{"nothing is left", Status{Known: 801, Done: 801, PerS: 75, Left: 1, Hosts: []HostLeft{{"a.test", 1, 1}}}, 0, 0, ""},
+		{"a URL is due later", Status{Known: 801, Done: 801 - 75, PerS: 75, Left: 60, Hosts: []HostLeft{{"a.test", 1, 1}}, NextDue: "2026-01-01T00:01:00Z"}, 60, 75, leftIsNow},
+		{"several hosts", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, LeftIs: leftIs, Hosts: []HostLeft{{"a.test", 749, 3750}, {"b.test", 1, 1}}}, 3750, 749, leftIs},
+		{"several active hosts", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, LeftIs: leftIs, Active: 2, Hosts: []HostLeft{{"a.test", 749, 3750}}}, 3750, 749, leftIs},
+		{"it waits", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, LeftIs: leftIs, Waits: "waiting for it", Hosts: []HostLeft{{"a.test", 749, 3750}}}, 3750, 749, leftIs},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.s.Time = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			c.s.observed()
+			hosts := uint64(0)
+			if len(c.s.Hosts) > 0 {
+				hosts = c.s.Hosts[0].URLs
+			}
+			if c.s.Left != c.left || hosts != c.hosts || c.s.LeftIs != c.leftIs {
+				t.Errorf("%v s for %d URLs, %q; want %v for %d, %q", c.s.Left, hosts, c.s.LeftIs, c.left, c.hosts, c.leftIs)
+			}
+		})
+	}
+}
+
+// TestPlanPoliteness: each delay of the settings counts, also where several are the same.
+func TestPlanPoliteness(t *testing.T) {
+	conf := new(config.Config)
+	p := &conf.File.Politeness
+	none := 0.0
+	p.MinDelay, p.MaxDelay, p.AddrDelay, p.DelayFactor = "0s", "0s", "0s", &none
+	for range 20 {
+		got, err := planPoliteness(conf)
+		if err != nil || got.MinDelay != 0 || got.MaxDelay != 0 || got.AddrDelay != 0 || got.DelayFactor != 0 || got.Connections != frontier.DefaultPoliteness.Connections {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	p.AddrDelay = "x"
+	if _, err := planPoliteness(conf); !errors.Is(err, fault.Usage) {
+		t.Error(err)
 	}
 }

@@ -98,8 +98,11 @@ type Trouble struct {
 	Error   string `json:"error"`
 }
 
-// leftIs says what an ETA is.
-const leftIs = "for the URLs known, at the pace that their hosts had"
+// What an ETA is.
+const (
+	leftIs    = "for the URLs known, at the pace that their hosts had"
+	leftIsNow = "for the URLs known, at the pace of the last minute"
+)
 
 // ReadStatus reads where the crawl in dir stands, also while it runs.
 func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error) {
@@ -233,21 +236,33 @@ func troubleIn(dir, round string) (*Trouble, error) {
 }
 
 // rest is what is left to be done, by frontier's plan; nil if that says nothing.
-func rest(ctx context.Context, f frontiers, conf *config.Config, now time.Time) (_ *frontier.Plan, err error) {
-	p := frontier.DefaultPoliteness
-	for text, d := range map[string]*time.Duration{conf.File.Politeness.MinDelay: &p.MinDelay, conf.File.Politeness.MaxDelay: &p.MaxDelay, conf.File.Politeness.AddrDelay: &p.AddrDelay} {
-		if text == "" {
+func rest(ctx context.Context, f frontiers, conf *config.Config, now time.Time) (*frontier.Plan, error) {
+	p, err := planPoliteness(conf)
+	if err != nil {
+		return nil, err
+	}
+	return f.PlanRest(ctx, record.TimeOf(now), p)
+}
+
+// planPoliteness is the politeness of the settings.
+func planPoliteness(conf *config.Config) (p frontier.Politeness, err error) {
+	p = frontier.DefaultPoliteness
+	for _, set := range []struct {
+		text string
+		d    *time.Duration
+	}{{conf.File.Politeness.MinDelay, &p.MinDelay}, {conf.File.Politeness.MaxDelay, &p.MaxDelay}, {conf.File.Politeness.AddrDelay, &p.AddrDelay}} {
+		if set.text == "" {
 			continue
 		}
-		if *d, err = time.ParseDuration(text); err != nil {
-			return nil, &fault.Error{Class: fault.Usage, File: conf.Path, Err: err}
+		if *set.d, err = time.ParseDuration(set.text); err != nil {
+			return p, &fault.Error{Class: fault.Usage, File: conf.Path, Err: err}
 		}
 	}
 	if f := conf.File.Politeness.DelayFactor; f != nil {
 		p.DelayFactor = *f
 	}
 	p.Connections = cmp.Or(conf.File.Fetch.Connections, p.Connections)
-	return f.PlanRest(ctx, record.TimeOf(now), p)
+	return p, nil
 }
 
 // totals takes over what all stages together say.

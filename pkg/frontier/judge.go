@@ -12,13 +12,19 @@ import (
 // Retries say how often and when a failed fetch is tried again.
 type Retries struct {
 	MaxAttempts int           // fetches of one URL, at least 1
-	Delay       time.Duration // wait after the first failure; doubles with each further one
+	Delay       time.Duration // wait after the first failure; doubles with each further one, and below quickRetry grows by quickGrowth
 	MaxDelay    time.Duration // longest wait of our own making
 	LongestWait time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
 }
 
 // DefaultRetries are three attempts, a minute and two minutes apart.
 var DefaultRetries = Retries{MaxAttempts: 3, Delay: time.Minute, MaxDelay: 24 * time.Hour}
+
+// A first wait of seconds is for what passes at once, such as a restart. What does not is tried again after minutes.
+const (
+	quickRetry  = time.Minute
+	quickGrowth = 6
+)
 
 // verdict is what an outcome means for its URL.
 type verdict uint8
@@ -65,7 +71,11 @@ func (r Retries) judge(o *record.Fetch, attempt uint8, now record.Time) (verdict
 	}
 	wait := r.Delay
 	for i := uint8(0); i < attempt && wait < r.MaxDelay; i++ {
-		wait *= 2
+		if wait < quickRetry {
+			wait = min(quickGrowth*wait, max(2*wait, quickRetry))
+		} else {
+			wait *= 2
+		}
 	}
 	if far {
 		return park, o.RetryAfter

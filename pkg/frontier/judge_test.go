@@ -53,6 +53,25 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: verdict %d due %d, want %d due %d", c.name, got, due, c.want, c.due)
 		}
 	}
+	for _, c := range []struct {
+		name  string
+		delay time.Duration
+		want  []time.Duration // before each further attempt
+	}{
+		{"none", 0, []time.Duration{0, 0, 0}},
+		{"seconds, then minutes", 5 * time.Second, []time.Duration{5 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute}},
+		{"nearly a minute", 50 * time.Second, []time.Duration{50 * time.Second, 100 * time.Second, 200 * time.Second}},
+		{"minutes", time.Minute, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := Retries{MaxAttempts: 255, Delay: c.delay, MaxDelay: 24 * time.Hour}
+			for attempt, want := range c.want {
+				if _, due := r.judge(&record.Fetch{Outcome: record.OutcomeTimeout, FetchTime: 1}, uint8(attempt), 0); due != 1+record.Time(want.Microseconds()) {
+					t.Errorf("attempt %d: due %d, want after %v", attempt, due, want)
+				}
+			}
+		})
+	}
 	// However long the back-off grows, it stays within its limit.
 	long := Retries{MaxAttempts: 255, Delay: time.Hour, MaxDelay: 24 * time.Hour}
 	for attempt := range uint8(254) {
