@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -27,6 +28,9 @@ it again to go on; "mcrawl run" does the same. Which links it follows is in the
 folder's filter.txt. To leave out a section, put a line at its top, at any time:
 
   deny blog: path /blog/
+
+A URL without a scheme is taken as https, and as http where no connection by
+https comes about.
 
 Examples:
   mcrawl site https://www.example.org/ --contact you@example.org
@@ -66,6 +70,13 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	spec := driver.Spec{URLs: c.URLs, Runs: true, Config: string(std.Common.Config), Files: map[string]string{driver.FilterFile: rules}, Others: others,
 		Preset: []config.Pair{{Key: "frontier.retry_delay", Value: "5s"}}, // the end of a small crawl is not to wait for minutes
 		Set:    append(pairs, config.Pair{Key: "extract.filter", Value: driver.FilterFile})}
+	if bare := driver.BareSeeds(c.URLs); len(bare) > 0 {
+		list, err := json.Marshal(bare) // TOML, too
+		if err != nil {
+			return err
+		}
+		spec.Preset = append(spec.Preset, config.Pair{Key: "bare_seeds", Value: string(list)}, config.Pair{Key: "fetch.connect_timeout", Value: "5s"})
+	}
 	if c.Print {
 		if err := driver.PrintMake(std.Out, folder, spec, std.Warn); err != nil {
 			return err

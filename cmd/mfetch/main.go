@@ -69,6 +69,7 @@ type fetchCmd struct {
 	LongestWait time.Duration `more:"" group:"Politeness:" default:"24h" help:"Park URLs of servers that ask for more."`
 
 	Timeout     time.Duration `more:"" group:"Limits:" default:"1m" help:"Duration of a contact."`
+	ConnectTime time.Duration `more:"" name:"connect-timeout" group:"Limits:" default:"20s" help:"Time until a connection stands, TLS included."`
 	ContentHash string        `more:"" placeholder:"NAME" help:"Function for checksums of documents that the store must have."`
 	MaxBody     cli.Size      `more:"" default:"10M" help:"Bytes to keep of a body; the rest is cut off."`
 	For         time.Duration `placeholder:"TIME" help:"Duration of a round; 0s: no limit."`
@@ -151,6 +152,8 @@ func (c *fetchCmd) validate(memory int64) error {
 		return wrong("--max-delay", c.MaxDelay.String(), "at least --min-delay")
 	case c.Timeout <= 0:
 		return wrong("--timeout", c.Timeout.String(), "a time above 0")
+	case c.ConnectTime <= 0:
+		return wrong("--connect-timeout", c.ConnectTime.String(), "a time above 0")
 	case c.MaxBody < 1 || int64(c.MaxBody) > memory/8: // a record is encoded in memory
 		return wrong("--max-body", fmt.Sprint(int64(c.MaxBody)), fmt.Sprintf("1 to %d bytes with this --memory", memory/8))
 	case c.WARCSize < 1:
@@ -352,7 +355,7 @@ func (c *fetchCmd) protocols(client *http1.Client, schemes *canon.Schemes) (map[
 
 // client makes the client that the flags describe.
 func (c *fetchCmd) client(now func() time.Time) (*http1.Client, error) {
-	client := &http1.Client{UserAgent: c.userAgent(), Now: now, Limits: fetch.Limits{Timeout: c.Timeout, BodyMax: int64(c.MaxBody)}, InsecureTLS: c.TLSInsecure}
+	client := &http1.Client{UserAgent: c.userAgent(), Now: now, Limits: fetch.Limits{Timeout: c.Timeout, ConnectTimeout: c.ConnectTime, BodyMax: int64(c.MaxBody)}, InsecureTLS: c.TLSInsecure}
 	for _, line := range c.Header {
 		f, err := http1.ParseHeader(line)
 		if err != nil {

@@ -47,6 +47,7 @@ import (
 // such as "64M".
 type File struct {
 	Seeds              []string `toml:"seeds" path:"yes" doc:"files with one seed URL a line, where SEEDS= names none" like:"[\"seeds.txt\"]"`
+	BareSeeds          []string `toml:"bare_seeds" list:"whole" doc:"seeds that were given without a scheme: they are taken as https, and as http where no connection by https comes about" like:"[\"www.example.org/docs/\"]"`
 	Batch              int      `toml:"batch" is:"whole 1" flag:"mfrontier next --number, mfrontier plan --number" doc:"URLs a round, at most, in each shard" like:"10000"`
 	RoundTime          string   `toml:"round_time" is:"time 0s 24h" crawl:"30s" flag:"mfrontier next --for, mfrontier plan --for, mfetch --for" doc:"time that a round is to take: of each host what it can do in that time, at most batch in all; 30s where it is not set, 0s: any" like:"\"30s\""`
 	Rounds             int      `toml:"rounds" is:"whole 0" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
@@ -103,6 +104,7 @@ type File struct {
 	Fetch struct {
 		Connections int      `toml:"connections" is:"whole 1 100000" flag:"mfetch --connections, mfrontier next --connections, mfrontier plan --connections" doc:"open at a time, in each shard" like:"256"`
 		Timeout     string   `toml:"timeout" is:"time 1ms" flag:"mfetch --timeout" doc:"longest time of one fetch" like:"\"1m\""`
+		ConnectTime string   `toml:"connect_timeout" is:"time 1ms" flag:"mfetch --connect-timeout" doc:"longest time until a connection stands, a handshake of TLS included; mcrawl site sets 5s for bare_seeds" like:"\"20s\""`
 		MaxBody     string   `toml:"max_body" is:"size 1" flag:"mfetch --max-body, mextract --max-body, mfocus score --max-body" doc:"decoded bytes kept of a document, and searched" like:"\"10M\""`
 		Contact     string   `toml:"contact" is:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent" like:"\"you@example.org\""`
 		UserAgent   string   `toml:"user_agent" is:"product" flag:"mfetch --user-agent" doc:"product name" like:"\"mercator\""`

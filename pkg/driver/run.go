@@ -57,6 +57,7 @@ type Driver struct {
 
 	began      store.Current // what counted when the round began
 	saidSet    atomic.Bool   // a command of this round has said which setting to change
+	byHTTP     bool          // no bare seed is left to be tried by http
 	unrecorded atomic.Int32  // the shard, from 1, whose mfetch says for all that no host is contacted for a while; 0: none yet
 }
 
@@ -263,6 +264,12 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 		conf, err := d.settings() // as a person may have changed them by now
 		if err != nil {
 			return err
+		}
+		if asked, err := d.fallBack(ctx, conf, n-1); err != nil {
+			return err
+		} else if asked {
+			n--
+			continue
 		}
 		why, empty, err := d.stop(conf, n, begun)
 		if err != nil {

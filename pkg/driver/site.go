@@ -27,6 +27,9 @@ const FilterFile = "filter.txt"
 // keep a crawl to them, with and without "www.", by http and https.
 func Site(urls []string, scope Scope) (folder, rules string, err error) {
 	var list []string
+	for _, bare := range BareSeeds(urls) {
+		urls = append(urls, byHTTP(bare))
+	}
 	for _, text := range urls {
 		url, _, err := urlset.Seed(text, canon.Options{})
 		if err != nil {
@@ -61,6 +64,19 @@ func Site(urls []string, scope Scope) (folder, rules string, err error) {
 	rules += "allow site: " + [...]string{"host", "domain", "prefix"}[scope] + " " + strings.Join(slices.Compact(list), " ") + "\n"
 	return folder, rules + "default deny\n", nil
 }
+
+// BareSeeds are the seeds of a list that name no scheme.
+func BareSeeds(urls []string) (bare []string) {
+	for _, text := range urls {
+		if _, assumed, err := urlset.Seed(text, canon.Options{}); err == nil && assumed {
+			bare = append(bare, strings.TrimSpace(text))
+		}
+	}
+	return bare
+}
+
+// byHTTP is a bare seed as an http URL.
+func byHTTP(bare string) string { return "http://" + strings.TrimPrefix(bare, "//") }
 
 // namesakes are a host with and without "www.": a site answers at one of them, and redirects from the other.
 func namesakes(host string) []string {
