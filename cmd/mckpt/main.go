@@ -37,6 +37,7 @@ type grammar struct {
 	Show    showCmd    `cmd:"" help:"Show where the crawl stands, or one checkpoint."`
 	Verify  verifyCmd  `cmd:"" help:"Check every file and every ledger; exit 6 if one is wrong."`
 	Restore restoreCmd `cmd:"" help:"Go back to a checkpoint."`
+	Repair  repairCmd  `cmd:"" help:"Make CURRENT and HEAD files anew that are lost, damaged or old."`
 	GC      gcCmd      `cmd:"" name:"gc" help:"Forget old checkpoints and delete files that no other needs."`
 	Hold    holdCmd    `cmd:"" help:"Run a driver of the crawl, such as make, and keep others out."`
 	Files   filesCmd   `cmd:"" help:"List the files that a copy of the crawl needs."`
@@ -534,6 +535,9 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	var hints []string
+	if v.Repair {
+		hints = append(hints, fmt.Sprintf("%q makes pointers anew that are lost, damaged or old", fault.Quote("mckpt", "repair", c.Crawl)))
+	}
 	if len(v.Aside) > 0 {
 		hints = append(hints, fmt.Sprintf("%q puts back what a restore has set aside", fault.Quote("mckpt", "rounds", c.Crawl)))
 	}
@@ -641,6 +645,50 @@ func (c *restoreCmd) Run(ctx context.Context, std *cli.Std) error {
 		of = ", of round " + k.Txn
 	}
 	std.Warn("the crawl goes on from checkpoint %d%s%s", number, of, given)
+	return nil
+}
+
+type repairCmd struct {
+	Crawl      string  `arg:"" help:"The crawl folder."`
+	Checkpoint *uint64 `placeholder:"N" help:"Go on from this checkpoint where the one that CURRENT named is lost, too."`
+	JSON       bool    `name:"json" help:"Print what was done as JSON."`
+	lockFlag
+}
+
+// Help is part of --help.
+func (*repairCmd) Help() string {
+	return `It makes the pointers of a crawl anew from its checkpoints and manifests, and changes
+nothing else. An open round stays open.
+
+Examples:
+  mckpt repair crawl && mckpt verify crawl`
+}
+
+func (c *repairCmd) Run(ctx context.Context, std *cli.Std) error {
+	folder := crawl.Folder(c.Crawl, c.options())
+	done, err := folder.Repair(ctx, c.Checkpoint)
+	if err != nil {
+		return err
+	}
+	std.Stat("repaired", done)
+	for _, h := range done.Heads {
+		std.Warn("%s: made anew: the newest generation of %s is %d", h.Was, h.Store, h.Generation)
+	}
+	if done.Current != "" {
+		std.Warn("%s: made anew: the crawl goes on from checkpoint %d%s, in epoch %d", done.Current, done.Checkpoint, ofRound(done.Txn), done.Epoch)
+		if done.Chosen {
+			std.Warn("given up: what was done since checkpoint %d", done.Checkpoint)
+		}
+		if done.Forgotten != "" {
+			std.Warn("checkpoints that have no file count as forgotten: %s", done.Forgotten)
+		}
+	}
+	if done.Current == "" && len(done.Heads) == 0 {
+		std.Warn("CURRENT and every HEAD are sound: nothing was changed; %q looks at the rest", fault.Quote("mckpt", "verify", c.Crawl))
+	}
+	if c.JSON {
+		return printJSON(std, done)
+	}
 	return nil
 }
 

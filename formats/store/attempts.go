@@ -249,7 +249,7 @@ func (t *Tx) end() {
 // removeAttempts deletes what the attempts at m and at generations before it have left, once m is published: their files, but
 // for those that m holds. Manifests go later.
 func (s *Store) removeAttempts(m *Manifest) error {
-	return s.walk(func(rel string) error {
+	return s.walk(nil, func(rel string) error {
 		name := path.Base(rel)
 		g := generationIn(rel)
 		switch _, isAttempt := attemptOf(rel); {

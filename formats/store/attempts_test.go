@@ -404,7 +404,7 @@ func TestSuccessor(t *testing.T) {
 			whole(t, next, "more", "C")
 			m, err := next.Current()
 			must(t, err)
-			must(t, next.walk(func(rel string) error {
+			must(t, next.walk(nil, func(rel string) error {
 				if g := generationIn(rel); g > 0 && m.File(strings.TrimSuffix(rel, OpenSuffix)) == nil && !strings.HasPrefix(rel, manifestPrefix) {
 					return fmt.Errorf("step %d, loss %d: %s is of no use", at, loss, rel)
 				}
@@ -430,7 +430,7 @@ func TestNothingIsTouched(t *testing.T) {
 	node.dead = true
 	before := map[string]string{}
 	look := func(each func(rel, data string)) {
-		must(t, s.walk(func(rel string) error {
+		must(t, s.walk(nil, func(rel string) error {
 			data, err := durable.ReadFile(disk, s.Path(rel), 1<<20)
 			each(rel, string(data))
 			return err

@@ -27,11 +27,14 @@ import (
 // MaxDepth is how many folders below a store are searched.
 const MaxDepth = 4
 
-// walk calls each with the path of every file of the store but its manifests.
-func (s *Store) walk(each func(rel string) error) error {
+// walk calls each with the path of every file of the store but its manifests. Before that it calls top with a list of the folder, unless it is nil.
+func (s *Store) walk(top func(list []fs.DirEntry) error, each func(rel string) error) error {
 	var down func(rel string, depth int) error
 	down = func(rel string, depth int) error {
 		list, err := s.fs.ReadDir(s.Path(rel))
+		if err == nil && depth == 0 && top != nil {
+			err = top(list)
+		}
 		if err != nil {
 			return err
 		}
@@ -89,7 +92,8 @@ func (s *Store) removeLeftovers(j journal) error {
 	for _, name := range j.Names {
 		keep[name], keep[name+OpenSuffix] = true, true
 	}
-	return s.walk(func(rel string) error {
+	top := func(list []fs.DirEntry) error { return s.reached(list, j.Generation-1) }
+	return s.walk(top, func(rel string) error {
 		if durable.IsTemp(path.Base(rel)) || staleJournal(rel, j.Generation) || generationOf(rel) == j.Generation && !keep[rel] {
 			return s.remove(rel)
 		}
@@ -218,7 +222,7 @@ func (s *Store) Collect(v *View, bound []uint64) (Freed, error) {
 			held[name], held[name+OpenSuffix] = true, true
 		}
 	}
-	err = s.walk(func(rel string) error {
+	err = s.walk(nil, func(rel string) error {
 		if fenced && generationIn(rel) >= next {
 			return nil // another machine may be making it
 		}

@@ -161,11 +161,13 @@ func CheckpointFiles(fsys durable.FS, dir string) ([]uint64, error) {
 }
 
 // HintCurrent is what to do about a CURRENT that is lost or damaged.
-const HintCurrent = `put the file back from a copy; "mckpt pull REMOTE NEW" makes a crawl of one that mckpt push has made`
+func HintCurrent(dir string) string {
+	return fmt.Sprintf("%q makes the file anew from checkpoints and manifests", fault.Quote("mckpt", "repair", dir))
+}
 
 // NoCurrent is the error of a crawl folder that has lost CURRENT, but has something else.
 func NoCurrent(dir, has string) error {
-	return &fault.Error{Class: fault.Corrupt, File: filepath.Join(dir, CurrentFile), Found: "missing, but " + has + " is there", Hint: HintCurrent}
+	return &fault.Error{Class: fault.Corrupt, File: filepath.Join(dir, CurrentFile), Found: "missing, but " + has + " is there", Hint: HintCurrent(dir)}
 }
 
 // Headless refuses a folder with checkpoints and without CURRENT. Its stores would count as outside of a crawl, and delete

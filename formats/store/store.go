@@ -240,7 +240,7 @@ func (s *Store) Made() (bool, error) {
 
 func (s *Store) noHead() error {
 	return &fault.Error{Class: fault.Corrupt, File: s.Path(HeadFile), Found: "missing", Want: "the number of the newest generation",
-		Hint: s.HintMissing()}
+		Hint: s.hintHead()}
 }
 
 // Dir is the store's folder, as given to Open.
@@ -333,7 +333,7 @@ func (s *Store) readHead() (head, error) {
 		h, err = decodeHead(file, data)
 	}
 	if e := (*fault.Error)(nil); errors.As(err, &e) && e.Class != fault.Version {
-		e.Hint = s.HintMissing()
+		e.Hint = s.hintHead()
 	}
 	return h, err
 }
@@ -353,14 +353,17 @@ func (s *Store) Generations() ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	var gens []uint64
+	return s.generationsIn(list), nil
+}
+
+func (s *Store) generationsIn(list []fs.DirEntry) (gens []uint64) {
 	for _, e := range list {
 		digits, ok := strings.CutPrefix(e.Name(), manifestPrefix)
 		if g, err := strconv.ParseUint(digits, 10, 64); ok && err == nil && g > 0 && e.Name() == filepath.Base(s.ManifestPath(g)) {
 			gens = append(gens, g)
 		}
 	}
-	return sorted(gens), nil
+	return sorted(gens)
 }
 
 // newestNumber is the highest number that a generation has by HEAD, or by the manifests in the folder.
@@ -398,6 +401,9 @@ func (s *Store) Newest() (*Manifest, error) {
 			if g == h.Generation && errors.Is(err, fs.ErrNotExist) {
 				err = &fault.Error{Class: fault.Corrupt, File: s.Path(HeadFile), Found: fmt.Sprintf("generation %d, and no %s", g, s.ManifestPath(g)),
 					Want: "the number of a generation that is there", Err: err, Hint: s.HintMissing()}
+				if list, e := s.Generations(); e == nil && len(list) > 0 && list[len(list)-1] > g {
+					err = &fault.Error{Err: fmt.Errorf("%w%w", err, errOldHead), Hint: s.hintHead()}
+				}
 			}
 			if err == nil {
 				s.last.Store(m)
@@ -406,6 +412,16 @@ func (s *Store) Newest() (*Manifest, error) {
 		}
 	}
 }
+
+// errOldHead: there are manifests above that which HEAD names and which is gone.
+var errOldHead = oldHead{}
+
+type oldHead struct{}
+
+func (oldHead) Error() string { return "" }
+
+// OldHead reports whether err is of a HEAD that repair makes anew, though it can be read: higher manifests are there than the one that it names and that is gone.
+func OldHead(err error) bool { return errors.Is(err, errOldHead) }
 
 // Unused is the number of a generation above all that there were.
 func (s *Store) Unused() (uint64, error) {
@@ -476,10 +492,13 @@ func (s *Store) lookOnce() (*View, error) {
 	case outside:
 	case m.Epoch > c.Epoch:
 		return nil, &fault.Error{Class: fault.Corrupt, File: s.dir, Place: fmt.Sprintf("generation %d", m.Generation),
-			Found: fmt.Sprintf("epoch %d", m.Epoch), Want: fmt.Sprintf("at most %d, as the crawl's CURRENT says", c.Epoch), Err: errMoved}
+			Found: fmt.Sprintf("epoch %d", m.Epoch), Want: fmt.Sprintf("at most %d, as the crawl's CURRENT says", c.Epoch), Err: errMoved, Hint: HintCurrent(s.root())}
 	case m.Generation < v.Base:
 		return nil, &fault.Error{Class: fault.Corrupt, File: s.dir, Found: fmt.Sprintf("newest generation %d", m.Generation),
-			Want: fmt.Sprintf("%d or later, as checkpoint %d says", v.Base, c.Checkpoint)}
+			Want: fmt.Sprintf("%d or later, as checkpoint %d says", v.Base, c.Checkpoint), Hint: s.hintHead()}
+	case m.Epoch == c.Epoch && m.Generation > v.Base && m.Base != v.Base: // an old copy of CURRENT
+		return nil, &fault.Error{Class: fault.Corrupt, File: filepath.Join(s.root(), CurrentFile), Found: fmt.Sprintf("generation %d of %s", v.Base, s.NameInCrawl()),
+			Want: fmt.Sprintf("%d, on which generation %d was made", m.Base, m.Generation), Err: errMoved, Hint: HintCurrent(s.root())}
 	case m.Epoch < c.Epoch && m.Generation != v.Base:
 		if v.Counts, err = s.At(v.Base); err != nil {
 			return nil, err
@@ -638,6 +657,22 @@ func (s *Store) HintMissing() string {
 		hint += fmt.Sprintf("; %q names all that is missing or damaged", fault.Quote("mckpt", "verify", s.root()))
 	}
 	return hint
+}
+
+// hintHead is what to do about a HEAD that is lost, damaged or old.
+func (s *Store) hintHead() string {
+	if dir := s.repairable(); dir != "" {
+		return fmt.Sprintf("%q makes it anew", fault.Quote("mckpt", "repair", dir))
+	}
+	return s.HintMissing()
+}
+
+// repairable is the crawl folder that the store lies in, also one that has lost CURRENT; "" outside of one.
+func (s *Store) repairable() string {
+	if s.CrawlDir() != "" || Headless(s.fs, s.root()) != nil {
+		return s.root()
+	}
+	return ""
 }
 
 // closedBy is the checkpoint that closed a round, 0 where it is not the current one.

@@ -116,7 +116,7 @@ func (s *Store) Begin(ctx context.Context, verb, txn string) (*Tx, *Done, error)
 
 func (s *Store) begin(lock io.Closer, verb, txn string) (*Tx, *Done, error) {
 	for {
-		v, err := s.Settle()
+		v, err := s.settled()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -174,6 +174,18 @@ func (j *journal) of(other *journal) bool {
 // Settle brings a store to a state that a change can start from: HEAD names the
 // newest generation, and that one counts. The lock is held.
 func (s *Store) Settle() (*View, error) {
+	v, err := s.settled()
+	if err == nil && !s.fenced() { // in a shard Newest searches the folder
+		var list []fs.DirEntry
+		if list, err = s.fs.ReadDir(s.dir); err == nil {
+			err = s.reached(list, v.Newest.Generation)
+		}
+	}
+	return v, err
+}
+
+// settled is Settle without a look at whether HEAD leads to the highest manifest.
+func (s *Store) settled() (*View, error) {
 	for tries := 1; ; tries++ {
 		v, err := s.settle()
 		if tries == settles || !errors.Is(err, errMade) {
@@ -218,6 +230,17 @@ func (s *Store) settle() (*View, error) {
 		v.Newest, v.Counts = &next, &next
 	}
 	return v, nil
+}
+
+// reached refuses a newest generation that is not the highest in a list of the folder: an old copy of HEAD does not lead over manifests
+// that were deleted, and the change would use a number again.
+func (s *Store) reached(list []fs.DirEntry, newest uint64) error {
+	all := s.generationsIn(list)
+	if len(all) == 0 || all[len(all)-1] <= newest {
+		return nil
+	}
+	return &fault.Error{Class: fault.Corrupt, File: s.Path(HeadFile), Found: fmt.Sprintf("generation %d, from which %d is reached", newest, newest),
+		Want: fmt.Sprintf("the way to %d, which is there", all[len(all)-1]), Hint: s.hintHead()}
 }
 
 // Publish makes m the newest generation.

@@ -271,6 +271,9 @@ func (c *Crawl) notFile() error {
 	return nil
 }
 
+// Folder is the crawl in dir without a look at it: for Repair alone.
+func Folder(dir string, opt Options) *Crawl { return &Crawl{fs: opt.fs(), dir: dir, opt: opt} }
+
 // Open opens a crawl folder: fault.Usage if dir is none.
 func Open(dir string, opt Options) (*Crawl, error) {
 	c := &Crawl{fs: opt.fs(), dir: dir, opt: opt}
@@ -330,7 +333,7 @@ func (c *Crawl) newest() (store.Current, error) {
 		}
 		if e == nil && k.Parent > cur.Last { // else no whole one
 			return cur, &fault.Error{Class: fault.Corrupt, File: c.path(store.CurrentFile), Found: fmt.Sprintf("last checkpoint %d", cur.Last), Want: fmt.Sprintf("%d or later: %s goes on from it", k.Parent, checkpointPath(c.dir, n)),
-				Hint: fmt.Sprintf("put a newer CURRENT back from a copy; or, to give later checkpoints up, move them elsewhere, then %q", fault.Quote("mckpt", "abandon", c.dir))}
+				Hint: store.HintCurrent(c.dir)}
 		}
 	}
 	return cur, err
@@ -356,7 +359,7 @@ func (c *Crawl) current() (store.Current, error) {
 		return cur, e
 	}
 	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Class != fault.Version && f.Class.ExitCode() == fault.Corrupt.ExitCode() && f.Hint == "" {
-		f.Hint = store.HintCurrent
+		f.Hint = store.HintCurrent(c.dir)
 	}
 	return cur, err
 }

@@ -172,7 +172,11 @@ func (c *Crawl) complete(number uint64, k *Checkpoint, damaged func(s *store.Sto
 	for _, s := range stores {
 		newest, lost := s.Newest()
 		if errors.Is(lost, fs.ErrNotExist) {
-			if made, e := s.Made(); e == nil && !made && (k == nil || k.of(s.NameInCrawl()) == nil) {
+			made, e := s.Made()
+			if e != nil { // it has lost its HEAD
+				return e
+			}
+			if !made && (k == nil || k.of(s.NameInCrawl()) == nil) {
 				continue // one that is being made
 			}
 		}

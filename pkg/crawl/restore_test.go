@@ -142,7 +142,7 @@ func TestRestorePastDamage(t *testing.T) {
 	}
 }
 
-// TestDamagedHead: verify names a store's HEAD that is damaged or gone among what the crawl needs, and restore refuses.
+// TestDamagedHead: verify names a store's HEAD that is damaged or gone, and restore refuses; both name repair.
 func TestDamagedHead(t *testing.T) {
 	whole := testCrawl(t)
 	rounds(t, whole, 1, 2, 0)
@@ -155,10 +155,10 @@ func TestDamagedHead(t *testing.T) {
 		must(t, damage(fsys))
 		c, err := Open("/c", Options{FS: fsys})
 		must(t, err)
-		if v, err := c.Verify(ctx); err != nil || len(v.Problems) != 1 || !slices.Contains(v.Needed, head) {
+		if v, err := c.Verify(ctx); err != nil || len(v.Problems) != 1 || !v.Repair {
 			t.Errorf("%s: verify says %+v, %v", what, v, err)
 		}
-		if err := c.Restore(ctx, 1); err == nil || !strings.Contains(err.Error(), head) {
+		if err := c.Restore(ctx, 1); err == nil || !strings.Contains(err.Error(), head) || fault.HintOf(err) != `"mckpt repair /c" makes it anew` {
 			t.Errorf("%s: restore says %v", what, err)
 		}
 	}
@@ -372,6 +372,10 @@ func TestOlderCurrent(t *testing.T) {
 		if v, err := c.Verify(ctx); err != nil || !slices.Contains(v.Problems, says) {
 			t.Errorf("%s: verify says %+v, %v", test.name, v, err)
 		}
-		must(t, test.fsys.Remove(checkpointPath("/c", 3)), abandon(test.fsys)) // checkpoint 2 may be of a commit that died
+		// Checkpoint 2 alone may be of a commit that died, but the stores have gone on from it.
+		must(t, test.fsys.Remove(checkpointPath("/c", 3)))
+		if err := abandon(test.fsys); !errors.Is(err, fault.Corrupt) || !strings.HasPrefix(err.Error(), "/c/CURRENT: generation ") {
+			t.Errorf("%s: abandon: %v", test.name, err)
+		}
 	}
 }

@@ -41,6 +41,7 @@ type Verified struct {
 	Needed []string `json:"-"` // damaged or missing files of stores that the crawl's state needs
 	Spare  []string `json:"-"` // likewise, but only other checkpoints need them
 	Gaps   int      `json:"-"` // ledgers that do not balance
+	Repair bool     `json:"-"` // a pointer is lost, damaged or old, which Repair makes anew
 	Sound  uint64   `json:"-"` // the newest checkpoint without such a file; 0: none
 }
 
@@ -66,6 +67,7 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	}
 	if _, err := c.newest(); errors.Is(err, fault.Corrupt) {
 		v.problem(err)
+		v.Repair = true
 	} else if err != nil {
 		return nil, err
 	}
@@ -280,7 +282,7 @@ func (r verifyReader) Read(p []byte) (int, error) {
 
 // problem notes an error, once; one of this machine ends Verify.
 func (v *verifier) problem(err error) {
-	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, fs.ErrPermission) { // which is no damage
 		v.failed = cmp.Or(v.failed, err)
 		return
 	}
@@ -457,20 +459,28 @@ func (v *verifier) store(s *store.Store) {
 			err = &fault.Error{Class: fault.Corrupt, File: s.Path("HEAD"), Found: "missing", Want: "the number of the newest generation"}
 		}
 		v.problem(err)
-		v.needed(s.Path("HEAD"), 0)
+		v.Repair = true
 		return
 	}
 	look, err := s.Look()
+	n := len(list)
 	if err != nil {
 		if !v.toldOf(err) {
 			v.problem(err)
 		}
-		if e := (*fault.Error)(nil); errors.As(err, &e) && e.File == s.Path("HEAD") {
+		switch e := (*fault.Error)(nil); {
+		case !errors.As(err, &e):
+		case store.OldHead(err):
+			v.Repair = true
+		case errors.Is(err, fs.ErrNotExist), n > 0 && e.File == s.ManifestPath(list[n-1]): // the newest manifest is lost or damaged
 			v.needed(e.File, 0)
+		case e.File == s.Path("HEAD") || e.File == v.c.path(store.CurrentFile) || e.File == s.Dir():
+			v.Repair = true
 		}
 		return
 	}
-	if n := len(list); n > 0 && list[n-1] > look.Newest.Generation {
+	if n > 0 && list[n-1] > look.Newest.Generation {
+		v.Repair = true
 		v.problem(&fault.Error{File: s.Path("HEAD"), Found: fmt.Sprintf("generation %d, from which %d is reached", look.Newest.Generation, look.Newest.Generation),
 			Want: fmt.Sprintf("the way to %d, which is there", list[n-1])})
 	}
