@@ -700,7 +700,9 @@ type gcCmd struct {
 
 // Help is part of --help.
 func (*gcCmd) Help() string {
-	return `It deletes files of stores and checkpoints, not the record files of rounds. Those of
+	return `Before it forgets anything it reads all files of the checkpoints that stay, and
+refuses where one is damaged; that takes as long as "mckpt verify".
+It deletes files of stores and checkpoints, not the record files of rounds. Those of
 undone rounds are in CRAWL/rounds/undone. A restore of a checkpoint that is kept may
 need them; delete those that you do not want back.
 
@@ -709,11 +711,16 @@ Examples:
 }
 
 func (c *gcCmd) Run(ctx context.Context, std *cli.Std) error {
-	folder, err := crawl.Open(c.Crawl, c.options())
+	progress := std.StartProgress("bytes", 0)
+	defer progress.Done()
+	opt := c.options()
+	opt.Progress = progress.Add
+	folder, err := crawl.Open(c.Crawl, opt)
 	if err != nil {
 		return err
 	}
 	forgotten, freed, err := folder.GC(ctx, c.Keep)
+	progress.Done()
 	if err != nil {
 		return err
 	}

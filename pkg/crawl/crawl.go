@@ -26,7 +26,7 @@ type Options struct {
 	FS       durable.FS        // nil: durable.OS
 	LockWait time.Duration     // as of a store
 	Shards   int               // of Init: how many the crawl has; 0: none, or as many as there are
-	Progress func(bytes int64) // gets the bytes that Verify reads; may be nil
+	Progress func(bytes int64) // gets the bytes that Verify and GC read; may be nil
 	Warn     func(err error)   // is told of damage that Restore passes by, and of files that Restore and TidyRounds move or Kept.Files misses; may be nil
 }
 

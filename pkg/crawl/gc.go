@@ -1,11 +1,14 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,10 +18,15 @@ import (
 )
 
 // GC forgets all but the newest keep checkpoints, and the current one, and
-// deletes what no generation left needs. It refuses while a round is open.
+// deletes what no generation left needs. It refuses while a round is open. Before it forgets any it reads every file of those that stay, as Verify does, and
+// refuses where one is damaged: what it would forget may be all that there is to go back to.
 func (c *Crawl) GC(ctx context.Context, keep int) (forgotten []uint64, freed store.Freed, err error) {
 	if keep < 1 {
 		return nil, freed, &fault.Error{Class: fault.Usage, Place: "--keep", Found: fmt.Sprint(keep), Want: "1 or more"}
+	}
+	looked, err := c.sound(ctx, keep)
+	if err != nil {
+		return nil, freed, err
 	}
 	err = c.locked(ctx, "mckpt gc", func(cur store.Current) error {
 		stores, unlock, err := c.lockStores(ctx, "mckpt gc")
@@ -40,11 +48,13 @@ func (c *Crawl) GC(ctx context.Context, keep int) (forgotten []uint64, freed sto
 			return err
 		}
 		// A checkpoint goes before what it needs.
-		for i, n := range numbers {
-			if i < len(numbers)-keep && n != cur.Checkpoint {
-				cur.Forgotten = cur.Forgotten.With(n)
-				forgotten = append(forgotten, n)
-			}
+		forgotten = toForget(numbers, cur, keep)
+		if len(forgotten) > 0 && (looked.Epoch != cur.Epoch || looked.Last != cur.Last || looked.Forgotten != cur.Forgotten) {
+			forgotten = nil
+			return store.CurrentChanged(c.dir, nil)
+		}
+		for _, n := range forgotten {
+			cur.Forgotten = cur.Forgotten.With(n)
 		}
 		if len(forgotten) > 0 {
 			if err := store.WriteCurrent(c.fs, c.dir, cur); err != nil {
@@ -69,6 +79,90 @@ func (c *Crawl) GC(ctx context.Context, keep int) (forgotten []uint64, freed sto
 		return c.removeLeftovers(cur, &freed)
 	})
 	return forgotten, freed, err
+}
+
+// toForget lists the checkpoints that are neither the current one nor of the newest.
+func toForget(numbers []uint64, cur store.Current, keep int) (old []uint64) {
+	for i, n := range numbers {
+		if i < len(numbers)-keep && n != cur.Checkpoint {
+			old = append(old, n)
+		}
+	}
+	return old
+}
+
+// sound reads what GC is to keep, without a lock: fault.Corrupt if something is damaged. It reads nothing if none is to be forgotten. GC
+// is refused if the crawl has changed since.
+func (c *Crawl) sound(ctx context.Context, keep int) (cur store.Current, err error) {
+	if cur, err = c.newest(); err != nil {
+		return cur, err
+	}
+	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
+	if err != nil {
+		return cur, err
+	}
+	old := toForget(numbers, cur, keep)
+	if len(old) == 0 {
+		return cur, nil
+	}
+	stores, err := c.Stores()
+	if err != nil {
+		return cur, err
+	}
+	v := newVerifier(ctx, c)
+	v.current = cur.Checkpoint
+	for _, s := range stores { // first, since it may refuse
+		look, err := s.Look()
+		if err != nil {
+			return cur, err
+		}
+		if look.Open() != "" {
+			return cur, s.RoundOpen("gc", look)
+		}
+		v.claims(s, look.Counts, 0)
+	}
+	var damage error
+	if n := cur.Checkpoint; n > 0 && !slices.Contains(numbers, n) {
+		numbers = append(numbers, n) // its file is lost
+		slices.Sort(numbers)
+	}
+	for _, n := range numbers {
+		if slices.Contains(old, n) {
+			continue
+		}
+		if err := v.bind(n); err != nil {
+			v.problem(err)
+			v.broken[n] = true
+			damage = cmp.Or(damage, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.files)) {
+		bad, err := v.content(name)
+		if err != nil && (!errors.Is(err, fs.ErrNotExist) || v.missed(name)) {
+			v.problem(err)
+			v.note(name, bad)
+			damage = cmp.Or(damage, err)
+		}
+		if err := cmp.Or(ctx.Err(), v.failed); err != nil {
+			return cur, err
+		}
+	}
+	if damage == nil {
+		return cur, v.failed
+	}
+	if now, err := c.current(); err == nil && (now.Epoch != cur.Epoch || now.Last != cur.Last || now.Forgotten != cur.Forgotten) {
+		return cur, store.CurrentChanged(c.dir, nil)
+	}
+	refused := &fault.Error{Class: fault.Corrupt, Err: damage, Found: damage.Error() + "; nothing was forgotten",
+		Hint: fmt.Sprintf("%q names all that is damaged, and what to do", fault.Quote("mckpt", "verify", c.dir))}
+	if !v.broken[0] && !v.broken[cur.Checkpoint] {
+		refused.Hint = "put it back from a copy"
+		if newest := slices.Max(slices.Collect(maps.Keys(v.broken))); newest < numbers[len(numbers)-1] {
+			i, _ := slices.BinarySearch(numbers, newest+1)
+			refused.Hint += fmt.Sprintf(", or %q keeps only those that came after it", fault.Quote("mckpt", "gc", c.dir, "--keep", fmt.Sprint(len(numbers)-i)))
+		}
+	}
+	return cur, refused
 }
 
 // removeLeftovers deletes forgotten checkpoints, bucket maps that no checkpoint names, and unpublished files of CURRENT and of checkpoints,

@@ -59,7 +59,7 @@ type Verified struct {
 //
 // An error means that it could not go on.
 func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
-	v := &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]uint64{}, damaged: map[string]bool{}, broken: map[uint64]bool{}, rounds: map[roundKey][]uint64{}, closed: map[string]closedRound{}}
+	v := newVerifier(ctx, c)
 	v.Lost, v.Aside, v.Problems = []string{}, []string{}, []string{} // in JSON lists, also when they are empty
 	cur, numbers, err := v.begin()
 	if err != nil {
@@ -141,6 +141,29 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 		}
 	}
 	return &v.Verified, nil
+}
+
+func newVerifier(ctx context.Context, c *Crawl) *verifier {
+	return &verifier{c: c, ctx: ctx, files: map[string][]claim{}, bound: map[uint64]uint64{}, damaged: map[string]bool{}, broken: map[uint64]bool{}, rounds: map[roundKey][]uint64{}, closed: map[string]closedRound{}}
+}
+
+// bind reads a checkpoint, and takes what its manifests say of files.
+func (v *verifier) bind(number uint64) error {
+	k, err := readCheckpoint(v.c.fs, v.c.dir, number)
+	if err != nil {
+		return err
+	}
+	v.bound[number] = k.Parent
+	for _, ks := range k.Stores {
+		s := v.c.folder(ks.Name)
+		m, err := bound(s, ks, number)
+		if err != nil {
+			return err
+		}
+		v.claims(s, m, number)
+	}
+	v.before = number
+	return nil
 }
 
 // begin reads CURRENT, and the checkpoint and the list of checkpoints that belong to it: again where a commit came in between.
@@ -687,20 +710,25 @@ func (v *verifier) contents() error {
 				continue
 			}
 			v.problem(err)
-			var of []uint64
-			for _, c := range v.files[name] {
-				if c.length < bad {
-					continue
-				}
-				if c.first == 0 {
-					of = append(of, 0)
-				}
-				of = append(of, v.among(c)...)
-			}
-			v.needed(name, of...)
+			v.note(name, bad)
 		}
 	}
 	return nil
+}
+
+// note notes which checkpoints need a file that is damaged from bad bytes on.
+func (v *verifier) note(name string, bad int64) {
+	var of []uint64
+	for _, c := range v.files[name] {
+		if c.length < bad {
+			continue
+		}
+		if c.first == 0 {
+			of = append(of, 0)
+		}
+		of = append(of, v.among(c)...)
+	}
+	v.needed(name, of...)
 }
 
 // among lists the whole checkpoints of a claim. Its numbers may be far apart: those between were forgotten.
