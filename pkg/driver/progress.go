@@ -47,6 +47,7 @@ type Teller struct {
 	soon    bool                   // the next one need not wait for as long
 	wait    wait
 	failed  bool // to write PROGRESS
+	barren  bool // the error at the end says how to go on
 }
 
 // wait is what mfrontier waits for when no URL is due.
@@ -250,7 +251,10 @@ func (t *Teller) Done(ctx context.Context, d *Driver, why string) error {
 	if l.Replies > 0 {
 		fmt.Fprintf(t.Out, "\nThis run: %s in %s, %.1f pages/s%s\n", count(l.Replies, "page"), span(l.Elapsed), float64(l.Replies)/max(l.Elapsed, 1e-3), boundBy(l.Bound, l.Elapsed))
 	}
-	fmt.Fprintf(t.Out, "Records of each round: %s   WARC files: %s\nnext: %s\n", d.plan.all("rounds", "rN", "*.arrows.zst"), d.plan.all("fetch"), paint(t.Out, styleCommand, s.Next))
+	fmt.Fprintf(t.Out, "Records of each round: %s   WARC files: %s\n", d.plan.all("rounds", "rN", "*.arrows.zst"), d.plan.all("fetch"))
+	if !t.barren || s.Next != s.export() {
+		fmt.Fprintf(t.Out, "next: %s\n", paint(t.Out, styleCommand, s.Next))
+	}
 	if s.Next == mcrawl("run", l.Crawl) {
 		replay, err := Replay(l.Crawl)
 		if err != nil {

@@ -24,7 +24,6 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
-	"mercator/pkg/history"
 	"mercator/pkg/shard"
 )
 
@@ -367,14 +366,25 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 			_, err = d.processes.run(ctx, Pipe{{"mfrontier", "stat", "--empty", d.plan.path("frontier")}})
 			nothing = errors.As(err, &exit) && exit.ExitCode() == 1
 		}
+		var barren error
+		if nothing || err == nil {
+			if conf, confErr := d.settings(); confErr != nil {
+				barren = confErr
+			} else {
+				barren = d.fruitless(conf)
+			}
+			d.opt.Teller.barren = barren != nil
+		}
 		switch {
+		case nothing && barren != nil:
+			err = barren
 		case nothing:
 			err = &fault.Error{File: d.Crawl.Dir(), Found: "the crawl is at its end, and nothing was fetched", Want: "pages", Err: err,
 				Hint: fmt.Sprintf("%q has other URLs fetched; %q, or --rule NAME, the same ones again", mcrawl("add", d.Crawl.Dir(), "URL"), mcrawl("again", d.Crawl.Dir(), "--outcome", "NAME"))}
 		case err != nil:
 			err = d.wrong("", err)
 		default:
-			err = d.onlyRedirects()
+			err = barren
 		}
 	}
 	err = errors.Join(err, d.opt.Teller.Done(ctx, d, why))
@@ -389,61 +399,6 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 		}
 	}
 	return err
-}
-
-// onlyRedirects is an error where the crawl, which is at its end, fetched nothing but redirects: such as lead out of it, or to
-// pages that could not be fetched. Where rounds are lost nobody knows.
-func (d *Driver) onlyRedirects() error {
-	var from, to string
-	look := func(row *record.Fetch) error {
-		switch {
-		case row.Role != record.RolePage:
-		case row.RedirectURL != "":
-			from, to = strings.Clone(row.URL), strings.Clone(row.RedirectURL)
-		case row.Outcome == record.OutcomeFetched || row.Outcome == record.OutcomeNotModified:
-			return errEnough
-		}
-		return nil
-	}
-	kept, err := d.Crawl.Kept()
-	if err != nil {
-		return err
-	}
-	files, err := kept.Files(d.outcomes()) // warns of what is lost
-	if errors.Is(kept.AllThere(d.outcomes()), fault.Corrupt) {
-		return nil
-	}
-	read := func(look func(*record.Fetch) error) {
-		for _, f := range files {
-			if err == nil {
-				err = history.Read(f, look)
-			}
-		}
-	}
-	read(look)
-	switch {
-	case err == errEnough:
-		return nil
-	case err != nil || to == "":
-		return err
-	}
-	why := ""
-	read(func(row *record.Fetch) error {
-		if row.Role == record.RolePage && row.URL == to {
-			if why = strings.TrimSuffix(row.Outcome+": "+row.Error, ": "); row.RedirectURL != "" {
-				why = "which redirects to " + row.RedirectURL
-			}
-		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return err
-	case why != "":
-		return &fault.Error{File: d.Crawl.Dir(), Found: fmt.Sprintf("the crawl is at its end, and no page was fetched: %s redirects to %s: %s", from, to, why), Want: "pages"}
-	}
-	return &fault.Error{File: d.Crawl.Dir(), Found: fmt.Sprintf("the crawl is at its end, and %s redirects to %s, which it does not follow", from, to), Want: "pages",
-		Hint: fmt.Sprintf("%q crawls that site", mcrawl("site", to))}
 }
 
 // seeded reports whether the seeds are in, before round n. Other URLs may have been added before them.

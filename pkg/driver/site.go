@@ -20,6 +20,11 @@ const (
 	Prefixes
 )
 
+// siteRule begins the rule of a site's scope, which one of scopeWords says.
+const siteRule = "allow site: "
+
+var scopeWords = [...]string{"host", "domain", "prefix"}
+
 // FilterFile is the file of filter rules that Site makes, in the crawl folder.
 const FilterFile = "filter.txt"
 
@@ -61,7 +66,7 @@ func Site(urls []string, scope Scope) (folder, rules string, err error) {
 	slices.Sort(list)
 	rules = "# Which links the crawl follows: the first rule that matches decides. \"mextract explain --help\" tells what rules can say.\n" +
 		"# Take the # away to leave out a section of the site:\n#deny blog: path /blog/\ninclude default\n"
-	rules += "allow site: " + [...]string{"host", "domain", "prefix"}[scope] + " " + strings.Join(slices.Compact(list), " ") + "\n"
+	rules += siteRule + scopeWords[scope] + " " + strings.Join(slices.Compact(list), " ") + "\n"
 	return folder, rules + "default deny\n", nil
 }
 

@@ -319,8 +319,10 @@ func (s *Status) next() string {
 		}
 		return mcrawl("add", s.Crawl, "URL") // nothing makes a port another
 	}
-	return mcrawl("export", s.Crawl, "--wacz")
+	return s.export()
 }
+
+func (s *Status) export() string { return mcrawl("export", s.Crawl, "--wacz") }
 
 // release is the command that brings back what is parked.
 func (s *Status) release() string {

@@ -1,0 +1,376 @@
+package driver
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/pkg/canon"
+	"mercator/pkg/config"
+	"mercator/pkg/extract"
+	"mercator/pkg/fault"
+	"mercator/pkg/frontier"
+	"mercator/pkg/history"
+)
+
+// A crawl at its end that fetched no page of use is an error, which says what happened to its first URL and which command goes on. A page is
+// of use if it has a body and does not only lead elsewhere: by a redirect, by Refresh, or as a frame around a page of another site.
+
+// Bounds of what is looked at. A crawl with more documents has fetched something; of more URLs that failed the others are not told of.
+const (
+	documentsMax = 32
+	visitedMax   = 1 << 12
+	frameMax     = 4096 // bytes of a page that is only an iframe
+)
+
+// visit is the last fetch of a URL.
+type visit struct {
+	url, host, outcome, why string
+	status                  uint16
+	document                bool   // a reply with a body, and no redirect
+	html, small             bool   // what kind of document
+	to, by                  string // where it leads, and how: "redirects to"; "": nowhere
+
+	followed, links, frames int    // links to other URLs: to pages that were followed, for readers, to frames
+	frame, canonical        string // the first frame that was not followed; another host's URL that it gives as its own
+}
+
+// visits are those of a crawl, by URL, and in the order in which they were first made.
+type visits struct {
+	of        map[string]*visit
+	order     []*visit
+	documents int
+}
+
+func (v *visits) add(row *record.Fetch, head bool) {
+	if row.Role != record.RolePage || row.Outcome == record.OutcomeDeferred || row.Outcome == record.OutcomeParked {
+		return
+	}
+	old := v.of[row.URL]
+	if old != nil && old.document {
+		return // it was fetched once
+	}
+	is := &visit{url: strings.Clone(row.URL), host: strings.Clone(row.Host), outcome: strings.Clone(row.Outcome), why: strings.Clone(row.Error), status: row.Status}
+	switch {
+	case row.Outcome == record.OutcomeNotModified:
+		is.document = true
+	case row.RedirectURL != "":
+		is.to, is.by = strings.Clone(row.RedirectURL), "redirects to"
+	case row.Outcome == record.OutcomeFetched && row.Status < 300:
+		is.document = row.BodyLength > 0 || head
+		is.html, is.small = strings.Contains(row.MIME, "html"), row.BodyLength <= frameMax
+	}
+	if is.document {
+		v.documents++
+	}
+	if old != nil {
+		*old = *is
+	} else if len(v.order) < visitedMax || is.document && v.documents <= documentsMax {
+		v.of[is.url] = is
+		v.order = append(v.order, is)
+	}
+}
+
+// link takes a link of a document; followed: it was not refused.
+func (v *visits) link(l *record.Link, followed bool) {
+	from := v.of[l.SrcURL]
+	if from == nil || !from.document || l.SrcKey == l.Key && l.Key != 0 {
+		return
+	}
+	if followed && frontier.Follows(l.LinkKind) {
+		from.followed++
+	}
+	switch l.LinkKind {
+	case extract.KindRefresh:
+		if from.to == "" {
+			from.to, from.by = strings.Clone(l.URL), "leads by Refresh to"
+		}
+	case extract.KindFrame, extract.KindIframe:
+		if from.frames++; !followed && from.frame == "" && (l.LinkKind == extract.KindFrame || from.small) {
+			from.frame = strings.Clone(l.URL)
+		}
+	case extract.KindCanonical:
+		if !followed && from.canonical == "" && l.Host != from.host {
+			from.canonical = strings.Clone(l.URL)
+		}
+	case extract.KindA, extract.KindArea:
+		from.links++
+	}
+}
+
+// frame makes documents that are nothing but a frame lead to what is in it.
+func (v *visits) framed() {
+	for _, is := range v.order {
+		if is.to == "" && is.frame != "" && is.followed == 0 && is.links <= 1 && is.frames <= 2 {
+			is.to, is.by = is.frame, "is a frame around"
+		}
+	}
+}
+
+// end follows a visit to where it leads. path are the visits on the way; circle: it comes back to one of them.
+func (v *visits) end(is *visit) (path []*visit, circle bool) {
+	for {
+		path = append(path, is)
+		next := v.of[is.to]
+		if is.to == "" || next == nil {
+			return path, false
+		}
+		if slices.Contains(path, next) {
+			return path, true
+		}
+		is = next
+	}
+}
+
+// ofUse reports whether a document is more than a way to another page. Pages that refresh each other are.
+func (v *visits) ofUse(is *visit) bool {
+	if !is.document {
+		return false
+	}
+	path, circle := v.end(is)
+	if circle {
+		return !slices.ContainsFunc(path, func(p *visit) bool { return !p.document })
+	}
+	last := path[len(path)-1]
+	return last.document && last.to == ""
+}
+
+// fruitless is an error where the crawl, which is at its end, fetched no page of use; nil also where nobody knows, since rounds are lost.
+// Outside the crawl of a site any reply but a redirect is of use.
+func (d *Driver) fruitless(conf *config.Config) error {
+	site := d.ofSite(conf)
+	v := &visits{of: map[string]*visit{}}
+	kept, err := d.Crawl.Kept()
+	if err != nil {
+		return err
+	}
+	files, err := kept.Files(d.outcomes()) // warns of what is lost
+	if errors.Is(kept.AllThere(d.outcomes()), fault.Corrupt) {
+		return nil
+	}
+	for _, file := range files {
+		if err == nil {
+			err = history.Read(file, func(row *record.Fetch) error {
+				if !site && row.Role == record.RolePage && row.RedirectURL == "" && (row.Outcome == record.OutcomeFetched || row.Outcome == record.OutcomeNotModified) {
+					return errEnough
+				}
+				if v.add(row, conf.File.Fetch.Method == "HEAD"); v.documents > documentsMax {
+					return errEnough
+				}
+				return nil
+			})
+		}
+	}
+	switch {
+	case err == errEnough:
+		return nil
+	case err != nil || len(v.order) == 0:
+		return err
+	case !site && !slices.ContainsFunc(v.order, func(is *visit) bool { return is.to != "" }):
+		return nil
+	case v.documents > 0:
+		for _, name := range []string{"refused", "links"} {
+			files, err := kept.Files(name)
+			if err != nil || kept.AllThere(name) != nil {
+				return err
+			}
+			for _, file := range files {
+				if err := history.Read(file, func(l *record.Link) error { v.link(l, name == "links"); return nil }); err != nil {
+					return err
+				}
+			}
+		}
+		v.framed()
+		if slices.ContainsFunc(v.order, v.ofUse) {
+			d.noteElsewhere(v, conf)
+			return nil
+		}
+	}
+	return d.whatHappened(v, conf)
+}
+
+// ofSite reports whether the crawl is of a site, by the rules of which mcrawl made it.
+func (d *Driver) ofSite(conf *config.Config) bool {
+	rules, err := conf.Setting("extract.filter")
+	if err != nil || len(rules) != 1 {
+		return false
+	}
+	return filepath.Clean(rules[0]) == filepath.Join(d.Crawl.Dir(), FilterFile)
+}
+
+// noteElsewhere tells of a crawl of one page that seems to be more elsewhere, or in a browser.
+func (d *Driver) noteElsewhere(v *visits, conf *config.Config) {
+	if v.documents > 1 {
+		return
+	}
+	for _, is := range v.order {
+		switch {
+		case !is.document || is.followed > 0:
+		case is.canonical != "":
+			d.opt.Warn("note: %s is the only page, and says that its URL is %s: %q crawls that site", is.url, is.canonical, d.siteCommand(conf, is.canonical))
+		case is.html && is.links == 0:
+			d.opt.Warn("note: %s is the only page, and has no link to follow; if a browser shows any, a script makes them, and mcrawl runs none", is.url)
+		}
+	}
+}
+
+// whatHappened is the error of a crawl without a page of use: of the URL that leads furthest on, or else of its first.
+func (d *Driver) whatHappened(v *visits, conf *config.Config) error {
+	dir := d.Crawl.Dir()
+	first := v.order[0]
+	path, circle := v.end(first)
+	for _, is := range v.order { // who leads out of the crawl says where to go on
+		if p, c := v.end(is); p[len(p)-1].to != "" && !c && (path[len(path)-1].to == "" || circle) {
+			path, circle = p, c
+		}
+	}
+	seed, last := path[0], path[len(path)-1]
+	way := seed.url
+	const most = 4 // steps that are told
+	for i, is := range path[:min(len(path), most)] {
+		if is.to != "" {
+			way += []string{" ", ", which "}[min(i, 1)] + is.by + " " + is.to
+		}
+	}
+	if len(path) > most {
+		way += fmt.Sprintf(", and so on, %d steps to %s", len(path), cmp.Or(last.to, last.url))
+	}
+	again := func(by, what string) string {
+		return mcrawl("again", dir, by, what) + " && " + mcrawl("run", dir)
+	}
+	e := &fault.Error{File: dir, Want: "pages"}
+	switch {
+	case circle:
+		e.Found = fmt.Sprintf("the crawl is at its end, and no page was fetched: %s, in a circle", way)
+		e.Hint = fmt.Sprintf("%q asks once more", again("--status", "3xx"))
+		if !conf.File.Fetch.Cookies {
+			e.Hint = fmt.Sprintf("the server may want cookies: %q asks once more with them", mcrawl("set", dir, "fetch.cookies=true")+" && "+again("--status", "3xx"))
+		}
+	case last.to != "":
+		e.Found = fmt.Sprintf("the crawl is at its end, and %s, which it does not follow", way)
+		e.Hint = d.wayOut(conf, seed, last)
+	default:
+		e.Found = fmt.Sprintf("the crawl is at its end, and no page was fetched: %s: %s", way, last.happened())
+		e.Hint = d.sameAgain(last, again)
+	}
+	return e
+}
+
+// happened says how a visit ended that led nowhere.
+func (is *visit) happened() string {
+	switch {
+	case is.outcome != record.OutcomeFetched:
+		return strings.TrimSuffix(is.outcome+": "+is.why, ": ")
+	case is.status >= 300 && is.status < 400:
+		return fmt.Sprintf("status %d without a place to go to (Location)", is.status)
+	case is.status >= 300:
+		return fmt.Sprintf("status %d", is.status)
+	}
+	return fmt.Sprintf("an empty page (status %d)", is.status)
+}
+
+// wayOut is the hint for a crawl whose URLs lead to a site that it does not follow. Where that may lead back, as a login does, both are crawled
+// together, and with cookies: by itself each would only lead to the other.
+func (d *Driver) wayOut(conf *config.Config, from, last *visit) string {
+	_, host, err := canon.Options{}.URL(last.to)
+	switch scope, _ := d.scope(); {
+	case err != nil || host == "" || host == last.host && scope != Prefixes:
+		return fmt.Sprintf("%q says which rule refuses it", mcrawl("refused", d.Crawl.Dir()))
+	case host == last.host:
+		return fmt.Sprintf("%q crawls what is there", d.siteCommand(conf, last.to))
+	}
+	urls := []string{last.to}
+	_, _, rest := canon.Split(last.to)
+	folder, _, err := Site(urls, Hosts)
+	switch {
+	case canon.RegisteredDomain(host) == canon.RegisteredDomain(from.host), strings.Contains(rest, from.host), strings.Contains(rest, url.QueryEscape(from.host)):
+		urls = []string{from.url, last.to}
+	case last.status == 302, last.status == 303, last.status == 307, err == nil && isThere(folder):
+		urls = append(urls, from.url)
+	default:
+		return fmt.Sprintf("%q crawls that site", d.siteCommand(conf, urls...))
+	}
+	return fmt.Sprintf("%q crawls both sites, with cookies, in case one leads to the other", d.siteCommand(conf, urls...))
+}
+
+// scope is that of the rules which mcrawl made for a site; false: it made none, or they were edited.
+func (d *Driver) scope() (Scope, bool) {
+	rules, err := os.ReadFile(filepath.Join(d.Crawl.Dir(), FilterFile))
+	if err != nil {
+		return Hosts, false
+	}
+	for scope, word := range scopeWords {
+		if strings.Contains(string(rules), "\n"+siteRule+word+" ") {
+			return Scope(scope), true
+		}
+	}
+	return Hosts, false
+}
+
+// siteCommand is the command that crawls a site with the settings of this crawl, into a new folder. With several URLs it keeps cookies.
+func (d *Driver) siteCommand(conf *config.Config, urls ...string) string {
+	words := append([]string{"site"}, urls...)
+	if scope, _ := d.scope(); scope != Hosts {
+		words = append(words, "--"+scopeWords[scope])
+	}
+	own := []string{"seeds", "bare_seeds", "extract.filter", "push", "frontier.retry_delay", "fetch.connect_timeout"}
+	var set []string
+	for _, k := range config.Keys() {
+		text := conf.Text(k)
+		switch {
+		case text == "" || slices.Contains(own, k.Name) || len(urls) > 1 && k.Name == "fetch.cookies":
+		case k.Name == "fetch.contact":
+			words = append(words, "--contact", text)
+		case k.Path && text != k.Word:
+			if values, err := conf.Setting(k.Name); err == nil && len(values) == 1 {
+				if file, err := filepath.Abs(values[0]); err == nil {
+					set = append(set, "--set", k.Name+"="+file)
+				}
+			}
+		default:
+			set = append(set, "--set", k.Name+"="+text)
+		}
+	}
+	words = append(words, set...)
+	if len(urls) > 1 {
+		words = append(words, "--set", "fetch.cookies=true")
+	}
+	folder, _, err := Site(urls, Hosts)
+	if err == nil && isThere(folder) {
+		free := folder
+		for n := 2; isThere(free); n++ {
+			free = fmt.Sprintf("%s-%d", folder, n)
+		}
+		words = append(words, "--into", free)
+	}
+	return mcrawl(words...)
+}
+
+// sameAgain is the hint for a URL that was asked for in vain.
+func (d *Driver) sameAgain(last *visit, again func(by, what string) string) string {
+	dir := d.Crawl.Dir()
+	why := last.outcome + ": " + last.why
+	switch {
+	case strings.HasPrefix(last.url, "https://") && strings.Contains(why, record.OutcomeTLS) || strings.HasPrefix(last.url, "https://") && strings.Contains(why, record.OutcomeConnect):
+		byHTTP := "http://" + strings.TrimPrefix(last.url, "https://")
+		return fmt.Sprintf("%q tries http", mcrawl("add", dir, byHTTP)+" && "+mcrawl("run", dir))
+	case last.outcome == record.OutcomePort:
+		return fmt.Sprintf("no setting allows the port: %q has another URL fetched", mcrawl("add", dir, "URL"))
+	case last.outcome == record.OutcomeRobotsDenied:
+		return fmt.Sprintf("robots.txt forbids it to this crawler; when it allows it, %q goes on", again("--outcome", last.outcome))
+	case last.outcome != record.OutcomeFetched:
+		return fmt.Sprintf("%q asks once more", again("--outcome", last.outcome))
+	case last.status == 404 || last.status == 410:
+		if _, host, path := canon.Split(last.url); path != "/" {
+			scheme, _, _ := strings.Cut(last.url, ":")
+			return fmt.Sprintf("%q begins at the site's first page", mcrawl("add", dir, scheme+"://"+host+"/")+" && "+mcrawl("run", dir))
+		}
+	}
+	return fmt.Sprintf("%q asks once more", again("--status", fmt.Sprint(last.status)))
+}
