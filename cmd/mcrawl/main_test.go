@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +33,9 @@ func TestScripts(t *testing.T) {
 		links := map[string]string{"/": "/a /b /gone", "/a": "/", "/b": "/c /a", "/c": "", "/x/b": "/a /x/../b"}
 		if r.URL.Path == "/moved" {
 			http.Redirect(w, r, "http://elsewhere.example/", http.StatusMovedPermanently)
+			return
+		}
+		if ends(w, r) {
 			return
 		}
 		if r.URL.Path == "/same" {
@@ -67,6 +71,55 @@ func TestScripts(t *testing.T) {
 			"code": clitest.Exits,
 		},
 	})
+}
+
+// ends answers for pages at which the crawl of a site ends without having anything, all below /ends/.
+func ends(w http.ResponseWriter, r *http.Request) bool {
+	name, is := strings.CutPrefix(r.URL.Path, "/ends/")
+	if !is {
+		return false
+	}
+	html := func(text string) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, text)
+	}
+	switch name {
+	case "refresh":
+		html("<meta http-equiv=refresh content='0; url=http://elsewhere.example/'>")
+	case "field":
+		w.Header().Set("Refresh", "0; url=http://elsewhere.example/")
+		html("It has moved.")
+	case "frames":
+		html("<frameset><frame src=http://elsewhere.example/></frameset><noframes><a href=http://elsewhere.example/>here</a></noframes>")
+	case "iframe":
+		html("<iframe src=http://elsewhere.example/></iframe>")
+	case "canonical":
+		html("<link rel=canonical href=http://elsewhere.example/>Some text.")
+	case "script":
+		html("<script>location = '/elsewhere'</script>")
+	case "forbidden":
+		w.WriteHeader(http.StatusForbidden)
+		html("No.")
+	case "noplace":
+		w.WriteHeader(http.StatusFound)
+	case "empty":
+		html("")
+	case "circle":
+		http.Redirect(w, r, "/ends/back", http.StatusFound)
+	case "back":
+		http.Redirect(w, r, "/ends/circle", http.StatusFound)
+	case "login":
+		http.Redirect(w, r, "http://login.example/?return=http%3A%2F%2F"+url.QueryEscape(r.Host)+"%2F", http.StatusMovedPermanently)
+	case "one":
+		http.Redirect(w, r, "/ends/two", http.StatusMovedPermanently)
+	case "two":
+		html("<meta http-equiv=refresh content='0; url=/ends/forbidden'>")
+	case "text", "slides":
+		html("Some text. <a href=http://elsewhere.example/>elsewhere</a><iframe src=http://video.example/></iframe><meta http-equiv=refresh content='5; url=/ends/" + name + "'>")
+	default:
+		http.NotFound(w, r)
+	}
+	return true
 }
 
 // commands is the folder of the commands: MERCATOR_BIN, as make has it, or one that is built now.

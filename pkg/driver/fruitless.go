@@ -38,6 +38,7 @@ type visit struct {
 	to, by                  string // where it leads, and how: "redirects to"; "": nowhere
 
 	followed, links, frames int    // links to other URLs: to pages that were followed, for readers, to frames
+	link                    string // the link for readers, where all are the same
 	frame, canonical        string // the first frame that was not followed; another host's URL that it gives as its own
 }
 
@@ -100,14 +101,18 @@ func (v *visits) link(l *record.Link, followed bool) {
 			from.canonical = strings.Clone(l.URL)
 		}
 	case extract.KindA, extract.KindArea:
-		from.links++
+		if from.links++; from.links == 1 {
+			from.link = strings.Clone(l.URL)
+		} else if l.URL != from.link {
+			from.link = ""
+		}
 	}
 }
 
-// frame makes documents that are nothing but a frame lead to what is in it.
+// framed makes documents that are nothing but a frame lead to what is in it.
 func (v *visits) framed() {
 	for _, is := range v.order {
-		if is.to == "" && is.frame != "" && is.followed == 0 && is.links <= 1 && is.frames <= 2 {
+		if is.to == "" && is.frame != "" && is.followed == 0 && is.frames <= 2 && (is.links == 0 || is.link == is.frame) {
 			is.to, is.by = is.frame, "is a frame around"
 		}
 	}

@@ -1,0 +1,109 @@
+package driver
+
+import (
+	"fmt"
+	"testing"
+
+	"mercator/formats/record"
+	"mercator/pkg/canon"
+)
+
+// TestOfUse: whether any page of a crawl is more than a way to another.
+func TestOfUse(t *testing.T) {
+	page := func(url string) record.Fetch {
+		_, host, _ := canon.Split(url)
+		return record.Fetch{URL: url, Host: host, Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, MIME: "text/html", BodyLength: 100}
+	}
+	with := func(row record.Fetch, change func(*record.Fetch)) record.Fetch { change(&row); return row }
+	status := func(url string, n uint16) record.Fetch {
+		return with(page(url), func(r *record.Fetch) { r.Status = n })
+	}
+	redirect := func(url, to string) record.Fetch {
+		return with(status(url, 302), func(r *record.Fetch) { r.RedirectURL = to })
+	}
+	link := func(from, kind, to string) record.Link {
+		_, host, _ := canon.Split(to)
+		return record.Link{SrcURL: from, LinkKind: kind, URL: to, Host: host}
+	}
+	const a, b, c, out = "http://a.test/", "http://a.test/b", "http://a.test/c", "http://out.test/"
+	for _, test := range []struct {
+		name              string
+		rows              []record.Fetch
+		refused, followed []record.Link
+		use               bool
+		way               string // of the first URL
+	}{
+		{"a page", []record.Fetch{page(a)}, nil, nil, true, a},
+		{"a page not modified", []record.Fetch{with(page(a), func(r *record.Fetch) { r.Outcome, r.Status, r.BodyLength = record.OutcomeNotModified, 304, 0 })}, nil, nil, true, a},
+		{"no body", []record.Fetch{with(page(a), func(r *record.Fetch) { r.BodyLength = 0 })}, nil, nil, false, a},
+		{"forbidden", []record.Fetch{status(a, 403)}, nil, nil, false, a},
+		{"failed, then fetched", []record.Fetch{status(a, 503), page(a)}, nil, nil, true, a},
+		{"fetched, then gone", []record.Fetch{page(a), status(a, 410)}, nil, nil, true, a},
+		{"robots.txt is no page", []record.Fetch{with(page(a), func(r *record.Fetch) { r.Role = record.RoleRobots })}, nil, nil, false, ""},
+		{"a redirect out", []record.Fetch{redirect(a, out)}, nil, nil, false, a + " > " + out},
+		{"a redirect to a page", []record.Fetch{redirect(a, b), page(b)}, nil, nil, true, a + " > " + b},
+		{"a redirect to none", []record.Fetch{redirect(a, b), status(b, 404)}, nil, nil, false, a + " > " + b},
+		{"redirects in a circle", []record.Fetch{redirect(a, b), redirect(b, a)}, nil, nil, false, a + " > " + b + " in a circle"},
+		{"a refresh out", []record.Fetch{page(a)}, []record.Link{link(a, "refresh", out)}, nil, false, a + " > " + out},
+		{"a refresh out, and a page", []record.Fetch{page(a), page(b)}, []record.Link{link(a, "refresh", out)}, []record.Link{link(a, "a", b)}, true, a + " > " + out},
+		{"a refresh, then one out", []record.Fetch{page(a), page(b)}, []record.Link{link(b, "refresh", out)}, []record.Link{link(a, "refresh", b)}, false, a + " > " + b + " > " + out},
+		{"pages that refresh each other", []record.Fetch{page(a), page(b)}, nil, []record.Link{link(a, "refresh", b), link(b, "refresh", a)}, true, a + " > " + b + " in a circle"},
+		{"a circle with a redirect", []record.Fetch{page(a), redirect(b, a)}, nil, []record.Link{link(a, "refresh", b)}, false, a + " > " + b + " in a circle"},
+		{"a frame", []record.Fetch{page(a)}, []record.Link{link(a, "frame", out)}, nil, false, a + " > " + out},
+		{"a frame, and the same as a link", []record.Fetch{page(a)}, []record.Link{link(a, "frame", out), link(a, "a", out), link(a, "a", out)}, nil, false, a + " > " + out},
+		{"a frame, and a page with text", []record.Fetch{page(a)}, []record.Link{link(a, "frame", out), link(a, "a", "http://more.test/")}, nil, true, a},
+		{"frames of the site", []record.Fetch{page(a), page(b)}, []record.Link{link(a, "frame", out)}, []record.Link{link(a, "frame", b)}, true, a},
+		{"an iframe alone", []record.Fetch{page(a)}, []record.Link{link(a, "iframe", out)}, []record.Link{link(a, "img", c)}, false, a + " > " + out},
+		{"a large page with an iframe", []record.Fetch{with(page(a), func(r *record.Fetch) { r.BodyLength = frameMax + 1 })}, []record.Link{link(a, "iframe", out)}, nil, true, a},
+		{"a canonical URL elsewhere", []record.Fetch{page(a)}, []record.Link{link(a, "link-canonical", out)}, nil, true, a},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v := &visits{of: map[string]*visit{}}
+			for i := range test.rows {
+				v.add(&test.rows[i], false)
+			}
+			for i := range test.refused {
+				v.link(&test.refused[i], false)
+			}
+			for i := range test.followed {
+				v.link(&test.followed[i], true)
+			}
+			v.framed()
+			use := false
+			for _, is := range v.order {
+				use = use || v.ofUse(is)
+			}
+			way := ""
+			if len(v.order) > 0 {
+				path, circle := v.end(v.order[0])
+				for i, is := range path {
+					if way += is.url; i < len(path)-1 {
+						way += " > "
+					}
+				}
+				if last := path[len(path)-1]; circle {
+					way += " in a circle"
+				} else if last.to != "" {
+					way += " > " + last.to
+				}
+			}
+			if use != test.use || way != test.way {
+				t.Errorf("of use %v, %q; want %v, %q", use, way, test.use, test.way)
+			}
+		})
+	}
+}
+
+// TestVisitsAreBounded: of a crawl in which everything failed a part is looked at, and documents are found all the same.
+func TestVisitsAreBounded(t *testing.T) {
+	v := &visits{of: map[string]*visit{}}
+	for i := range 3 * visitedMax {
+		v.add(&record.Fetch{URL: fmt.Sprint("http://a.test/", i), Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 404}, false)
+	}
+	for i := range 3 * documentsMax {
+		v.add(&record.Fetch{URL: fmt.Sprint("http://a.test/d", i), Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, BodyLength: 1}, false)
+	}
+	if len(v.of) != visitedMax+documentsMax || len(v.order) != len(v.of) || v.documents != 3*documentsMax {
+		t.Errorf("%d, %d visits, %d documents", len(v.of), len(v.order), v.documents)
+	}
+}
