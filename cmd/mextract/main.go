@@ -83,7 +83,7 @@ const outsideHeap = 30 << 20
 // Help is part of --help.
 func (*linksCmd) Help() string {
 	return `Sources of --from: headers, html, css, sitemap, feed, robots, pdf, ftp, gopher
-(the default); text, json, xml (guesses).
+(the default); text, json, xml, script (guesses).
 
 Examples:
   mextract --warc crawl/fetch fetched.arrows.zst -o links.arrows.zst

@@ -36,6 +36,7 @@ import (
 	"golang.org/x/text/encoding"
 
 	"mercator/pkg/canon"
+	"mercator/pkg/markup"
 )
 
 // Kinds of links, the values of the link records' column link_kind. A link
@@ -51,17 +52,20 @@ const (
 	KindCSSImport       = "css-import" // @import
 	KindEmbed           = "embed"
 	KindFeed            = "feed" // item, channel or enclosure of RSS or Atom
-	KindForm            = "form" // action of a form with method GET
+	KindForm            = "form" // action of a form with method GET, or formaction of its buttons
 	KindFrame           = "frame"
 	KindIframe          = "iframe"
-	KindImg             = "img"  // src, srcset and input type=image
-	KindLazy            = "lazy" // data-src and others, from which scripts load images later
+	KindImg             = "img"     // src, srcset and input type=image
+	KindJSONLD          = "json-ld" // URL in a script element of JSON-LD, under a name such as url or contentUrl
+	KindLazy            = "lazy"    // data-src and others, from which scripts load images later
 	KindLink            = "link"
-	KindListing         = "listing" // file or directory in a listing of FTP
-	KindMenu            = "menu"    // item of a Gopher menu
-	KindMeta            = "meta"    // meta element with a URL for a value, but those of Open Graph
+	KindListing         = "listing"  // file or directory in a listing of FTP
+	KindLongdesc        = "longdesc" // page that describes an image or a frame
+	KindMenu            = "menu"     // item of a Gopher menu
+	KindMeta            = "meta"     // meta element with a URL for a value, but those of Open Graph
 	KindObject          = "object"
-	KindOpenGraph       = "og" // of Open Graph, or Twitter's
+	KindOpenGraph       = "og"   // of Open Graph, or Twitter's
+	KindOPML            = "opml" // feed, or its page, in a list of feeds
 	KindPoster          = "poster"
 	KindLocation        = "location"         // Location header of a reply that is no redirect
 	KindContentLocation = "content-location" // Content-Location header
@@ -72,8 +76,9 @@ const (
 	KindRedirect        = "redirect"         // target of a redirect
 	KindRefresh         = "refresh"          // Refresh header, or meta element that stands for it
 	KindScript          = "script"
-	KindSitemap         = "sitemap"     // a sitemap, named by robots.txt or a sitemap index
-	KindSitemapURL      = "sitemap-url" // a page, named by a sitemap
+	KindScriptGuess     = "script-guess" // what looks like a URL in the text of a script
+	KindSitemap         = "sitemap"      // a sitemap, named by robots.txt or a sitemap index
+	KindSitemapURL      = "sitemap-url"  // a page, named by a sitemap
 	KindSource          = "source"
 	KindSVG             = "svg" // href of an SVG element
 	KindTrack           = "track"
@@ -169,6 +174,9 @@ type finder struct {
 	keep       bool              // references that are refused are kept in refused
 	barred     bool              // the page says nofollow: what was found is refused
 	encoding   encoding.Encoding // the document's, where queries need it; else nil
+	inner      int               // documents that the one at hand stands in: see inline
+	base       *canon.Base       // what references are resolved against at once, where that is not Page.Base; else nil
+	guess      bool              // what is found is a guess: it has KindScriptGuess
 	text       bool              // references come from decoded text, not from a header
 	html       htmlState
 }
@@ -203,6 +211,7 @@ func (f *finder) begin(doc *Document, opt Options) bool {
 	}
 	f.opt, f.page, f.encoding, f.text, f.repeated = opt, Page{}, nil, false, 0
 	f.refused, f.refusedSet, f.barred = nil, nil, false
+	f.inner, f.base, f.guess = 0, nil, false
 	f.found.reset()
 	f.found.room = min(max(len(doc.Body)/2, maxReferences), math.MaxInt32)
 	base, err := opt.Canon.Base(doc.URL)
@@ -241,6 +250,11 @@ func (f *finder) find(doc *Document, opt Options) {
 		f.plainText(doc)
 	case sort == sortJSON && from.has(FromJSON):
 		f.json(doc.Body)
+	case sort == sortScript && from.has(FromScripts):
+		text, _ := decode(doc, sortText)
+		if b, ok := f.readText(text, len(doc.Body)); ok {
+			f.script(b)
+		}
 	case sort == sortGzip:
 		f.gzip(doc)
 	case sort == sortPDF && from.has(FromPDF):
@@ -307,6 +321,18 @@ func (p *Page) refuse(reason string, n uint64) {
 func (f *finder) add(kind, ref string, nofollow bool) int {
 	if f.text && !isASCII(ref) && (f.encoding != nil || !utf8.ValidString(ref)) && f.opt.Canon.Precheck(ref) == nil {
 		ref = f.encodeQuery(validText(ref))
+	}
+	if f.guess {
+		kind = KindScriptGuess
+	}
+	if f.base != nil {
+		b, _, err := f.base.AppendResolve(nil, []byte(ref))
+		if err != nil {
+			f.last = -1
+			f.refuse(kind, ref, string(canon.ReasonOf(err)))
+			return -1
+		}
+		ref = markup.View(b)
 	}
 	index, hash, slot := f.found.find(kind, ref, nofollow)
 	f.last, f.repeats = index, index >= 0

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"bytes"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -43,28 +44,31 @@ const presentation = 1<<markup.AttrClipPath | 1<<markup.AttrCursor | 1<<markup.A
 	1<<markup.AttrMarkerMid | 1<<markup.AttrMarkerStart | 1<<markup.AttrMask | 1<<markup.AttrStroke
 
 // linkAttrs are the attributes that links come from or depend on.
-var linkAttrs = markup.Want(lazy|1<<markup.AttrAction|1<<markup.AttrAlt|1<<markup.AttrArchive|1<<markup.AttrBackground|1<<markup.AttrCite|1<<markup.AttrCode|1<<markup.AttrCodebase|1<<markup.AttrContent|1<<markup.AttrData|1<<markup.AttrHref|1<<markup.AttrHreflang|1<<markup.AttrHTTPEquiv|1<<markup.AttrImageSrcset|1<<markup.AttrItemprop|1<<markup.AttrMethod|1<<markup.AttrName|1<<markup.AttrPoster|1<<markup.AttrProperty|1<<markup.AttrRel|1<<markup.AttrSrc|1<<markup.AttrSrcset|1<<markup.AttrStyle|1<<markup.AttrType|1<<markup.AttrXlinkHref, presentation)
+var linkAttrs = markup.Want(lazy|1<<markup.AttrAction|1<<markup.AttrAlt|1<<markup.AttrArchive|1<<markup.AttrBackground|1<<markup.AttrCite|1<<markup.AttrCode|1<<markup.AttrCodebase|1<<markup.AttrContent|1<<markup.AttrData|1<<markup.AttrFormaction|1<<markup.AttrFormmethod|1<<markup.AttrLongdesc|1<<markup.AttrSrcdoc|1<<markup.AttrHref|1<<markup.AttrHreflang|1<<markup.AttrHTTPEquiv|1<<markup.AttrImageSrcset|1<<markup.AttrItemprop|1<<markup.AttrMethod|1<<markup.AttrName|1<<markup.AttrPoster|1<<markup.AttrProperty|1<<markup.AttrRel|1<<markup.AttrSrc|1<<markup.AttrSrcset|1<<markup.AttrStyle|1<<markup.AttrType|1<<markup.AttrXlinkHref, presentation)
 
 // htmlState is what the links of an HTML document depend on beside the tag at hand.
 // Both engines keep it, by the calls of startTag, addText and endAnchor.
 type htmlState struct {
-	based   bool  // the first base element counts
-	anchor  int   // the open a element's link, or the one above that it repeats; else -1
-	repeats bool  // it repeats one
-	label   label // its text
-	alt     label // of an image
+	based   bool     // the first base element counts
+	posts   bool     // the open form posts
+	anchor  int      // the open a element's link, or the one above that it repeats; else -1
+	repeats bool     // it repeats one
+	label   label    // its text
+	alt     label    // of an image
+	frames  [][]byte // the documents in srcdoc attributes
 	buf     []byte
 	reader  markup.Reader
 	flat    flat
 }
 
-func (h *htmlState) reset() { h.based, h.anchor = false, -1 }
+func (h *htmlState) reset() { h.based, h.posts, h.anchor, h.frames = false, false, -1, nil }
 
 // findHTML finds the links of an HTML document.
 func (f *finder) findHTML(doc *Document) {
 	f.html.reset()
 	if f.opt.HTMLEngine != EngineXNet || isXHTML(doc) { // whose tree no parser of HTML makes
 		if f.flatHTML(doc) || len(doc.Body) > maxTree {
+			f.innerFrames()
 			return
 		}
 		oneTree.Lock()
@@ -75,6 +79,35 @@ func (f *finder) findHTML(doc *Document) {
 		f.again(doc)
 		f.flatHTML(doc)
 	}
+	f.innerFrames()
+}
+
+// mostInner bounds documents within documents: a document in srcdoc, which may have one itself; HTML in the text of a feed.
+const mostInner = 4
+
+// innerFrames finds the links of the documents in srcdoc attributes, whose references are those of the page.
+func (f *finder) innerFrames() {
+	for _, frame := range f.html.frames {
+		f.inline(frame)
+	}
+}
+
+// inline finds the links of HTML that stands within another document, and has neither a base of its own nor a say about robots.
+func (f *finder) inline(text []byte) {
+	if f.inner == mostInner {
+		return
+	}
+	f.inner++
+	outer := f.html
+	f.html = htmlState{}
+	f.html.reset()
+	f.html.based = true
+	f.html.flat.reset()
+	f.html.reader.Open(bytes.NewReader(text), text, false, linkAttrs)
+	f.readFlat()
+	f.innerFrames()
+	f.html = outer
+	f.inner--
 }
 
 // maxTree bounds a page, in bytes, that is left to a tree. A tree makes every formatting
@@ -173,16 +206,25 @@ func (f *finder) element(e *markup.Element) {
 		f.attr(KindImg, e, markup.AttrSrc)
 		f.alt(e)
 		f.srcset(KindImg, e.Get(markup.AttrSrcset))
+		f.attr(KindLongdesc, e, markup.AttrLongdesc)
 	case markup.TagInput:
+		f.button(e)
 		if strings.EqualFold(strings.TrimSpace(e.Get(markup.AttrType)), "image") {
 			f.last = -1
 			f.attr(KindImg, e, markup.AttrSrc)
 			f.alt(e)
 		}
+	case markup.TagButton:
+		f.button(e)
 	case markup.TagIframe:
 		f.attr(KindIframe, e, markup.AttrSrc)
+		f.attr(KindLongdesc, e, markup.AttrLongdesc)
+		if e.Has>>markup.AttrSrcdoc&1 != 0 {
+			f.html.frames = append(f.html.frames, bytes.Clone(e.Bytes(markup.AttrSrcdoc)))
+		}
 	case markup.TagFrame:
 		f.attr(KindFrame, e, markup.AttrSrc)
+		f.attr(KindLongdesc, e, markup.AttrLongdesc)
 	case markup.TagEmbed:
 		f.attr(KindEmbed, e, markup.AttrSrc)
 	case markup.TagObject:
@@ -203,8 +245,8 @@ func (f *finder) element(e *markup.Element) {
 		f.attr(KindTrack, e, markup.AttrSrc)
 	case markup.TagForm:
 		// A form that posts changes something: its action is not a link.
-		method, action := strings.TrimSpace(e.Get(markup.AttrMethod)), e.Get(markup.AttrAction)
-		if !strings.EqualFold(method, "post") && !strings.EqualFold(method, "dialog") && strings.TrimSpace(action) != "" {
+		f.html.posts = isPost(e.Get(markup.AttrMethod))
+		if action := e.Get(markup.AttrAction); !f.html.posts && strings.TrimSpace(action) != "" {
 			f.add(KindForm, action, hasToken(e.Get(markup.AttrRel), "nofollow"))
 		}
 	case markup.TagBlockquote, markup.TagQ, markup.TagIns, markup.TagDel:
@@ -213,6 +255,26 @@ func (f *finder) element(e *markup.Element) {
 		f.attr(KindBackground, e, markup.AttrBackground)
 	case markup.TagMeta:
 		f.meta(e)
+	}
+}
+
+// isPost reports whether a form's method is another than GET.
+func isPost(method string) bool {
+	method = strings.TrimSpace(method)
+	return strings.EqualFold(method, "post") || strings.EqualFold(method, "dialog")
+}
+
+// button adds where a button of a form leads that has an address of its own.
+func (f *finder) button(e *markup.Element) {
+	if e.Has>>markup.AttrFormaction&1 == 0 {
+		return
+	}
+	posts := f.html.posts
+	if e.Has>>markup.AttrFormmethod&1 != 0 {
+		posts = isPost(e.Get(markup.AttrFormmethod))
+	}
+	if !posts {
+		f.attr(KindForm, e, markup.AttrFormaction)
 	}
 }
 
@@ -299,6 +361,8 @@ func (f *finder) meta(e *markup.Element) {
 	content := e.Get(markup.AttrContent)
 	equiv, name := strings.TrimSpace(e.Get(markup.AttrHTTPEquiv)), strings.TrimSpace(e.Get(markup.AttrName))
 	switch {
+	case f.inner > 0 && (strings.EqualFold(equiv, "refresh") || strings.EqualFold(name, "robots")):
+		return
 	case strings.EqualFold(equiv, "refresh"):
 		if ref, ok := refreshRef(content); ok {
 			f.add(KindRefresh, ref, false)

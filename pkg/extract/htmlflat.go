@@ -23,6 +23,7 @@ type flat struct {
 	inert     bool         // the tag at hand is in a template, whose content is inert
 	cells     [3]int       // open td, th and caption elements in the innermost one, not less than there are
 	foreign   bool         // it is in SVG or MathML
+	script    scriptSort   // what the script element at hand has
 	styled    bool         // in a style or script element of SVG
 	sheet     []byte       // text of an open style element of SVG
 	form      bool         // there is a form element that no end tag has closed
@@ -53,6 +54,12 @@ func (f *finder) flatHTML(doc *Document) bool {
 	h, r := &f.html.flat, &f.html.reader
 	h.reset()
 	f.encoding = Open(r, doc, linkAttrs)
+	return f.readFlat()
+}
+
+// readFlat reads what the reader was opened with.
+func (f *finder) readFlat() bool {
+	h, r := &f.html.flat, &f.html.reader
 	defer r.Close()
 	for {
 		h.foreign, h.inert = r.Foreign(), r.Inert()
@@ -151,6 +158,9 @@ func (f *finder) flatStart() {
 	case l.XML:
 		h.begun = true
 		if !h.inert {
+			if e.Tag == markup.TagScript && e.Space == markup.SpaceHTML {
+				h.script = scriptOf(e)
+			}
 			if f.startTag(e); e.Tag == markup.TagA && e.SelfClosing {
 				f.endAnchor()
 			}
@@ -190,6 +200,8 @@ func (f *finder) flatStart() {
 		h.inside = h.inside[:0]
 	}
 	switch e.Tag {
+	case markup.TagScript:
+		h.script = scriptOf(e)
 	case markup.TagImage:
 		e.TagInfo = imgInfo
 	case markup.TagSVG, markup.TagMath:
@@ -406,6 +418,9 @@ func (f *finder) flatEnd() {
 	e := &l.Element
 	switch {
 	case l.XML:
+		if e.Tag == markup.TagForm {
+			f.html.posts = false
+		}
 		if e.Tag == markup.TagA && !h.inert {
 			f.endAnchor()
 		} else if f.html.anchor >= 0 && e.Traits&markup.IsBlock != 0 {
@@ -445,7 +460,7 @@ func (f *finder) flatEnd() {
 	case markup.TagBody, markup.TagHTML, markup.TagBr:
 		h.begun = true
 	case markup.TagForm:
-		h.form = false
+		h.form, f.html.posts = false, false
 	case markup.TagP:
 		l.InP = false
 	case markup.TagButton:
@@ -478,7 +493,14 @@ func (f *finder) flatRaw() {
 	if h.inert {
 		return
 	}
-	if l.TagInfo.Tag == markup.TagStyle {
+	switch l.TagInfo.Tag {
+	case markup.TagScript:
+		text := l.Text
+		if l.XML {
+			text = l.Decoded()
+		}
+		f.scriptElement(h.script, text)
+	case markup.TagStyle:
 		if text := l.Text; l.XML {
 			f.css(l.Decoded())
 		} else {

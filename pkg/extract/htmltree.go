@@ -77,6 +77,9 @@ func (f *finder) enter(n *html.Node, e *markup.Element) bool {
 		if raw && e.Tag == markup.TagStyle && n.FirstChild != nil {
 			f.css([]byte(n.FirstChild.Data))
 		}
+		if raw && e.Tag == markup.TagScript && n.FirstChild != nil {
+			f.scriptElement(scriptOf(e), []byte(n.FirstChild.Data))
+		}
 		return !raw
 	}
 	return false
@@ -84,6 +87,9 @@ func (f *finder) enter(n *html.Node, e *markup.Element) bool {
 
 // leave does what a node's end tag means.
 func (f *finder) leave(n *html.Node) {
+	if n.Type == html.ElementNode && n.Data == "form" && n.Namespace == "" {
+		f.html.posts = false
+	}
 	if n.Type != html.ElementNode || f.html.anchor < 0 {
 		return
 	}

@@ -21,6 +21,7 @@ const (
 	sortGzip
 	sortPDF
 	sortJSON
+	sortScript
 	sortListing
 	sortMenu
 )
@@ -104,7 +105,7 @@ func isFeed(b []byte) bool {
 func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte("\x1f\x8b\x08")) }
 
 func isXMLType(m string) bool {
-	return m == "text/xml" || m == "application/xml" || m == "text/rdf" || m == "text/rss" || strings.HasSuffix(m, "+xml")
+	return m == "text/xml" || m == "application/xml" || m == "text/rdf" || m == "text/rss" || m == "text/x-opml" || strings.HasSuffix(m, "+xml")
 }
 
 func classify(doc *Document) docSort {
@@ -124,6 +125,8 @@ func classify(doc *Document) docSort {
 		return sortMenu
 	case "application/json", "text/json", "application/x-ndjson", "application/jsonl":
 		return sortJSON
+	case "text/javascript", "application/javascript", "application/x-javascript", "application/ecmascript", "text/ecmascript":
+		return sortScript
 	case "text/plain", "text/csv", "text/markdown", "text/tab-separated-values":
 		return sortText
 	}

@@ -16,20 +16,21 @@ const (
 	FromHTML
 	FromCSS
 	FromSitemaps // XML or text, compressed or not
-	FromFeeds    // RSS and Atom
+	FromFeeds    // RSS, Atom and OPML
 	FromRobots   // Sitemap lines
 	FromPDF
-	FromFTP    // listings
-	FromGopher // menus
-	FromText   // URLs in plain text
-	FromJSON   // URLs in strings
-	FromXML    // URLs in elements and attributes, of any vocabulary
+	FromFTP     // listings
+	FromGopher  // menus
+	FromText    // URLs in plain text
+	FromJSON    // URLs in strings
+	FromXML     // URLs in elements and attributes, of any vocabulary
+	FromScripts // what looks like a URL in JavaScript
 
 	DefaultSources = FromText - 1
-	AllSources     = FromXML<<1 - 1
+	AllSources     = FromScripts<<1 - 1
 )
 
-var sourceNames = []string{"headers", "html", "css", "sitemap", "feed", "robots", "pdf", "ftp", "gopher", "text", "json", "xml"}
+var sourceNames = []string{"headers", "html", "css", "sitemap", "feed", "robots", "pdf", "ftp", "gopher", "text", "json", "xml", "script"}
 
 // ParseSources reads a list of sources by name; "default" and "all" stand for several.
 func ParseSources(names []string) (Sources, error) {

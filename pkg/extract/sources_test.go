@@ -43,6 +43,7 @@ func TestSources(t *testing.T) {
 		"text":    {"text/plain", "see http://h/x.", "text http://h/x"},
 		"json":    {"application/json", `{"a":"http://h/x"}`, "json http://h/x"},
 		"xml":     {"text/xml", "<a><b>http://h/x</b></a>", "xml http://h/x"},
+		"script":  {"text/javascript", "load('http://h.example/x.js')", "script-guess http://h.example/x.js"},
 	}
 	for i, name := range sourceNames {
 		alone, err := ParseSources([]string{name})
@@ -67,7 +68,7 @@ func TestSources(t *testing.T) {
 			}
 		}
 		byDefault := slices.ContainsFunc(found(t, doc, Options{}), func(l string) bool { return strings.HasPrefix(l, d.link) })
-		if want := name != "text" && name != "json" && name != "xml"; byDefault != want {
+		if want := name != "text" && name != "json" && name != "xml" && name != "script"; byDefault != want {
 			t.Errorf("%s by default: %v", name, byDefault)
 		}
 	}

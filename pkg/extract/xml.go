@@ -44,7 +44,7 @@ func (f *finder) xml(in io.Reader, label string) (root string) {
 				return x.root
 			}
 		case xml.CharData:
-			if x.collecting != "" && len(x.text)+len(t) <= maxElementText {
+			if x.collecting != "" && (len(x.text)+len(t) <= maxElementText || x.kind == kindMarkup && len(x.text)+len(t) <= markup.MaxToken) {
 				x.text = append(x.text, t...)
 			}
 		case xml.EndElement:
@@ -118,7 +118,7 @@ func (x *xmlFinder) start(t xml.StartElement) bool {
 			if from.has(FromSitemaps) {
 				x.vocabulary = name
 			}
-		case "rss", "rdf", "feed":
+		case "rss", "rdf", "feed", "opml":
 			if from.has(FromFeeds) {
 				x.vocabulary = name
 			}
@@ -151,6 +151,9 @@ func (x *xmlFinder) end(name string) {
 		switch {
 		case x.kind == "":
 			x.title = text
+		case x.kind == kindMarkup:
+			x.markup()
+		case (name == "sitemap" || name == "url" && x.vocabulary == "urlset") && !isAbsolute(text): // what stands in it is no URL, but elements
 		case x.kind == KindXML && !isAbsolute(text):
 		// A guid is a permanent link by default, and by habit often none.
 		case text != "" && (name != "guid" || strings.Contains(text, "://")):
@@ -166,6 +169,21 @@ func (x *xmlFinder) end(name string) {
 		x.bases = x.bases[:len(x.bases)-1]
 	}
 	x.depth--
+}
+
+// kindMarkup is the kind of an element whose text is HTML, or may be.
+const kindMarkup = "\x00markup"
+
+// markup adds the links of the open element's text, which is HTML.
+func (x *xmlFinder) markup() {
+	if bytes.IndexByte(x.text, '<') < 0 {
+		return
+	}
+	if len(x.bases) > 0 {
+		x.finder.base = x.base()
+	}
+	x.inline(x.text)
+	x.finder.base = nil
 }
 
 // titleLinks gives the links of an item its title for a text, which they share.
@@ -291,11 +309,15 @@ func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
 	own := t.Name.Space == x.prefix // of the vocabulary itself, not of an extension
 	switch x.vocabulary {
 	case "sitemapindex":
-		if name == "loc" {
+		if name == "loc" || name == "sitemap" { // whose text is the URL where nobody wrote loc
 			return KindSitemap
 		}
 	case "urlset":
 		switch name {
+		case "url":
+			if own {
+				return KindSitemapURL // as sitemap above
+			}
 		case "loc":
 			if own {
 				return KindSitemapURL
@@ -315,6 +337,14 @@ func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
 				return ""
 			}
 			return KindFeed
+		case "description", "encoded", "summary": // content:encoded, itunes:summary
+			return kindMarkup
+		case "a": // of a description that is not escaped
+			attrLink(KindA, "href")
+		case "img":
+			attrLink(KindImg, "src")
+		case "image": // itunes:image
+			attrLink(KindImg, "href")
 		case "enclosure", "source", "content": // content: media:content
 			attrLink(KindFeed, "url")
 		case "thumbnail": // media:thumbnail
@@ -339,10 +369,23 @@ func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
 			default:
 				attrLink(relKind(rel, attr("hreflang")), "href")
 			}
-		case "content":
+		case "content", "summary":
 			attrLink(KindFeed, "src")
+			if strings.EqualFold(attr("type"), "html") || strings.EqualFold(attr("type"), "text/html") {
+				return kindMarkup
+			}
+		case "a": // of XHTML
+			attrLink(KindA, "href")
+		case "img":
+			attrLink(KindImg, "src")
 		case "icon", "logo":
 			return KindImg
+		}
+	case "opml":
+		if name == "outline" {
+			attrLink(KindOPML, "xmlUrl")
+			attrLink(KindOPML, "htmlUrl")
+			attrLink(KindOPML, "url")
 		}
 	default:
 		for _, a := range t.Attr {

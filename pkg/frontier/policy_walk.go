@@ -46,7 +46,7 @@ const (
 // programs.
 var followed = map[string]bool{
 	"a": true, "area": true, "frame": true, "iframe": true, "redirect": true, "refresh": true,
-	"listing": true, "menu": true,
+	"listing": true, "menu": true, "longdesc": true,
 }
 
 // Follows reports whether a walk follows links of a kind.

@@ -315,6 +315,7 @@ const (
 	AttrFill
 	AttrFilter
 	AttrFormaction
+	AttrFormmethod
 	AttrHref
 	AttrHreflang
 	AttrHTTPEquiv
@@ -380,6 +381,7 @@ var attrNames = [Attrs]string{
 	AttrFill:                "fill",
 	AttrFilter:              "filter",
 	AttrFormaction:          "formaction",
+	AttrFormmethod:          "formmethod",
 	AttrHref:                "href",
 	AttrHreflang:            "hreflang",
 	AttrHTTPEquiv:           "http-equiv",
