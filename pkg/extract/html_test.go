@@ -82,7 +82,7 @@ var sane = []string{
 	"text ", "<b>bold</b>", "<p>", "</p>", "<p>one</p>", "<div>", "</div>", "<div><p>two</div>", "<ul><li>a<li>b</ul>", "<h1>head</h1>", "<span>s</span>", "<br>", "<img src=i9 alt=x>",
 	"<a href=%d>text</a>", "<a href=%d><b>bold</b> more</a>", "<a href=%d><div>block</div>two</a>", "<a href=%d><img src=j%d alt=pic></a>", "<a href=%d>open", "</a>", "<a name=n%d>", "<a href=%d>",
 	"<table><tr><td>", "</td><td>", "</td></tr>", "<tr><th>", "</table>", "<thead>", "</thead>", "<tbody>", "<caption>", "</caption>", "<button>", "</button>", "<select><option>x</select>",
-	"<svg><path d='' /><title>t</title></svg>", "<svg><a href=%d>t</a></svg>", "<math><mi>x</mi></math>", "<form action=f%d>", "</form>", "<noscript><img src=n%d></noscript>", "<script>x<y</script>",
+	"<svg><path d='' /><title>t</title></svg>", "<svg><a href=%d>t</a></svg>", "<svg><a href=%d /><text>t</text></svg>", "<svg><a href=%d>t</svg>", "<svg><style>a{b:url(%d)}</style></svg>", "<math><mi>x</mi></math>", "<form action=f%d>", "</form>", "<noscript><img src=n%d></noscript>", "<script>x<y</script>",
 	"<template><a href=%d></template>", "<li>", "<dd>", "<i>", "</i>", "<em>", "</em>", "<label>", "</label>", "<h2>", "</h2>", "<object>", "</object>",
 }
 

@@ -24,6 +24,7 @@ type flat struct {
 	cells     [3]int       // open td, th and caption elements in the innermost one, not less than there are
 	foreign   bool         // it is in SVG or MathML
 	script    scriptSort   // what the script element at hand has
+	depth     int          // the reader's within the a element of SVG that was opened last
 	styled    bool         // in a style or script element of SVG
 	sheet     []byte       // text of an open style element of SVG
 	form      bool         // there is a form element that no end tag has closed
@@ -67,6 +68,10 @@ func (f *finder) readFlat() bool {
 		r.Texts = f.html.anchor >= 0 && !f.html.label.full || !h.begun || h.styled
 		r.Calm = f.html.anchor < 0 && h.begun && !h.foreign && !h.inSelect && h.inFlow()
 		tok := r.Next()
+		if h.foreign && r.Depth() < h.depth { // the a element of SVG ends with what it stands in
+			f.endAnchor()
+			h.depth = 0
+		}
 		if h.styled && tok != markup.TokenText {
 			f.endSheet()
 		}
@@ -172,7 +177,11 @@ func (f *finder) flatStart() {
 			h.decline() // the one around it goes on behind it
 		}
 		if !h.inert {
-			f.startTag(e)
+			if f.startTag(e); e.Tag == markup.TagA {
+				if h.depth = l.Depth(); e.SelfClosing && e.Space != markup.SpaceHTML {
+					f.endAnchor()
+				}
+			}
 		}
 		return
 	case h.foreign: // which ends here

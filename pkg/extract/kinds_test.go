@@ -22,6 +22,7 @@ func TestOtherPlaces(t *testing.T) {
 		{"references of SVG", "", "<svg><use href=u.svg#a /><use xlink:href=#no /><image xlink:href=i.png /><a href=p>t</a><script href=s.js></script></svg>",
 			[]string{"svg http://h/d/u.svg", "svg http://h/d/i.png", `svg http://h/d/p "t"`, "svg http://h/d/s.js"}},
 		{"presentation attributes of SVG", "", `<svg><path fill="url(a.svg#b)" stroke='url(#no)' filter="url('c.svg#d')"/></svg><p fill="url(no)">`, []string{"css http://h/d/a.svg", "css http://h/d/c.svg"}},
+		{"anchors of SVG that are empty, or open", "", "<svg><a href=p /><text>no</text></svg>no <svg><a href=q>yes</svg>no", []string{"svg http://h/d/p", `svg http://h/d/q "yes"`}},
 		{"SVG file", "image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg"><style>a{b:url(c.png)}</style><style/><a href="p"/><image href="i.png"/></svg>`,
 			[]string{"css http://h/d/c.png", "svg http://h/d/p", "svg http://h/d/i.png"}},
 		{"XHTML: elements that close themselves", xhtml, `<script src="s.js"/><style/><title/><iframe src="f"/><a href="x"/><a href="y">t</a>`,

@@ -110,6 +110,9 @@ func (r *Reader) content() Token {
 // Foreign reports whether the document is within SVG or MathML, or HTML within these.
 func (r *Reader) Foreign() bool { return len(r.open) > 0 }
 
+// Depth is how many elements are open from the outermost SVG or MathML one on.
+func (r *Reader) Depth() int { return len(r.open) }
+
 // Within is the SVG or MathML element, or HTML element within these, that is open; TagOther outside of them.
 func (r *Reader) Within() (Tag, Space) {
 	if n := len(r.open); n > 0 {
