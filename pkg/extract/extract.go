@@ -253,7 +253,7 @@ func (f *finder) find(doc *Document, opt Options) {
 	case sort == sortScript && from.has(FromScripts):
 		text, _ := decode(doc, sortText)
 		if b, ok := f.readText(text, len(doc.Body)); ok {
-			f.script(b)
+			f.script(b, false)
 		}
 	case sort == sortGzip:
 		f.gzip(doc)
@@ -323,6 +323,9 @@ func (f *finder) add(kind, ref string, nofollow bool) int {
 		ref = f.encodeQuery(validText(ref))
 	}
 	if f.guess {
+		if f.last = -1; isTemplate(ref) {
+			return -1
+		}
 		kind = KindScriptGuess
 	}
 	if f.base != nil {

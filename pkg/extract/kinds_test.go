@@ -71,28 +71,30 @@ func TestOtherPlaces(t *testing.T) {
 func TestScriptGuesses(t *testing.T) {
 	for _, tt := range []struct {
 		name, in string
-		want     []string
+		want     []string // of the script of a page; those in brackets are none in a file of its own
 	}{
 		{"absolute", `go("https://x.example/a?b=c"); go('//y.example/d'); go("http:\/\/z.example\/e")`, []string{"https://x.example/a?b=c", "http://y.example/d", "http://z.example/e"}},
-		{"paths", `load("/a/b"); load('c.html?d=1'); load("../e/f.js"); load("/gg/")`, []string{"/a/b", "c.html?d=1", "../e/f.js", "/gg/"}},
-		{"no paths", `x("text/html"); x("/"); x("a.b"); x("and/or"); x("/[a-z]/g"); x("%s.html"); x("hello world.html"); x("$.ajax"); x("</div>"); x("http://"); x("https://{host}/")`, nil},
-		{"parts", `x("/a/" + id + "/b.html"); y(base + "c.html"); z(` + "`/d/${id}.html`" + `); w("e.html")`, []string{"e.html"}},
-		{"comments and regular expressions", "// 'no/a.html'\n/* 'no/b.html' */ x = /['\"]\\//.test(y); z('c.html'); a = b / 2; d('e.html')", []string{"c.html", "e.html"}},
+		{"paths", `load("/a/b"); load('c.html?d=1'); load("../e/f.js"); load("/gg/")`, []string{"/a/b", "[c.html?d=1]", "../e/f.js", "/gg/"}},
+		{"no paths", `x("text/html"); x("/"); x("a.b"); x("and/or"); x("/[a-z]/g"); x("%s.html"); x("hello world.html"); x("$.ajax"); x("</div>"); x("http://"); x("https://{host}/"); x("http://www.w3.org/2000/svg"); x("<a href='${x}'>")`, nil},
+		{"parts", `x("/a/" + id + "/b.html"); y(base + "c.html"); z(` + "`/d/${id}.html`" + `); w("e.html")`, []string{"[e.html]"}},
+		{"comments and regular expressions", "// 'no/a.html'\n/* 'no/b.html' */ x = /['\"]\\//.test(y); z('c.html'); a = b / 2; d('e.html')", []string{"[c.html]", "[e.html]"}},
 		{"document.write", `document.write("<a href='/a'>t</a><img src=\"b.png\">"); document.write('<scr'+'ipt src="c.js"></scr'+'ipt>')`, []string{"/a", "b.png"}},
 		{"escapes", `x("\x2fa\u002fb.html"); x('d\
-.html')`, []string{"/a/b.html", "d.html"}},
-		{"string that a line end cuts", "x('no.html\ny('a.html')", []string{"a.html"}},
+.html')`, []string{"/a/b.html", "[d.html]"}},
+		{"string that a line end cuts", "x('no.html\ny('a.html')", []string{"[a.html]"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var want []string
 			base := (&Document{URL: "http://h/d/"}).URL
-			for _, ref := range tt.want {
-				want = append(want, "script-guess "+resolvedRef(t, base, ref))
-			}
 			page := &Document{URL: base, MIME: "text/html", Charset: "utf-8", Body: []byte("<script>" + strings.ReplaceAll(tt.in, "</", "<\\/") + "</script>")}
 			file := &Document{URL: base, MIME: "application/javascript", Charset: "utf-8", Body: []byte(tt.in)}
 			for _, doc := range []*Document{page, file} {
-				var got []string
+				var want, got []string
+				for _, ref := range tt.want {
+					bare := strings.Trim(ref, "[]")
+					if bare == ref || doc == page {
+						want = append(want, "script-guess "+resolvedRef(t, base, bare))
+					}
+				}
 				for _, l := range found(t, doc, Options{Sources: DefaultSources | FromScripts}) {
 					kind, _, _ := strings.Cut(l, ` "`)
 					got = append(got, kind)
@@ -138,4 +140,21 @@ func TestInnerDocumentsAreBounded(t *testing.T) {
 	if len(page.Links) != 1 || page.Refused[ReasonRepeated] != 999 {
 		t.Errorf("%d links, %v, want one, 999 times", len(page.Links), page.Refused)
 	}
+}
+
+// FuzzScripts: no script makes the search fail, and it has no more guesses than strings.
+func FuzzScripts(f *testing.F) {
+	for _, s := range []string{`x("/a/b")`, `"?a=b"`, `x = '<a href="c">'`, "`/${d}`", "/['\"]/ 'e.html'", `{"url":["f","g"]}`, `"\u00`, `"\x4`, `"//"`, `"h://"`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, doc := range []*Document{
+			{URL: "http://h/", MIME: "text/javascript", Charset: "utf-8", Body: []byte(s)},
+			{URL: "http://h/", MIME: "text/html", Charset: "utf-8", Body: []byte("<script type=application/ld+json>" + s)},
+		} {
+			if page := Find(doc, Options{Sources: AllSources}); len(page.Links) > len(s) {
+				t.Fatalf("%d links in %q", len(page.Links), s)
+			}
+		}
+	})
 }

@@ -39,7 +39,7 @@ func (f *finder) scriptElement(sort scriptSort, text []byte) {
 	case sort == scriptLD:
 		f.jsonLD(text)
 	case sort == scriptSource && f.opt.Sources.has(FromScripts):
-		f.script(text)
+		f.script(text, true)
 	}
 }
 
@@ -71,8 +71,9 @@ func (f *finder) jsonLD(b []byte) {
 }
 
 // script adds what looks like a reference in the strings of JavaScript, and the links of HTML in them, as document.write has it. It knows
-// strings, comments and regular expressions, and takes no expression apart: where a string is a part of a URL, it finds that part or nothing.
-func (f *finder) script(b []byte) {
+// strings, comments and regular expressions, and takes no expression apart: a string that is added to another is none. A bare name, such as
+// "page.html", counts in the script of a page: in a file it stands for a module, or is relative to whatever page loads the file.
+func (f *finder) script(b []byte, bare bool) {
 	was := f.guess
 	f.guess = true
 	defer func() { f.guess = was }()
@@ -87,7 +88,7 @@ func (f *finder) script(b []byte) {
 			text, n, whole = scriptString(text[:0], b[i:])
 			next := bytes.TrimLeft(b[min(i+n, len(b)):min(i+n+16, len(b))], " \t\r\n")
 			if whole && before != '+' && (len(next) == 0 || next[0] != '+') || bytes.IndexByte(text, '<') >= 0 {
-				f.scriptText(text)
+				f.scriptText(text, bare)
 			}
 			i += n - 1
 		case c == '/' && i+1 < len(b) && b[i+1] == '/':
@@ -189,38 +190,41 @@ func unhex(c byte) rune {
 }
 
 // scriptText adds a string of a script if it is a reference, or its links if it is HTML.
-func (f *finder) scriptText(s []byte) {
+func (f *finder) scriptText(s []byte, bare bool) {
 	switch {
 	case bytes.IndexByte(s, '<') >= 0:
 		if bytes.IndexByte(s, '=') >= 0 {
 			f.inline(bytes.Clone(s))
 		}
-	case isScriptRef(s):
+	case isScriptRef(s, bare):
 		f.add(KindScriptGuess, string(s), false)
 	}
 }
 
 // isScriptRef reports whether a string of a script is a reference, as far as its looks say: an absolute URL, or a path that has the
 // ending of a file's name, or begins with a slash and has another, or a slash at its end.
-func isScriptRef(s []byte) bool {
+func isScriptRef(s []byte, bare bool) bool {
 	if len(s) < 4 || len(s) > maxTextURL {
 		return false
 	}
 	for _, c := range s {
-		if c <= ' ' || c == 0x7F || strings.IndexByte("\"'<>`{}|\\^$*[]();,!@", c) >= 0 && c != '@' {
+		if c <= ' ' || c == 0x7F || strings.IndexByte("\"'<>`{}|\\^$*[]();,!", c) >= 0 {
 			return false
 		}
 	}
 	ref := string(s)
 	if scheme, rest, ok := strings.Cut(ref, "://"); ok {
-		return (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) && isHost(rest)
+		return (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) && isHost(rest) && !isNamespace(rest)
 	}
 	if rest, ok := strings.CutPrefix(ref, "//"); ok {
 		return isHost(rest)
 	}
 	path, query, hasQuery := strings.Cut(ref, "?")
 	path, _, _ = strings.Cut(path, "#")
-	if strings.ContainsAny(path, ":&=%+@~") || strings.Contains(path, "//") {
+	if path == "" || strings.ContainsAny(path, ":&=%+@~") || strings.Contains(path, "//") {
+		return false
+	}
+	if !bare && path[0] != '/' && path[0] != '.' {
 		return false
 	}
 	name := path[strings.LastIndexByte(path, '/')+1:]
@@ -237,6 +241,17 @@ func isHost(s string) bool {
 	host, _, _ = strings.Cut(host, ":")
 	dot := strings.LastIndexByte(host, '.')
 	return dot > 0 && dot < len(host)-1 && !strings.ContainsAny(host, "@_%=&+~#")
+}
+
+// isNamespace reports whether what stands behind "//" is the name of a namespace of W3C, as scripts that draw have it.
+func isNamespace(s string) bool {
+	rest, ok := strings.CutPrefix(s, "www.w3.org/")
+	return ok && len(rest) > 4 && (rest[:2] == "19" || rest[:2] == "20") && rest[4] == '/'
+}
+
+// isTemplate reports whether a reference has a place that a script or a server fills.
+func isTemplate(ref string) bool {
+	return strings.Contains(ref, "${") || strings.Contains(ref, "{{") || strings.Contains(ref, "<%")
 }
 
 func isWord(s string) bool {
