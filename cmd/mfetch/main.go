@@ -402,6 +402,9 @@ type guard struct {
 
 func (c *fetchCmd) guard() (guard, error) {
 	g, err := addrguard.New(c.AllowNet)
+	if err == nil {
+		g, err = g.WithOwn()
+	}
 	return guard{g, c.Contact != ""}, err
 }
 

@@ -129,7 +129,7 @@ type File struct {
 	} `toml:"robots"`
 
 	Network struct {
-		AllowNet []string `toml:"allow_net" is:"network" flag:"mfetch --allow-net, mmerge split --allow-net" doc:"special-purpose networks that may be contacted, as CIDR" like:"[\"10.0.0.0/8\"]"`
+		AllowNet []string `toml:"allow_net" is:"network" flag:"mfetch --allow-net, mmerge split --allow-net" doc:"special-purpose networks, or addresses of this machine, that may be contacted, as CIDR" like:"[\"10.0.0.0/8\"]"`
 		Deny     string   `toml:"deny" path:"yes" flag:"mfetch --deny" doc:"file of hosts never to be contacted, read again when it changes" like:"\"deny.txt\""`
 	} `toml:"network"`
 

@@ -4,11 +4,17 @@
 // Addresses are judged after resolution and at every connection, so that neither
 // a name nor a redirect leads a crawler to loopback, a private network or a
 // cloud's metadata service. The tables are IANA's special-purpose registries for
-// IPv4 and IPv6 (RFC 6890 and its updates) with multicast; ports are those that
-// browsers refuse (WHATWG Fetch, "bad port").
+// IPv4 and IPv6 (RFC 6890 and its updates) with multicast, and services that
+// clouds offer to their own machines at addresses that IANA has as public; ports are
+// those that browsers refuse (WHATWG Fetch, "bad port").
+//
+// Addresses in IPv6 that stand for an IPv4 address are judged by it where that is known
+// (mapped, the NAT64 prefix 64:ff9b::/96), and refused where it is not sure who answers (6to4, Teredo).
+// A NAT64 prefix of one network (RFC 6052) is not known here.
 package addrguard
 
 import (
+	"net"
 	"net/netip"
 	"slices"
 
@@ -17,7 +23,26 @@ import (
 
 // Guard judges addresses. The zero Guard refuses every special-purpose range.
 type Guard struct {
-	Allow []netip.Prefix // ranges that are contacted although they are special-purpose
+	Allow []netip.Prefix // ranges that are contacted although they are special-purpose, or this machine's
+	Own   []netip.Addr   // this machine's addresses, public ones too: at these it would reach its own services
+}
+
+// ThisMachine is the name of a range of one address: one of Guard.Own.
+const ThisMachine = "this machine"
+
+// WithOwn is the guard that refuses also the addresses of this machine's interfaces. It depends on the machine, so what several
+// machines must agree on is judged without. An address that a router translates to this machine's is not known here.
+func (g Guard) WithOwn() (Guard, error) {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return g, err
+	}
+	for _, a := range list {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			g.Own = append(g.Own, p.Addr().WithZone("").Unmap())
+		}
+	}
+	return g, nil
 }
 
 // New is the Guard that allows these networks, which are written as CIDR.
@@ -58,18 +83,28 @@ var global = table(
 	"2001:30::/28", "drone remote ids",
 )
 
+// cloud names services that a cloud offers to the machines in it alone, at addresses outside of IANA's tables. Those inside (169.254.169.254,
+// 100.100.100.200, 192.0.0.192, fd00:ec2::254) are refused as these.
+const cloud = "cloud service"
+
 var specials = table(
 	"0.0.0.0/8", "this network",
 	"10.0.0.0/8", "private use",
 	"100.64.0.0/10", "shared address space",
 	"127.0.0.0/8", "loopback",
+	"161.26.0.0/16", cloud, // IBM: infrastructure services
+	"166.8.0.0/14", cloud, // IBM: service endpoints
+	"168.63.129.16/32", cloud, // Azure: host service
 	"169.254.0.0/16", "link local",
 	"172.16.0.0/12", "private use",
 	"192.0.0.0/24", "IETF protocol assignments",
 	"192.0.2.0/24", "documentation",
+	"192.80.8.124/32", cloud, // Equinix: metadata
 	"192.88.99.0/24", "6to4 relay anycast",
 	"192.168.0.0/16", "private use",
 	"198.18.0.0/15", "benchmarking",
+	"199.36.153.4/30", cloud, // Google: restricted and
+	"199.36.153.8/30", cloud, // private access to its services
 	"198.51.100.0/24", "documentation",
 	"203.0.113.0/24", "documentation",
 	"224.0.0.0/4", "multicast",
@@ -83,6 +118,8 @@ var specials = table(
 	"2001::/23", "IETF protocol assignments",
 	"2001:db8::/32", "documentation",
 	"2002::/16", "6to4",
+	"2600:2d00:2:1000::/56", cloud, // Google: as above
+	"2600:2d00:2:2000::/56", cloud,
 	"3fff::/20", "documentation",
 	"5f00::/16", "segment routing",
 	"fc00::/7", "unique local",
@@ -104,11 +141,7 @@ func Special(addr netip.Addr) string {
 	if !addr.IsValid() {
 		return "no address"
 	}
-	addr = addr.WithZone("").Unmap()
-	if nat64.Contains(addr) {
-		b := addr.As16()
-		addr = netip.AddrFrom4([4]byte(b[12:]))
-	}
+	addr = meant(addr)
 	for _, s := range global {
 		if s.prefix.Contains(addr) {
 			return ""
@@ -125,10 +158,23 @@ func Special(addr netip.Addr) string {
 	return ""
 }
 
+// meant is the IPv4 address that an address of IPv6 stands for, or addr.
+func meant(addr netip.Addr) netip.Addr {
+	addr = addr.WithZone("").Unmap()
+	if nat64.Contains(addr) {
+		b := addr.As16()
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return addr
+}
+
 // Allowed says whether addr may be contacted, and if not, names the range for
 // which it is refused.
 func (g Guard) Allowed(addr netip.Addr) (ok bool, reason string) {
 	name := Special(addr)
+	if name == "" && slices.Contains(g.Own, meant(addr)) {
+		name = ThisMachine
+	}
 	if name == "" || !addr.IsValid() {
 		return name == "", name
 	}

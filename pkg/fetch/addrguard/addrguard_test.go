@@ -18,6 +18,12 @@ func TestSpecial(t *testing.T) {
 		"64:ff9b:1::1": "local-use NAT64", "2001:4860:4860::8888": "", "2001:db8::1": "documentation", "2001:0:1::": "IETF protocol assignments",
 		"2001:20::1": "", "2002:7f00:1::": "6to4", "fd00::1": "unique local", "fe80::1%eth0": "link local", "ff02::1": "multicast",
 		"::ffff:0:127.0.0.1": "not global unicast", "4000::1": "not global unicast", "64:ff9b:2::1": "not global unicast", "2620:4f:8000::1": "",
+		"168.63.129.16": "cloud service", "168.63.129.15": "", "168.63.129.17": "", "::ffff:168.63.129.16": "cloud service", "64:ff9b::a83f:8110": "cloud service",
+		"2002:a83f:8110::1": "6to4", "2001:0:a83f:8110::1": "IETF protocol assignments", "::a83f:8110": "IPv4-compatible",
+		"169.254.170.2": "link local", "100.100.100.200": "shared address space", "192.0.0.192": "IETF protocol assignments", "fd00:ec2::254": "unique local", "fd20:ce::254": "unique local",
+		"161.25.255.255": "", "161.26.0.10": "cloud service", "161.27.0.0": "", "166.7.255.255": "", "166.8.0.0": "cloud service", "166.11.255.255": "cloud service", "166.12.0.0": "",
+		"192.80.8.124": "cloud service", "199.36.153.3": "", "199.36.153.4": "cloud service", "199.36.153.11": "cloud service", "199.36.153.12": "",
+		"2600:2d00:2:1000::1": "cloud service", "2600:2d00:2:20ff::1": "cloud service", "2600:2d00:2:2100::1": "",
 	} {
 		if got := Special(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("%s: %q, want %q", addr, got, want)
@@ -50,6 +56,34 @@ func TestPorts(t *testing.T) {
 	for port, want := range map[uint16]bool{0: true, 22: true, 25: true, 80: false, 443: false, 6000: true, 6667: true, 8080: false, 10080: true, 65535: false} {
 		if PortRefused(port) != want {
 			t.Errorf("port %d: refused %v, want %v", port, !want, want)
+		}
+	}
+}
+
+func TestOwn(t *testing.T) {
+	own := netip.MustParseAddr("8.8.4.4")
+	g := Guard{Own: []netip.Addr{own, netip.MustParseAddr("2a00::1")}}
+	for addr, want := range map[string]string{
+		"8.8.4.4": ThisMachine, "::ffff:8.8.4.4": ThisMachine, "64:ff9b::808:404": ThisMachine, "2a00::1": ThisMachine, "8.8.4.5": "", "2a00::2": "",
+		"2002:808:404::1": "6to4", "127.0.0.1": "loopback",
+	} {
+		if ok, got := g.Allowed(netip.MustParseAddr(addr)); got != want || ok != (want == "") {
+			t.Errorf("%s: %q, want %q", addr, got, want)
+		}
+	}
+	g.Allow = []netip.Prefix{netip.PrefixFrom(own, 32), netip.MustParsePrefix("168.63.129.16/32")}
+	for _, addr := range []string{"8.8.4.4", "168.63.129.16"} {
+		if ok, reason := g.Allowed(netip.MustParseAddr(addr)); !ok {
+			t.Errorf("%s: %s, although it is allowed", addr, reason)
+		}
+	}
+	found, err := Guard{}.WithOwn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range found.Own {
+		if ok, _ := found.Allowed(a); ok {
+			t.Errorf("%v is this machine's, and is allowed", a)
 		}
 	}
 }
