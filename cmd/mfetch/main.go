@@ -91,7 +91,7 @@ type fetchCmd struct {
 	Exec      []string `more:"" group:"Requests:" sep:"none" placeholder:"S=COMMAND" help:"Fetch URLs of scheme S by a program."`
 	ExecState []string `more:"" group:"Requests:" placeholder:"S" help:"Keep the state of S's program over the crawl."`
 
-	RobotsEngine string `more:"" group:"Requests:" default:"rfc9309" placeholder:"rfc9309" enum:"rfc9309,temoto" help:"Parser of robots.txt: rfc9309 or temoto."`
+	RobotsEngine string `more:"" group:"Requests:" default:"rfc9309" placeholder:"rfc9309" enum:"rfc9309,temoto" help:"Parser of robots.txt: rfc9309, or temoto to compare (files with more than 2 KiB of wildcard lines are still judged by rfc9309)."`
 	TLSInsecure  bool   `more:"" group:"Requests:" name:"tls-insecure" help:"Accept certificates that do not verify."`
 
 	WARCCodec string   `more:"" group:"WARC files:" name:"warc-codec" default:"gzip" placeholder:"gzip" enum:"gzip,zstd,none" help:"gzip, zstd or none."`

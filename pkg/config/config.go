@@ -125,7 +125,7 @@ type File struct {
 	} `toml:"fetch"`
 
 	Robots struct {
-		Engine string `toml:"engine" is:"rfc9309|temoto" flag:"mfetch --robots-engine" doc:"rfc9309 or temoto" like:"\"rfc9309\""`
+		Engine string `toml:"engine" is:"rfc9309|temoto" flag:"mfetch --robots-engine" doc:"rfc9309, or temoto to compare: it judges files with at most 2 KiB of lines with wildcards, and rfc9309 the others" like:"\"rfc9309\""`
 	} `toml:"robots"`
 
 	Network struct {

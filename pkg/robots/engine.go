@@ -1,6 +1,7 @@
 package robots
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/temoto/robotstxt"
@@ -20,8 +21,23 @@ type Engine func(body []byte, agent string) Policy
 // The engines' names.
 const (
 	EngineRFC9309 = "rfc9309" // this package: the default
-	EngineTemoto  = "temoto"  // github.com/temoto/robotstxt, for comparison
+	EngineTemoto  = "temoto"  // github.com/temoto/robotstxt, for comparison; bounded by temotoRules
 )
+
+// temotoRules bounds the lines with a wildcard that temoto is given, in bytes of all together: it makes regular expressions of them and tries each for
+// each URL, which takes time by these bytes times those of the URL. A file above the bound is judged by this package.
+const temotoRules = 2048
+
+// forTemoto says whether a file is within the bound.
+func forTemoto(body []byte) bool {
+	bytesLeft := temotoRules
+	for line := range bytes.FieldsFuncSeq(body, func(r rune) bool { return r == '\r' || r == '\n' }) {
+		if bytes.ContainsAny(line, "*$") {
+			bytesLeft -= len(line)
+		}
+	}
+	return bytesLeft >= 0
+}
 
 // NewEngine returns the engine of that name; "" is EngineRFC9309.
 func NewEngine(name string) (Engine, error) {
@@ -37,9 +53,12 @@ func NewEngine(name string) (Engine, error) {
 type temoto struct{ group *robotstxt.Group }
 
 // parseTemoto: that engine drops a whole file for one error in it; everything is
-// then allowed.
+// then allowed. A file above the bound is not given to it.
 func parseTemoto(body []byte, agent string) Policy {
-	data, err := robotstxt.FromBytes(body[:min(len(body), BodyMax)])
+	if body = body[:min(len(body), BodyMax)]; !forTemoto(body) {
+		return Parse(body).Group(agent)
+	}
+	data, err := robotstxt.FromBytes(body)
 	if err != nil {
 		return &Group{}
 	}

@@ -305,3 +305,34 @@ func BenchmarkParse(b *testing.B) {
 		Parse(body)
 	}
 }
+
+// A file with many wildcards is not given to temoto, which would take seconds for each URL.
+func TestTemotoBound(t *testing.T) {
+	parse, err := NewEngine(EngineTemoto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, line string
+		times      int
+		given      bool
+	}{
+		{"few wildcards", "Disallow: /*.gif$\n", 100, true},
+		{"many", "Disallow: /*.gif$\n", 200, false},
+		{"many, lines end otherwise", "Disallow: /*.gif$\r", 200, false},
+		{"ends alone", "Disallow: /private-folder$\n", 100, false},
+		{"one long", "Disallow: /" + strings.Repeat("a*", 1100) + "\n", 1, false},
+		{"many prefixes", "Disallow: /private\n", 20_000, true},
+		{"long prefix", "Disallow: /" + strings.Repeat("a", 5000) + "\n", 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := parse([]byte("User-agent: *\nDisallow: /x\n"+strings.Repeat(c.line, c.times)), "mercator")
+			if _, given := p.(*temoto); given != c.given {
+				t.Errorf("%T, want temoto: %v", p, c.given)
+			}
+			if p.Allowed("/x/y") || !p.Allowed("/y") {
+				t.Error("other verdicts")
+			}
+		})
+	}
+}
