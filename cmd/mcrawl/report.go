@@ -2,17 +2,22 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/netutil"
 
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
@@ -112,6 +117,17 @@ func pageOf(ctx context.Context, std *cli.Std, crawl, compare string, refresh ti
 // writeTimeout bounds how long a reader of the page may take.
 const writeTimeout = time.Minute
 
+// watchConnections is how many may be open at a time; others wait.
+const watchConnections = 32
+
+// namesLoopback says whether a Host header names this machine by localhost or by a loopback address.
+func namesLoopback(host string) bool {
+	u := url.URL{Host: host}
+	name := strings.TrimSuffix(u.Hostname(), ".")
+	ip := net.ParseIP(name)
+	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
+}
+
 type watchCmd struct {
 	Crawl  string        `arg:"" help:"The crawl folder."`
 	Listen string        `default:"127.0.0.1:8100" placeholder:"ADDR" help:"Loopback address and port; port 0 takes any."`
@@ -121,7 +137,8 @@ type watchCmd struct {
 // Help is part of --help.
 func (*watchCmd) Help() string {
 	return `Serves the page of "mcrawl report" while the crawl runs. It only reads the crawl. The page is made
-when somebody asks for it. Ctrl-C ends it.
+when somebody asks for it, by the address that the command prints: its token keeps other
+users of this machine out. Ctrl-C ends it.
 
 Examples:
   mcrawl watch crawl
@@ -166,14 +183,20 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		return page, nil
 	}
-	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, WriteTimeout: writeTimeout, MaxHeaderBytes: 1 << 14, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/" {
-			http.NotFound(w, r)
+	token := rand.Text()
+	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: writeTimeout, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 1 << 14, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A page of another site that has a name for 127.0.0.1 must not read this one.
+		if !namesLoopback(r.Host) {
+			http.Error(w, "ask for it by its address", http.StatusForbidden)
 			return
 		}
-		// A page of another site that has a name for 127.0.0.1 must not read this one.
-		if asked, _, err := net.SplitHostPort(r.Host); err != nil || asked != "localhost" && (net.ParseIP(asked) == nil || !net.ParseIP(asked).IsLoopback()) {
-			http.Error(w, "ask for it by its address", http.StatusForbidden)
+		// Other users of this machine reach the port, too.
+		if subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("token")), []byte(token)) == 0 {
+			http.Error(w, "open the address that mcrawl watch has printed, with its token", http.StatusForbidden)
+			return
+		}
+		if r.URL.Path != "/" {
+			http.NotFound(w, r)
 			return
 		}
 		latest, err := latest(r.Context())
@@ -185,12 +208,13 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Referrer-Policy", "no-referrer") // the address holds the token
 		_, _ = w.Write(latest)
 	})}
-	fmt.Fprintf(std.Err, "mcrawl: http://%s/ shows %s; Ctrl-C ends it\n", listener.Addr(), c.Crawl)
+	fmt.Fprintf(std.Err, "mcrawl: http://%s/?token=%s shows %s; Ctrl-C ends it\n", listener.Addr(), token, cli.Printable(c.Crawl))
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(netutil.LimitListener(listener, watchConnections)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// watch serves the page to who asks for it by a loopback address or localhost, and to nobody else; Ctrl-C ends it.
+// watch serves the page to who has its token and asks for it by a loopback address or localhost, and to nobody else; Ctrl-C ends it.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	crawl := filepath.Join(t.TempDir(), "crawl")
@@ -31,10 +31,11 @@ func TestWatch(t *testing.T) {
 	}
 	defer cmd.Process.Kill()
 	line, _ := bufio.NewReader(said).ReadString('\n')
-	page := regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).FindString(line)
-	if page == "" {
+	address := regexp.MustCompile(`(http://127\.0\.0\.1:\d+/)(\?token=\w{20,}) `).FindStringSubmatch(line)
+	if address == nil {
 		t.Fatalf("it said %q, want its address", line)
 	}
+	page, token := address[1], address[2]
 	away := func(is bool) func() error {
 		from, to := crawl, crawl+".away"
 		if !is {
@@ -49,12 +50,24 @@ func TestWatch(t *testing.T) {
 		refresh    string
 		before     func() error
 	}{
-		{"", "", 200, "nothing was fetched yet", "", nil},
-		{"localhost:1", "", 200, `http-equiv="refresh" content="1"`, "", nil},
-		{"example.org:80", "", 403, "", "", nil},
-		{"", "favicon.ico", 404, "", "", nil},
-		{"", "", 500, "crawl: ", "1", away(true)}, // it was made anew, and the error loads itself again
-		{"", "", 200, "nothing was fetched yet", "", away(false)},
+		{"", token, 200, "nothing was fetched yet", "", nil},
+		{"localhost:1", token, 200, `http-equiv="refresh" content="1"`, "", nil},
+		{"LOCALHOST", token, 200, "nothing was fetched yet", "", nil},
+		{"LocalHost.:80", token, 200, "nothing was fetched yet", "", nil},
+		{"[::1]:8100", token, 200, "nothing was fetched yet", "", nil},
+		{"[::1]", token, 200, "nothing was fetched yet", "", nil},
+		{"127.9.9.9", token, 200, "nothing was fetched yet", "", nil},
+		{"example.org:80", token, 403, "by its address", "", nil},
+		{"localhost.example.org", token, 403, "by its address", "", nil},
+		{"127.0.0.1.example.org:80", token, 403, "by its address", "", nil},
+		{"192.0.2.1", token, 403, "by its address", "", nil},
+		{"", "", 403, "with its token", "", nil},
+		{"", "?token=", 403, "with its token", "", nil},
+		{"", token + "A", 403, "with its token", "", nil},
+		{"", "favicon.ico", 403, "with its token", "", nil},
+		{"", "favicon.ico" + token, 404, "", "", nil},
+		{"", token, 500, "crawl: ", "1", away(true)}, // it was made anew, and the error loads itself again
+		{"", token, 200, "nothing was fetched yet", "", away(false)},
 	} {
 		if c.before != nil {
 			if err := c.before(); err != nil {
