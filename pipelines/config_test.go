@@ -125,7 +125,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crawl.toml")
 	for _, name := range []string{"filter.txt", "deny.txt", "login.txt"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

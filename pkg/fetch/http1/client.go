@@ -58,7 +58,7 @@ type Client struct {
 	Proxy          *Proxy           // nil: servers are contacted directly
 	TLS            *tls.Config      // roots and the like; nil: the system's. TLS 1.2 is the least, but see oldtls.go
 	Now            func() time.Time // for cookies that expire; nil: time.Now
-	InsecureTLS    bool             // go on when verification fails; Reply.Error says why it did
+	InsecureTLS    bool             // go on when verification fails, except to who gets one of Logins; Reply.Error says why it did
 }
 
 // exchange is a Reply with what it takes to make it, in one piece of memory.
@@ -371,7 +371,7 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 	}
 	*conn = Conn{conn: raw, scheme: t.scheme, host: t.host, addr: addr}
 	if t.scheme == "https" {
-		config := c.tlsConfig(t.name, conn)
+		config := c.tlsConfig(t.name, conn, c.InsecureTLS && c.Logins.basic(t) == "") // a password goes to nobody who has not proved the name
 		if old {
 			makeOld(config)
 		}
@@ -389,7 +389,7 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 	return nil
 }
 
-func (c *Client) tlsConfig(name string, conn *Conn) *tls.Config {
+func (c *Client) tlsConfig(name string, conn *Conn, insecure bool) *tls.Config {
 	config := &tls.Config{}
 	if c.TLS != nil {
 		config = c.TLS.Clone()
@@ -397,7 +397,7 @@ func (c *Client) tlsConfig(name string, conn *Conn) *tls.Config {
 	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
 	config.ServerName = name
 	config.NextProtos = []string{"http/1.1"}
-	if c.InsecureTLS {
+	if insecure {
 		config.InsecureSkipVerify = true
 		roots := config.RootCAs
 		config.VerifyConnection = func(state tls.ConnectionState) error {

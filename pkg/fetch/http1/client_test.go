@@ -541,6 +541,14 @@ func TestTLS(t *testing.T) {
 		t.Errorf("insecure with a good certificate: %q %s", x.Outcome, x.Error)
 	}
 	x.Close()
+	for host, want := range map[string]string{"other.test": record.OutcomeTLS, "example.com": record.OutcomeFetched, "more.test": record.OutcomeFetched} {
+		client.Logins = Logins{"https://other.test" + port: {"anna", "secret"}, "https://example.com" + port: {"anna", "secret"}}
+		x = do("https://" + host + port + "/")
+		if x.Outcome != want {
+			t.Errorf("insecure, with a login: %s: %q, want %q: %s", host, x.Outcome, want, x.Error)
+		}
+		x.Close()
+	}
 
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -108,6 +109,21 @@ func TestLoginsAndHeaders(t *testing.T) {
 		if _, err := ReadLogins(file); fault.ClassOf(err) != fault.Usage || strings.Contains(err.Error(), "anna:x ") {
 			t.Errorf("%.100q: %v", line, err)
 		}
+	}
+	if err := os.WriteFile(file, []byte("https://example.org anna:x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, good := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o700: true, 0o640: false, 0o644: false, 0o620: false, 0o604: false, 0o602: false} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadLogins(file)
+		if f := (*fault.Error)(nil); good != (err == nil) || !good && (!errors.As(err, &f) || f.Class != fault.Usage || f.Hint != "chmod 600 "+file) {
+			t.Errorf("mode %v: %v", mode, err)
+		}
+	}
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	for line, good := range map[string]bool{
 		"DNT: 1": true, "X-A:b": true, "Accept: text/html": true, "Host: x": false, "cookie: a=b": false, "AUTHORIZATION: x": false, "no colon": false,

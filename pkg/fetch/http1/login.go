@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -34,12 +35,20 @@ const loginsMax = 1 << 20 // bytes of a file
 
 // ReadLogins reads a file of lines "ORIGIN USER:PASSWORD", such as
 // "https://example.org anna:secret". Empty lines and those that begin with # mean nothing.
+// A file that others may read or change is refused, as ssh does.
 func ReadLogins(path string) (Logins, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
 	}
 	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
+	}
+	if mode := st.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: fmt.Sprintf("mode %#o: other users can read the passwords, or change them", mode.Perm()), Want: "0600", Hint: fault.Quote("chmod", "600", path)}
+	}
 	b, err := io.ReadAll(io.LimitReader(f, loginsMax+1))
 	if err != nil {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
