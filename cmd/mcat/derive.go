@@ -26,7 +26,11 @@ func (g *grammar) runDerive(ctx context.Context, std *cli.Std, format derive.For
 			return err
 		}
 	}
-	return g.output(std, func(to io.Writer) error { return g.derive(ctx, std, to, format) })
+	lax := std.Tolerance(g.ArchiveFlags, false)
+	if err := g.output(std, func(to io.Writer) error { return g.derive(ctx, std, to, format, lax) }); err != nil {
+		return err
+	}
+	return lax.Err() // what could be read is written
 }
 
 // output gives write standard output, or the file of -o, which appears complete or not at all.
@@ -45,11 +49,12 @@ func (g *grammar) output(std *cli.Std, write func(io.Writer) error) error {
 	return file.Commit()
 }
 
-func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format derive.Format) error {
+func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format derive.Format, lax *warc.Tolerance) error {
 	progress := g.startProgress(std)
 	defer progress.Done()
 	out := bufio.NewWriterSize(to, 64<<10)
-	w := derive.NewWriter(out, g.Head, derive.Options{Format: format, Software: "mercator", Progress: progress.Add})
+	opt := derive.Options{Format: format, Software: "mercator", Progress: progress.Add}
+	w := derive.NewWriter(out, g.Head, opt)
 	files := g.Files
 	if len(files) == 0 {
 		files = []string{"-"}
@@ -60,6 +65,7 @@ func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format
 			if err := refuseOurs(in, "standard input"); err != nil {
 				return err
 			}
+			w.Tolerate(lax)
 			if err := w.File(ctx, in, "standard input"); err != nil {
 				return err
 			}
@@ -70,10 +76,16 @@ func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format
 			return err
 		}
 		for _, part := range parts {
+			if w.Tolerate(lax); part.Length >= 0 {
+				w.Tolerate(nil) // a store's
+			}
 			if err := derivePart(ctx, w, part); err != nil {
 				return err
 			}
 		}
+	}
+	if err := lax.Nothing(); err != nil {
+		return err
 	}
 	return out.Flush()
 }
@@ -134,15 +146,15 @@ func derivePart(ctx context.Context, w *derive.Writer, part warc.Part) error {
 
 // refuseOurs returns a fault for a file of the toolkit that is no WARC file.
 func refuseOurs(in *bufio.Reader, name string) error {
-	kind := sniff(in)
+	kind := sniff(in, name)
+	if kind == warcs {
+		return nil
+	}
 	head, _ := in.Peek(in.Buffered())
 	if kind == records { // or what is not known, which the reader of WARC files judges
 		if _, err := record.Open(bytes.NewReader(head), record.ReaderOptions{Name: name}); err != nil {
-			return nil
+			return warc.Misfit(head, name, "WARC files, a fetch store or a crawl folder")
 		}
-	}
-	if kind == warcs {
-		return nil
 	}
 	return &fault.Error{Class: fault.WrongKind, File: name, Found: "no WARC file", Want: "WARC files, a fetch store or a crawl folder"}
 }

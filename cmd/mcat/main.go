@@ -37,6 +37,7 @@ type grammar struct {
 	Like  string `more:"" group:"Rows:" placeholder:"FILE" help:"Record stream that the text was made from."`
 	Stage string `more:"" group:"Rows:" placeholder:"NAME" help:"Your program's name in the ledger."`
 	cli.RewriteFlags
+	cli.ArchiveFlags
 
 	Files []string `arg:"" optional:"" help:"Files or crawl folders; default: standard input."`
 }

@@ -3,17 +3,17 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/klauspost/compress/zstd"
 
 	"mercator/formats/fpfile"
 	"mercator/formats/record"
@@ -84,11 +84,11 @@ const manifestMagic = "mercator-store-manifest "
 
 // sniff tells the kind by the first bytes. It waits for no more than the first
 // write to a pipe.
-func sniff(in *bufio.Reader) fileKind {
+func sniff(in *bufio.Reader, name string) fileKind {
 	in.Peek(1)
 	b, _ := in.Peek(in.Buffered())
 	switch {
-	case bytes.HasPrefix(b, []byte("WARC/")), bytes.HasPrefix(b, []byte{0x1F, 0x8B}):
+	case warc.Sniff(b):
 		return warcs
 	case bytes.HasPrefix(b, []byte("\x89FPS")):
 		return fingerprints
@@ -96,18 +96,8 @@ func sniff(in *bufio.Reader) fileKind {
 		return runs
 	case bytes.HasPrefix(b, []byte(manifestMagic)):
 		return manifest
-	case len(b) >= 4 && b[0]&0xF0 == 0x50 && bytes.Equal(b[1:4], []byte{0x2A, 0x4D, 0x18}):
-		return warcs // a zstd dictionary comes first
-	case bytes.HasPrefix(b, []byte{0x28, 0xB5, 0x2F, 0xFD}):
-		z, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
-		if err != nil {
-			return records
-		}
-		defer z.Close()
-		head := make([]byte, 5)
-		if n, _ := io.ReadFull(z, head); string(head[:n]) == "WARC/" {
-			return warcs
-		}
+	case len(b) > 0 && warc.Named(name) && warc.Describe(b) == "":
+		return warcs // whose beginning is damaged
 	}
 	return records
 }
@@ -128,6 +118,7 @@ type printer struct {
 	cell    bytes.Buffer
 
 	progress *cli.Progress
+	lax      *warc.Tolerance // for archives
 }
 
 // full says that --head has been reached.
@@ -142,12 +133,16 @@ func (p *printer) put(line []byte) error {
 }
 
 func (g *grammar) runText(ctx context.Context, std *cli.Std) error {
-	p := &printer{g: g, std: std, left: g.Head, progress: g.startProgress(std)}
+	p := &printer{g: g, std: std, left: g.Head, progress: g.startProgress(std), lax: std.Tolerance(g.ArchiveFlags, g.Check)}
 	defer p.progress.Done()
-	return g.output(std, func(to io.Writer) error {
+	err := g.output(std, func(to io.Writer) error {
 		p.out = bufio.NewWriterSize(to, 64<<10)
 		return p.all(ctx)
 	})
+	if err != nil {
+		return err
+	}
+	return p.lax.Err() // what could be read is shown
 }
 
 // all shows all files. What was read before an error is still printed.
@@ -183,11 +178,11 @@ func (p *printer) all(ctx context.Context) error {
 	if p.g.Count {
 		fmt.Fprintln(p.out, p.total)
 	}
-	return p.out.Flush()
+	return errors.Join(p.out.Flush(), p.lax.Nothing())
 }
 
 func (p *printer) show(ctx context.Context, in *input) error {
-	kind := sniff(in.Reader)
+	kind := sniff(in.Reader, in.opt.Name)
 	if p.g.Format == "csv" && kind != records && kind != runs {
 		return &fault.Error{Class: fault.WrongKind, File: in.opt.Name, Found: "no rows", Want: "rows for --format csv", Hint: "--format tsv has a line for each of what is in it"}
 	}
@@ -201,9 +196,11 @@ func (p *printer) show(ctx context.Context, in *input) error {
 	case manifest:
 		return p.showManifest(in)
 	}
+	front, _ := in.Peek(min(in.Buffered(), 4<<10))
+	front = bytes.Clone(front)
 	src, err := record.Open(in, in.opt)
 	if err != nil {
-		return err
+		return cmp.Or(warc.Misfit(front, in.opt.Name, "a file of the toolkit, or WARC or ARC records"), err)
 	}
 	if p.files++; p.files > 1 && src.Kind() != p.kind && (p.g.Format == "tsv" || p.g.Format == "csv") {
 		return &fault.Error{Class: fault.WrongKind, File: in.opt.Name, Found: fmt.Sprintf("rows of kind %s behind rows of kind %s", src.Kind(), p.kind), Want: "one kind in a table"}
@@ -503,7 +500,7 @@ func (p *printer) showWARC(ctx context.Context, in *input) error {
 	if p.g.Trailer || p.g.Columns != nil {
 		return p.reject(in, "a WARC file")
 	}
-	r := warc.NewReader(in, warc.ReaderOptions{Name: in.opt.Name, Verify: true})
+	r := warc.NewReader(in, warc.ReaderOptions{Name: in.opt.Name, Verify: true, Tolerance: p.lax})
 	defer r.Close()
 	for !p.full() {
 		if ctx.Err() != nil {
@@ -514,21 +511,28 @@ func (p *printer) showWARC(ctx context.Context, in *input) error {
 			return nil
 		}
 		if err != nil {
+			return p.lax.Skip(err)
+		}
+		if p.g.Check {
+			err = r.CheckPayload()
+		}
+		if err == nil && p.g.Format != "cdxj" { // which reads it
+			err = r.Finish()
+		}
+		if err == nil && !p.g.Count && !p.g.Check {
+			err = p.showWARCRecord(r, rec, in.opt.Name)
+		}
+		if err == nil {
+			err = r.Finish()
+		}
+		if r.Damaged(err) {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		p.total++
 		p.progress.Add(1)
-		if p.g.Check {
-			if err := r.CheckPayload(); err != nil {
-				return err
-			}
-		}
-		if p.g.Count || p.g.Check {
-			continue
-		}
-		if err := p.showWARCRecord(r, rec, in.opt.Name); err != nil {
-			return err
-		}
 	}
 	return nil
 }

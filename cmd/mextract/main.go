@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -17,6 +16,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/formats/warc"
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/extract"
@@ -60,6 +60,7 @@ func (c *candidates) load(std *cli.Std) (canon.Options, *filter.Filter, error) {
 type linksCmd struct {
 	cli.Output `embed:""`
 	candidates `embed:""`
+	cli.ArchiveFlags
 
 	Files          []string `arg:"" optional:"" help:"Fetch records or WARC files; default: standard input."`
 	WARC           string   `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store with the documents of the records."`
@@ -158,7 +159,7 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Raw {
 		spec.Like = extract.BaseColumn
 	}
-	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Link]) error {
+	err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Link]) error {
 		report, err := extract.Batch(ctx, b, settings)
 		if err != nil {
 			return err
@@ -173,6 +174,10 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		return m.publish(ctx, std, report, t)
 	})
+	if err == nil && settings.WARC != nil {
+		err = settings.WARC.Damage() // what could be read is written
+	}
+	return err
 }
 
 // openRefused makes the file of --refused; nil without it.
@@ -197,18 +202,25 @@ func (c *linksCmd) input(std *cli.Std, opt canon.Options, s *extract.Settings) (
 		files = []string{"-"}
 	}
 	isWARC, isPipe := false, false
+	var front []byte
 	if files[0] == "-" {
-		isWARC = extract.IsWARC(bytes.NewReader(std.PeekIn()))
+		front = std.PeekIn()
+		isWARC = warc.Sniff(front)
 	} else if st, err := os.Stat(files[0]); err != nil || !st.Mode().IsRegular() { // OpenRecords says what is wrong; a named pipe, which can be read once, has records
 		isPipe = err == nil && !st.IsDir()
 	} else if f, err := os.Open(files[0]); err == nil {
-		isWARC = extract.IsWARC(f)
+		front, _ = bufio.NewReaderSize(f, 4<<10).Peek(4 << 10)
 		f.Close()
+		isWARC = warc.Sniff(front) || warc.Named(files[0]) && warc.Describe(front) == ""
 	}
 	if !isWARC {
 		in, err := cli.OpenRecords[record.Fetch](std, files)
 		if e := (*fault.Error)(nil); isPipe && errors.Is(err, record.ErrNoStream) && errors.As(err, &e) {
 			e.Hint = "a pipe with WARC records is given as standard input: mextract < " + files[0]
+		} else if err != nil {
+			if misfit := warc.Misfit(front, fileName(files[0]), "fetch records or WARC files"); misfit != nil {
+				return nil, misfit
+			}
 		}
 		return in, err
 	}
@@ -217,9 +229,16 @@ func (c *linksCmd) input(std *cli.Std, opt canon.Options, s *extract.Settings) (
 			return io.NopCloser(std.In), nil
 		}
 		return os.Open(name)
-	}, opt, int64(c.MaxBody))
+	}, opt, int64(c.MaxBody), std.Tolerance(c.ArchiveFlags, false))
 	s.WARC = in
 	return in, nil
+}
+
+func fileName(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
 }
 
 func abort(sinks []stage.Output) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/formats/warc"
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/extract"
@@ -60,7 +62,7 @@ func (a archiveFlags) documents(std *cli.Std, source string, do func(row *record
 	}
 	from := a.reader(source)
 	defer from.Close()
-	return record.Each(in, func(row *record.Fetch) error {
+	err = record.Each(in, func(row *record.Fetch) error {
 		if noDocument(row) != "" {
 			return nil
 		}
@@ -70,6 +72,10 @@ func (a archiveFlags) documents(std *cli.Std, source string, do func(row *record
 		}
 		return do(row, doc)
 	})
+	if archives, ok := in.(*extract.WARCInput); ok && err == nil {
+		err = archives.Damage()
+	}
+	return err
 }
 
 // reader reads the documents of rows of a source, which may be a crawl folder.
@@ -89,17 +95,14 @@ func (a archiveFlags) rows(std *cli.Std, files []string) (in stage.Input[record.
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
-	head := make([]byte, 4)
+	var head []byte
 	if files[0] == "-" {
 		head = std.PeekIn()
 	} else if f, err := os.Open(files[0]); err == nil { // else OpenRecords says what is wrong
-		n, _ := io.ReadFull(f, head)
-		head = head[:n]
-		_, _ = f.Seek(0, io.SeekStart)
-		isWARC := extract.IsWARC(f)
+		head, _ = bufio.NewReaderSize(f, 4<<10).Peek(4 << 10)
 		f.Close()
-		if isWARC {
-			return extract.NewWARCInput(files, func(name string) (io.ReadCloser, error) { return os.Open(name) }, canon.Options{}, int64(a.MaxBody)), false, nil
+		if warc.Sniff(head) {
+			return extract.NewWARCInput(files, func(name string) (io.ReadCloser, error) { return os.Open(name) }, canon.Options{}, int64(a.MaxBody), std.Tolerance(cli.ArchiveFlags{}, false)), false, nil
 		}
 	}
 	isRecords := bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")) || bytes.HasPrefix(head, []byte("\xff\xff\xff\xff"))

@@ -98,6 +98,7 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) error {
 type replayCmd struct {
 	Saved []string `arg:"" help:"Crawl folders, fetch stores or WARC files."`
 	serverFlags
+	cli.ArchiveFlags
 }
 
 // Help is part of --help.
@@ -117,9 +118,13 @@ func (c *replayCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	return c.serve(ctx, std, func(port int) (*served, error) {
-		a, err := simweb.OpenArchive(parts, port)
+		lax := std.Tolerance(c.ArchiveFlags, false)
+		a, err := simweb.OpenArchive(parts, port, lax)
 		if err != nil {
 			return nil, err
+		}
+		if err := lax.Err(); err != nil {
+			std.WarnAlways("%v", err)
 		}
 		return &served{respond: a.Respond, lookup: a.Lookup, seeds: []string{a.First}, close: a.Close}, nil
 	})

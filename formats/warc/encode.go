@@ -49,6 +49,9 @@ func FormatDate(t time.Time) string { return t.UTC().Format(dateLayout) }
 type Encoder struct {
 	Codec       Codec
 	BlockDigest bool // write WARC-Block-Digest: one SHA-1 pass over the block
+
+	// Dictionary is that of zstd frames; nil: none. The file must begin with its Frame. One goroutine.
+	Dictionary *Dictionary
 }
 
 // compressor is one pooled set of what encoding needs.
@@ -80,13 +83,17 @@ var compressors = sync.Pool{New: func() any {
 // One zstd encoder serves all goroutines through EncodeAll. The window of a frame in a single segment is all of its
 // content, so records above windowMax take another encoder, whose window is 4 MiB.
 var (
-	zstdEncoder      = sync.OnceValue(func() *zstd.Encoder { return newZstd(true) })
-	zstdLargeEncoder = sync.OnceValue(func() *zstd.Encoder { return newZstd(false) })
+	zstdEncoder      = sync.OnceValue(func() *zstd.Encoder { return mustZstd(true) })
+	zstdLargeEncoder = sync.OnceValue(func() *zstd.Encoder { return mustZstd(false) })
 )
 
-func newZstd(single bool) *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(windowMax/2), zstd.WithSingleSegment(single),
-		zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true))
+func newZstd(single bool, more ...zstd.EOption) (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, append([]zstd.EOption{zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(windowMax / 2), zstd.WithSingleSegment(single),
+		zstd.WithEncoderCRC(true), zstd.WithLowerEncoderMem(true)}, more...)...)
+}
+
+func mustZstd(single bool) *zstd.Encoder {
+	e, err := newZstd(single)
 	if err != nil {
 		panic(err) // the options are constants
 	}
@@ -210,6 +217,13 @@ func (e Encoder) Append(dst []byte, rec *Record) ([]byte, error) {
 		return c.appendTo(slices.Grow(dst, size), block), nil
 	case Zstd:
 		c.whole = c.appendTo(slices.Grow(c.whole[:0], size), block)
+		if e.Dictionary != nil {
+			z, err := e.Dictionary.encoder(size)
+			if err != nil {
+				return dst, err
+			}
+			return z.EncodeAll(c.whole, dst), nil
+		}
 		if size > windowMax {
 			return zstdLargeEncoder().EncodeAll(c.whole, dst), nil
 		}

@@ -58,10 +58,7 @@ func (f *frameReader) part() error {
 		if d&8 != 0 {
 			return errFrame
 		}
-		if d&3 != 0 {
-			return errDictionary
-		}
-		f.left = 5 + [...]int{0, 2, 4, 8}[d>>6]
+		f.left = 5 + [...]int{0, 2, 4, 8}[d>>6] + [...]int{0, 1, 2, 4}[d&3]
 		if single := d&0x20 != 0; !single || d>>6 == 0 {
 			f.left++ // window descriptor, or the one-byte content size
 		}

@@ -46,7 +46,12 @@ func (r *Reader) CheckPayload() error {
 			break
 		}
 		if i == len(got)-1 {
-			r.err = r.fault(fault.Corrupt, "payload digest "+FormatSHA1(got[0]), FormatSHA1(want))
+			err := r.fault(fault.Corrupt, "payload digest "+FormatSHA1(got[0]), FormatSHA1(want))
+			if t := r.opt.Tolerance; t == nil || t.Strict && t.All {
+				r.err = err
+				break
+			}
+			r.wrongDigest(err)
 		}
 	}
 	return r.err

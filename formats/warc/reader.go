@@ -29,7 +29,18 @@ type ReaderOptions struct {
 
 	HeaderMax int // bytes of a record header; 0: 64 KiB
 	FieldsMax int // named fields of a header; 0: 512
+
+	// Tolerance is for archives of other programs; nil: what SPEC.md's R1 to R16 say is refused.
+	Tolerance *Tolerance
 }
+
+// Bounds of a header, and those where there is a Tolerance.
+const (
+	headerMax         = 64 << 10
+	headerFieldsMax   = 512
+	tolerantHeaderMax = 1 << 20
+	tolerantFieldsMax = 4096
+)
 
 // windowMax bounds a zstd frame's window, and so a Reader's memory.
 const windowMax = 8 << 20
@@ -56,32 +67,43 @@ type Reader struct {
 	start  int64 // offset of the record
 	good   int64
 	err    error
+
+	dict     *Dictionary // that the file begins with
+	dictOf   string      // the file
+	withDict *zstd.Decoder
+	file     io.ReaderAt // of At
+
+	tolerant
 }
 
-type counter struct {
-	r   io.Reader
-	n   int64
-	err error // what r ended with
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	if err != nil {
-		c.err = err
-	}
-	return n, err
+// tolerant is what a Reader knows more with a Tolerance.
+type tolerant struct {
+	front  []byte       // what the file begins with
+	seen   bool         // a record was found
+	held   *fault.Error // the first damage, until a record is found
+	damage *fault.Error // what ended the current record
+	arc    bool         // there are ARC records
+	isARC  bool         // the current record is one
+	member int64        // offset of the member that was opened last
+	broken bool         // it does not decompress
+	more   bool         // it goes on with a record
+	last   Codec        // of the last whole record
+	inside bool         // the current record is not the first of its member
 }
 
 // NewReader reads records from in.
 func NewReader(in io.Reader, opt ReaderOptions) *Reader {
 	if opt.HeaderMax == 0 {
-		opt.HeaderMax = 64 << 10
+		if opt.HeaderMax = headerMax; opt.Tolerance != nil {
+			opt.HeaderMax = tolerantHeaderMax
+		}
 	}
 	if opt.FieldsMax == 0 {
-		opt.FieldsMax = 512
+		if opt.FieldsMax = headerFieldsMax; opt.Tolerance != nil {
+			opt.FieldsMax = tolerantFieldsMax
+		}
 	}
-	r := &Reader{opt: opt, src: counter{r: in}, good: opt.Offset}
+	r := &Reader{opt: opt, src: counter{r: in, keeps: opt.Tolerance != nil}, good: opt.Offset}
 	r.in = bufio.NewReaderSize(&r.src, 64<<10)
 	return r
 }
@@ -102,9 +124,10 @@ func (r *Reader) At(file io.ReaderAt, name string, offset, length int64) (*Recor
 		length = 1<<63 - 1 - from
 	}
 	r.opt.Name, r.opt.Offset = name, offset
-	r.src = counter{r: io.NewSectionReader(file, from, length)}
+	r.src = counter{r: io.NewSectionReader(file, from, length), keeps: r.src.keeps, past: r.src.past[:0]}
 	r.in.Reset(&r.src)
 	r.open, r.number, r.start, r.good, r.err = false, 0, offset, offset, nil
+	r.tolerant, r.file = tolerant{front: r.front[:0:0]}, file
 	if offset < 0 {
 		return nil, r.fault(fault.Corrupt, "a negative offset", "the place of a record")
 	}
@@ -113,6 +136,41 @@ func (r *Reader) At(file io.ReaderAt, name string, offset, length int64) (*Recor
 		err = r.fault(fault.Truncated, "end of file", "a record")
 	}
 	return rec, err
+}
+
+// tolerantVersion judges the first line of a record. arc: it was that of an ARC record, and there is no further header.
+func (r *Reader) tolerantVersion(line string, left int) (arc bool, err error) {
+	if a, ok := parseARC(line); ok {
+		if strings.HasSuffix(line, " -1") {
+			r.odd("length", "Archive-length -1")
+		}
+		r.arcRecord(a, left)
+		return true, nil
+	}
+	v, ok := strings.CutPrefix(line, "WARC/")
+	if words := strings.Fields(v); ok && len(words) > 1 && isVersion(words[0]) {
+		return false, r.fault(fault.Version, "version "+words[0]+", which has its header in one line", "0.17 to 1.1")
+	}
+	if v = strings.TrimSpace(v); !ok || !isVersion(v) {
+		return false, r.fault(fault.Corrupt, fmt.Sprintf("version line %q", cut([]byte(line))), `"WARC/1.1"`)
+	}
+	if v != "1.0" && v != "1.1" {
+		r.odd("version", "version "+v)
+	}
+	return false, nil
+}
+
+// oddLine notes a header line that does not end in CRLF.
+func (r *Reader) oddLine(line []byte) {
+	if !r.isARC && (r.rec.Length < 0 || !r.open) {
+		if isLF := len(line) < 2 || line[len(line)-2] != '\r'; isLF {
+			if _, ok := parseARC(string(line)); !ok {
+				r.odd("line feeds", fmt.Sprintf("header line %q ends without a carriage return", cut(line)))
+			}
+			return
+		}
+		r.odd("carriage returns", fmt.Sprintf("header line %q ends with several carriage returns", cut(line)))
+	}
 }
 
 // Good is the offset of the first byte after the last record that was read
@@ -141,6 +199,7 @@ func (r *Reader) Close() {
 		r.zs.Close()
 		r.zs = nil
 	}
+	r.forgetDictionary()
 	if r.err == nil {
 		r.err = errClosed
 	}
@@ -166,10 +225,14 @@ func (r *Reader) fail(err error) error {
 	switch {
 	case errors.As(err, &f):
 		return err
+	case r.codec != None && err != io.EOF:
+		r.broken = true
+	}
+	switch {
 	case r.src.err != nil && r.src.err != io.EOF:
 		return &fault.Error{File: r.opt.Name, Place: r.place(), Err: r.src.err}
 	case errors.Is(err, errDictionary):
-		return r.fault(fault.Version, err.Error(), "frames without a dictionary")
+		return r.fault(fault.Version, err.Error(), "the dictionary at the beginning of the file")
 	case err == io.EOF && r.codec != None:
 		return r.fault(fault.Corrupt, string(r.codec)+" member ends inside the record", "the whole record in one member")
 	case (err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)) && r.src.err == io.EOF && r.in.Buffered() == 0:
@@ -181,7 +244,13 @@ func (r *Reader) fail(err error) error {
 // Next reads the rest of the record before, checks its end, and returns the
 // header of the next one. io.EOF comes only after a whole record, or from an
 // empty input. The Record is reused by the following call.
+//
+// With a Tolerance it skips what is damaged. Of a record whose block or end is damaged Read, Finish and
+// CheckPayload tell (Damaged); the following Next goes on.
 func (r *Reader) Next() (*Record, error) {
+	if r.opt.Tolerance != nil {
+		return r.nextTolerant()
+	}
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -203,6 +272,7 @@ func (r *Reader) next() (*Record, error) {
 	if err := r.header(); err != nil {
 		return nil, err
 	}
+	r.rec.Inside = r.inside
 	r.block = block{r: r, left: r.rec.Length}
 	if r.opt.Verify {
 		if want, ok := parseSHA1(r.rec.Get(FieldBlockDigest)); ok {
@@ -223,13 +293,18 @@ func (r *Reader) Finish() error {
 	if r.err != nil {
 		return r.err
 	}
-	r.err = r.finish()
-	return r.err
+	if err := r.finish(); err != nil {
+		return r.ended(err)
+	}
+	return nil
 }
 
 func (r *Reader) finish() error {
 	if !r.open {
 		return nil
+	}
+	if r.opt.Tolerance != nil {
+		return r.finishTolerant()
 	}
 	if _, err := io.Copy(io.Discard, &r.block); err != nil {
 		return err
@@ -262,6 +337,9 @@ func (r *Reader) finish() error {
 
 // openMember finds out how the next record is compressed and opens it.
 func (r *Reader) openMember() error {
+	if r.opt.Tolerance != nil {
+		return r.openTolerant()
+	}
 	r.start = r.offset()
 	r.number++
 	r.codec = None
@@ -277,37 +355,16 @@ func (r *Reader) openMember() error {
 		return r.fail(err)
 	}
 	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		r.codec = Gzip
-		if r.gz == nil {
-			r.gz = new(gzip.Reader)
-		}
-		if err := r.gz.Reset(r.in); err != nil {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}), len(magic) >= 4 && binary.LittleEndian.Uint32(magic) == frameMagic:
+		if err := r.openCodec(); err != nil {
 			return r.failHead(err)
 		}
-		r.gz.Multistream(false)
-		r.head = r.offset() - r.start
-		if r.opt.CRC {
-			r.crc = crc32.NewIEEE()
-			r.wrap(io.TeeReader(r.gz, r.crc))
-		} else {
-			r.wrap(r.gz)
+	case isSkippable(magic):
+		if err := r.skippable(); err != nil {
+			return err
 		}
-	case len(magic) >= 4 && binary.LittleEndian.Uint32(magic) == frameMagic:
-		r.codec = Zstd
-		r.frame = frameReader{in: r.in}
-		if r.zs == nil {
-			r.zs, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowMax))
-			if err != nil {
-				return err
-			}
-		}
-		if err := r.zs.Reset(&r.frame); err != nil {
-			return r.failHead(err)
-		}
-		r.wrap(r.zs)
-	case len(magic) >= 4 && binary.LittleEndian.Uint32(magic)&^0xf == 0x184d2a50:
-		return r.fault(fault.Version, "a zstd dictionary frame", "frames without a dictionary")
+		r.number--
+		return r.openMember()
 	case strings.HasPrefix("WARC/", string(magic)):
 		r.plain = r.in // bare, perhaps cut; header tells
 	default:
@@ -316,6 +373,41 @@ func (r *Reader) openMember() error {
 		}
 		return r.fault(fault.Corrupt, fmt.Sprintf("%q", magic), `"WARC/", a gzip member or a zstd frame`)
 	}
+	return nil
+}
+
+// openCodec opens the gzip member or the zstd frame that is next.
+func (r *Reader) openCodec() (err error) {
+	magic, _ := r.in.Peek(2)
+	if magic[0] == 0x1f {
+		r.codec = Gzip
+		start := r.offset()
+		if r.gz == nil {
+			r.gz = new(gzip.Reader)
+		}
+		if err := r.gz.Reset(r.in); err != nil {
+			return err
+		}
+		r.gz.Multistream(false)
+		r.head = r.offset() - start
+		if r.opt.CRC {
+			r.crc = crc32.NewIEEE()
+			r.wrap(io.TeeReader(r.gz, r.crc))
+		} else {
+			r.wrap(r.gz)
+		}
+		return nil
+	}
+	r.codec = Zstd
+	z, err := r.decoder()
+	if err != nil {
+		return err
+	}
+	r.frame = frameReader{in: r.in}
+	if err := z.Reset(&r.frame); err != nil {
+		return err
+	}
+	r.wrap(z)
 	return nil
 }
 
@@ -347,7 +439,7 @@ func (r *Reader) line(left *int) (string, error) {
 		if *left -= len(part); *left < 0 {
 			return "", r.fault(fault.Corrupt, fmt.Sprintf("header longer than %d bytes", r.opt.HeaderMax), "a shorter one")
 		}
-		if err == bufio.ErrBufferFull {
+		if err == bufio.ErrBufferFull || err == io.EOF && r.codec != None && r.carriesOn() {
 			long = append(long, part...)
 			continue
 		}
@@ -356,6 +448,13 @@ func (r *Reader) line(left *int) (string, error) {
 		}
 		if long != nil {
 			part = append(long, part...)
+		}
+		if r.opt.Tolerance != nil {
+			line := bytes.TrimRight(part, "\r\n")
+			if len(part)-len(line) != 2 {
+				r.oddLine(part)
+			}
+			return string(line), nil
 		}
 		if len(part) < 2 || part[len(part)-2] != '\r' {
 			return "", r.fault(fault.Corrupt, fmt.Sprintf("header line %q ends without a carriage return", cut(part)), "CRLF")
@@ -376,9 +475,14 @@ func (r *Reader) header() error {
 	if err != nil {
 		return err
 	}
+	r.isARC = false
 	rec := &r.rec
 	*rec = Record{Offset: r.start, Length: -1, Fields: rec.Fields[:0]}
-	if version != "WARC/1.0" && version != "WARC/1.1" {
+	if r.opt.Tolerance != nil {
+		if arc, err := r.tolerantVersion(version, left); arc || err != nil {
+			return err
+		}
+	} else if version != "WARC/1.0" && version != "WARC/1.1" {
 		if v, ok := strings.CutPrefix(version, "WARC/"); ok && isVersion(v) {
 			return r.fault(fault.Version, "version "+v, "1.0 or 1.1")
 		}
@@ -392,6 +496,10 @@ func (r *Reader) header() error {
 			return err
 		}
 		if line != "" && (line[0] == ' ' || line[0] == '\t') { // folded: ISO 28500 section 4
+			if len(all) == 0 && r.opt.Tolerance != nil {
+				r.odd("no field", fmt.Sprintf("header line %q", cut([]byte(line))))
+				continue
+			}
 			if len(all) == 0 {
 				return r.fault(fault.Corrupt, "a folded line before the first field", "a named field")
 			}
@@ -411,6 +519,12 @@ func (r *Reader) header() error {
 			break
 		}
 		name, value, ok := strings.Cut(line, ":")
+		if r.opt.Tolerance != nil {
+			if name = strings.TrimRight(name, " \t"); !ok || !isToken(name) {
+				r.odd("no field", fmt.Sprintf("header line %q", cut([]byte(line))))
+				continue
+			}
+		}
 		if !ok || !isToken(name) {
 			return r.fault(fault.Corrupt, fmt.Sprintf("header line %q", cut([]byte(line))), `"name: value"`)
 		}
@@ -419,7 +533,9 @@ func (r *Reader) header() error {
 		}
 		all = append(all, Field{name, strings.Trim(value, " \t")})
 	}
-	rec.Header = r.opt.HeaderMax - left
+	if rec.Header = r.opt.HeaderMax - left; r.opt.Tolerance != nil && (rec.Header > headerMax || len(all) > headerFieldsMax) {
+		r.odd("long header", fmt.Sprintf("a header of %d bytes and %d named fields", rec.Header, len(all)))
+	}
 	return r.fill(all)
 }
 
@@ -431,6 +547,10 @@ func (r *Reader) fill(all []Field) error {
 		name := strings.ToLower(f.Name)
 		switch name {
 		case "warc-type", "warc-record-id", "warc-date", "warc-target-uri", "content-type", "content-length":
+			if seen[name] && r.opt.Tolerance != nil { // the first counts
+				r.odd("two "+name, "two fields "+f.Name)
+				continue
+			}
 			if seen[name] {
 				return r.fault(fault.Corrupt, "two fields "+f.Name, "one")
 			}
@@ -443,6 +563,14 @@ func (r *Reader) fill(all []Field) error {
 			rec.ID = unbracket(f.Value)
 		case "warc-date":
 			t, ok := parseDate(f.Value)
+			if !ok && r.opt.Tolerance != nil {
+				if t, ok = looseDate(f.Value); !ok {
+					t = time.Unix(0, 0).UTC()
+				}
+				r.odd("date", fmt.Sprintf("WARC-Date %q", cut([]byte(f.Value))))
+				rec.Date = t
+				continue
+			}
 			if !ok {
 				return r.fault(fault.Corrupt, fmt.Sprintf("WARC-Date %q", cut([]byte(f.Value))), "a UTC time such as 2026-01-31T12:00:00Z")
 			}
@@ -470,6 +598,12 @@ func (r *Reader) fill(all []Field) error {
 		{"WARC-Date", seen["warc-date"]},
 		{"Content-Length", rec.Length >= 0},
 	} {
+		if !m.ok && r.opt.Tolerance != nil && m.name != "Content-Length" {
+			if r.odd("no "+m.name, "no "+m.name); m.name == "WARC-Date" {
+				rec.Date = time.Unix(0, 0).UTC()
+			}
+			continue
+		}
 		if !m.ok {
 			return r.fault(fault.Corrupt, "no "+m.name, "one")
 		}
@@ -530,7 +664,11 @@ func (b *block) verify() error {
 		return nil
 	}
 	if got := [sha1.Size]byte(b.sum.Sum(nil)); got != b.want {
-		return b.r.fault(fault.Corrupt, "block digest "+FormatSHA1(got), FormatSHA1(b.want))
+		err := b.r.fault(fault.Corrupt, "block digest "+FormatSHA1(got), FormatSHA1(b.want))
+		if t := b.r.opt.Tolerance; t == nil || t.Strict && t.All {
+			return err
+		}
+		b.r.wrongDigest(err)
 	}
 	return nil
 }
@@ -549,13 +687,15 @@ func (b *block) Read(p []byte) (int, error) {
 	b.left -= int64(n)
 	if b.sum != nil {
 		b.sum.Write(p[:n])
-		if b.r.err = b.verify(); b.r.err != nil {
-			return n, b.r.err
+		if err := b.verify(); err != nil {
+			return n, b.r.ended(err)
 		}
 	}
 	if err != nil {
-		b.r.err = b.r.fail(err)
-		return n, b.r.err
+		if err == io.EOF && (b.left == 0 || b.r.codec != None && b.r.carriesOn()) {
+			return n, nil
+		}
+		return n, b.r.ended(b.r.fail(err))
 	}
 	return n, nil
 }

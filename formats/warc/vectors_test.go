@@ -62,6 +62,14 @@ func vectors() []spectest.Vector {
 		b[at] ^= 1
 		return b
 	}
+	d, err := NewDictionary(testDictionary())
+	if err != nil {
+		panic(err)
+	}
+	withDict, err := Encoder{Codec: Zstd, Dictionary: d}.Append(d.Frame(), example())
+	if err != nil {
+		panic(err)
+	}
 	long := strings.Repeat("x", 64<<10)
 	good := func(name, types string, b []byte) spectest.Vector {
 		// Compressed bytes hold for one version of the library only.
@@ -78,19 +86,24 @@ func vectors() []spectest.Vector {
 		good("05-wget.warc.gz", "warcinfo request response request response metadata resource", nil),
 		good("06-mixed.warc", "response response response", append(append([]byte(plain), gz...), zs...)),
 		good("07-folded.warc", "response", edit("Content-Type: application", "Content-Type:\r\n application")),
+		good("09-dictionary.warc.zst", "response", withDict),
 		good("08-version-1.0.warc", "response", []byte(strings.NewReplacer("WARC/1.1", "WARC/1.0", "http://example.com/", "<http://example.com/>", ".123456Z", "Z").Replace(plain))),
 
 		bad("R01-cut-in-version.warc", fault.Truncated, "record 1 at byte 0: file ends inside the record", []byte(plain[:7])),
 		bad("R01-cut-in-header.warc", fault.Truncated, "file ends inside the record", []byte(plain[:60])),
 		bad("R01-cut-in-block.warc", fault.Truncated, "file ends inside the record", []byte(plain[:len(plain)-6])),
 		bad("R01-cut-in-end.warc", fault.Truncated, "file ends inside the record", []byte(plain[:len(plain)-1])),
-		bad("R01-cut-in-member.warc.gz", fault.Truncated, "record 2 at byte", append(bytes.Clone(gz), gz[:len(gz)-3]...)),
-		bad("R01-cut-in-frame.warc.zst", fault.Truncated, "record 2 at byte", append(bytes.Clone(zs), zs[:len(zs)-3]...)),
+		bad("R01-cut-in-member.warc.gz", fault.Truncated, "file ends inside the record", append(bytes.Clone(gz), gz[:len(gz)-3]...)),
+		bad("R01-cut-in-frame.warc.zst", fault.Truncated, "file ends inside the record", append(bytes.Clone(zs), zs[:len(zs)-3]...)),
 		bad("R02-not-warc.warc", fault.Corrupt, `want "WARC/", a gzip member or a zstd frame`, []byte("<html>")),
 		bad("R03-version-2.warc", fault.Version, "version 2.0, want 1.0 or 1.1", edit("WARC/1.1", "WARC/2.0")),
 		bad("R03-version-line.warc", fault.Corrupt, "version line", edit("WARC/1.1", "WARC/one")),
-		bad("R04-dictionary.warc.zst", fault.Version, "want frames without a dictionary", append([]byte{0x5d, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 0}, zs...)),
-		bad("R04-dictionary-id.warc.zst", fault.Version, "want frames without a dictionary", append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0x21, 7, 5}, zs[6:]...)),
+		bad("R04-skippable.warc.zst", fault.Version, "a skippable frame, want a dictionary", append([]byte{0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 0}, zs...)),
+		bad("R04-dictionary-late.warc.zst", fault.Version, "a skippable frame, want a dictionary", append(bytes.Clone(zs), withDict...)),
+		bad("R04-dictionary-id.warc.zst", fault.Version, "a frame that needs a dictionary", append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0x21, 7, 5}, zs[6:]...)),
+		bad("R17-dictionary.warc.zst", fault.Corrupt, "want a dictionary of zstd", append([]byte{0x5d, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 0}, zs...)),
+		bad("R17-dictionary-long.warc.zst", fault.Corrupt, "a dictionary of 16777216 bytes", append([]byte{0x5d, 0x2a, 0x4d, 0x18, 0, 0, 0, 1}, zs...)),
+		bad("R17-dictionary-data.warc.zst", fault.Corrupt, "does not decompress", append([]byte{0x5d, 0x2a, 0x4d, 0x18, 9, 0, 0, 0, 0x28, 0xb5, 0x2f, 0xfd, 0, 0, 0xff, 0xff, 0xff}, zs...)),
 		bad("R05-line-feed.warc", fault.Corrupt, "ends without a carriage return", edit("WARC-Type: response\r\n", "WARC-Type: response\n")),
 		bad("R06-no-colon.warc", fault.Corrupt, `header line "WARC-Type response"`, edit("WARC-Type: response", "WARC-Type response")),
 		bad("R06-field-name.warc", fault.Corrupt, `want "name: value"`, edit("WARC-Type: response", "WARC Type: response")),

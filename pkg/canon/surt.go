@@ -40,11 +40,12 @@ func reversed(host string) string {
 // the URL exactly: the scheme, "www.", session ids, the case of letters, the order of
 // arguments, empty segments, the last "/", escapes of escapes. Here and there it goes
 // by pieces of text, not by arguments and segments; that is kept, or look-ups would
-// miss. What has no canonical form (dns:example.com) is returned as it is.
+// miss. URLs of other schemes are taken as those of http; where no authority is, scheme and rest are kept, in lower
+// case (mailto:someone@example.com). "" gives "-".
 func CDXKey(s string) string {
 	u, host, err := Options{MaxURL: 4*len(s) + DefaultMaxURL}.URL(s)
 	if err != nil {
-		return strings.ReplaceAll(s, " ", "%20") // a line's parts stand between spaces
+		return otherKey(s)
 	}
 	p := PartsOf(u)
 	name, port := SplitPort(host)
@@ -60,6 +61,27 @@ func CDXKey(s string) string {
 		query = cdxQuery(unescapeAll(u[p.Query+1:]))
 	}
 	return reversed(strings.Trim(name, "[]")) + port + ")" + path + query
+}
+
+// otherKey is CDXKey of what is no URL of a scheme that is crawled.
+func otherKey(s string) string {
+	s = strings.TrimSpace(s)
+	scheme, rest, ok := strings.Cut(s, ":")
+	switch {
+	case s == "":
+		return "-"
+	case strings.HasPrefix(s, "filedesc"):
+		return strings.ReplaceAll(s, " ", "%20") // a line's parts stand between spaces
+	case ok && strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///") && !strings.EqualFold(scheme, "http"):
+		if _, _, err := (Options{MaxURL: 4*len(s) + DefaultMaxURL}).URL("http:" + rest); err == nil {
+			return CDXKey("http:" + rest)
+		}
+	}
+	if strings.HasPrefix(rest, "//") {
+		s = scheme + ":/" + strings.TrimLeft(rest, "/")
+	}
+	s, _, _ = strings.Cut(s, "#")
+	return strings.TrimSuffix(cdxEscape(unescapeAll(s)), "/")
 }
 
 // unescapeAll decodes escapes until there are none, also those that decoding makes. An

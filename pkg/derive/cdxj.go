@@ -68,6 +68,9 @@ func AppendCDXJ(b []byte, r *warc.Reader, rec *warc.Record, file string) ([]byte
 
 // indexed reports whether an index has a record.
 func indexed(rec *warc.Record) bool {
+	if rec.TargetURI == "" {
+		return false
+	}
 	return rec.Type == warc.TypeResponse || rec.Type == warc.TypeRevisit || rec.Type == warc.TypeResource && !strings.HasPrefix(rec.TargetURI, "dns:")
 }
 

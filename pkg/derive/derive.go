@@ -73,6 +73,8 @@ type Options struct {
 	MaxBody  int64         // bytes of a decoded body that are looked at; 0: extract.DefaultMaxBody
 	Software string        // for the warcinfo record
 	Progress func(n int64) // gets the number of records read; may be nil
+
+	Tolerance *warc.Tolerance // for archives of other programs; nil: damage ends File
 }
 
 // Writer writes one derived file. One goroutine.
@@ -97,10 +99,13 @@ func NewWriter(out io.Writer, head uint64, opt Options) *Writer {
 	return &Writer{out: out, opt: opt, encoder: warc.Encoder{BlockDigest: true}, left: head}
 }
 
+// Tolerate sets Options.Tolerance for the files that follow.
+func (w *Writer) Tolerate(t *warc.Tolerance) { w.opt.Tolerance = t }
+
 // File derives from one WARC file, which is not empty. name is that by which derived
 // records tell it.
 func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
-	r := warc.NewReader(in, warc.ReaderOptions{Name: name, CRC: w.opt.Format == WAT})
+	r := warc.NewReader(in, warc.ReaderOptions{Name: name, CRC: w.opt.Format == WAT, Tolerance: w.opt.Tolerance})
 	defer r.Close()
 	for w.left > 0 {
 		if ctx.Err() != nil {
@@ -109,12 +114,12 @@ func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
 		rec, err := r.Next()
 		if err == io.EOF {
 			if r.Number() == 0 {
-				return &fault.Error{Class: fault.Truncated, File: name, Found: "an empty file", Want: "a WARC record"}
+				return w.opt.Tolerance.Skip(&fault.Error{Class: fault.Truncated, File: name, Found: "an empty file", Want: "a WARC record"})
 			}
 			return nil
 		}
 		if err != nil {
-			return err
+			return w.opt.Tolerance.Skip(err)
 		}
 		if !w.started {
 			w.started = true
@@ -127,6 +132,12 @@ func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
 		}
 		w.replies = w.replies || indexed(rec)
 		made, err := w.derive(r, rec, filepath.Base(name))
+		if err == nil {
+			err = r.Finish()
+		}
+		if r.Damaged(err) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -166,7 +177,9 @@ func (w *Writer) info(first *warc.Record) error {
 // derive makes a record of one, or nil.
 func (w *Writer) derive(r *warc.Reader, rec *warc.Record, file string) (*warc.Record, error) {
 	out := &warc.Record{Date: rec.Date, TargetURI: rec.TargetURI}
-	out.Add(warc.FieldRefersTo, "<"+rec.ID+">")
+	if rec.ID != "" {
+		out.Add(warc.FieldRefersTo, "<"+rec.ID+">")
+	}
 	if w.opt.Format == WET {
 		if rec.Type != warc.TypeResponse && rec.Type != warc.TypeResource {
 			return nil, nil

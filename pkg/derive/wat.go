@@ -70,8 +70,11 @@ func (o *object) add(name string, value any) { *o = append(*o, member{name, valu
 
 // envelope is what WAT says of a record.
 func (w *Writer) envelope(r *warc.Reader, rec *warc.Record, file string) (object, error) {
-	fields := object{{"WARC-Type", rec.Type}, {"WARC-Date", rec.Date.UTC().Format(time.RFC3339Nano)}, {"WARC-Record-ID", "<" + rec.ID + ">"},
-		{"Content-Length", number(rec.Length)}, {"Content-Type", rec.ContentType}}
+	fields := object{{"WARC-Type", rec.Type}, {"WARC-Date", rec.Date.UTC().Format(time.RFC3339Nano)}}
+	if rec.ID != "" {
+		fields.add("WARC-Record-ID", "<"+rec.ID+">")
+	}
+	fields = append(fields, member{"Content-Length", number(rec.Length)}, member{"Content-Type", rec.ContentType})
 	if rec.TargetURI != "" {
 		fields.add("WARC-Target-URI", rec.TargetURI)
 	}

@@ -405,7 +405,7 @@ func TestWARCInput(t *testing.T) {
 		"HTTP/1.1 302 Found\r\nLocation: /to#x\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Type: image/gif\r\n\r\nGIF8")
 	path := filepath.Join(dir, "a.warc.gz")
-	in := NewWARCInput([]string{path, path}, func(name string) (io.ReadCloser, error) { return os.Open(name) }, canon.Options{}, 0)
+	in := NewWARCInput([]string{path, path}, func(name string) (io.ReadCloser, error) { return os.Open(name) }, canon.Options{}, 0, nil)
 	var rows []record.Fetch
 	for {
 		var row record.Fetch
@@ -428,7 +428,7 @@ func TestWARCInput(t *testing.T) {
 	for name, content := range map[string]string{"empty": "", "cut": "\x1f\x8b\x08", "other": "hello"} {
 		p := filepath.Join(dir, name)
 		os.WriteFile(p, []byte(content), 0o666)
-		in := NewWARCInput([]string{p}, func(name string) (io.ReadCloser, error) { return os.Open(name) }, canon.Options{}, 0)
+		in := NewWARCInput([]string{p}, func(name string) (io.ReadCloser, error) { return os.Open(name) }, canon.Options{}, 0, nil)
 		if err := in.Read(new(record.Fetch)); fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), p) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -451,7 +451,7 @@ func TestWARCInputIsNotRewritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	opt := canon.Options{URLRules: canon.TrailingSlash, KeyRules: canon.TrailingSlash}
-	in := NewWARCInput([]string{path}, func(name string) (io.ReadCloser, error) { return os.Open(name) }, opt, 0)
+	in := NewWARCInput([]string{path}, func(name string) (io.ReadCloser, error) { return os.Open(name) }, opt, 0, nil)
 	var row record.Fetch
 	if err := in.Read(&row); err != nil || row.URL != "http://h/dir/" || row.Key != opt.URLKey("h", "http://h/dir") {
 		t.Errorf("%s, key %016x, %v", row.URL, row.Key, err)
@@ -477,7 +477,7 @@ func TestWARCInputFollowsRobots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	in := NewWARCInput([]string{"a"}, func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf)), nil }, canon.Options{}, 0)
+	in := NewWARCInput([]string{"a"}, func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf)), nil }, canon.Options{}, 0, nil)
 	for _, want := range []string{record.RolePage, record.RoleRobots, record.RoleRobots, record.RoleRobots, record.RoleRobots, record.RolePage} {
 		var row record.Fetch
 		if err := in.Read(&row); err != nil || row.Role != want {
@@ -486,7 +486,7 @@ func TestWARCInputFollowsRobots(t *testing.T) {
 	}
 }
 
-func TestIsWARC(t *testing.T) {
+func TestSniff(t *testing.T) {
 	rec := func() *warc.Record {
 		return &warc.Record{Type: warc.TypeInfo, Date: time.Unix(0, 0), ContentType: warc.MediaFields, Block: strings.NewReader("a: b\r\n"), Length: 6}
 	}
@@ -495,7 +495,7 @@ func TestIsWARC(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !IsWARC(bytes.NewReader(b)) {
+		if !warc.Sniff(b) {
 			t.Errorf("%s: not seen to be WARC", codec)
 		}
 	}
@@ -508,7 +508,7 @@ func TestIsWARC(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []string{"", "W", "hello", records.String()} {
-		if IsWARC(strings.NewReader(s)) {
+		if warc.Sniff([]byte(s)) {
 			t.Errorf("%.10q: taken for WARC", s)
 		}
 	}

@@ -1,15 +1,13 @@
 package extract
 
 import (
-	"bytes"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
-
-	"github.com/klauspost/compress/zstd"
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
@@ -24,6 +22,7 @@ import (
 type WARCInput struct {
 	opt     canon.Options
 	maxBody int64
+	lax     *warc.Tolerance
 	open    func(name string) (io.ReadCloser, error)
 	names   []string
 
@@ -40,12 +39,12 @@ type WARCInput struct {
 
 // NewWARCInput reads the named files in order. open opens them, "-" being standard
 // input; bodies are cut at
-// maxBody bytes (0: DefaultMaxBody).
-func NewWARCInput(names []string, open func(name string) (io.ReadCloser, error), opt canon.Options, maxBody int64) *WARCInput {
+// maxBody bytes (0: DefaultMaxBody). What lax says is skipped or taken (nil: nothing).
+func NewWARCInput(names []string, open func(name string) (io.ReadCloser, error), opt canon.Options, maxBody int64, lax *warc.Tolerance) *WARCInput {
 	if maxBody <= 0 {
 		maxBody = DefaultMaxBody
 	}
-	return &WARCInput{opt: opt, maxBody: maxBody, open: open, names: names, bad: make(map[string]uint64), moved: make(map[string]bool), bodies: sync.Pool{New: func() any { return new([]byte) }}}
+	return &WARCInput{opt: opt, maxBody: maxBody, lax: lax, open: open, names: names, bad: make(map[string]uint64), moved: make(map[string]bool), bodies: sync.Pool{New: func() any { return new([]byte) }}}
 }
 
 // Recycle takes back the body of a row that was read, for another.
@@ -66,11 +65,14 @@ func (in *WARCInput) Header() http.Header { return in.header }
 // Trailer is the ledger of the input after io.EOF: its one stage, "warc".
 func (in *WARCInput) Trailer() record.Trailer { return in.end }
 
-// Read fills row with the next reply. Damage is an error with file and place.
+// Read fills row with the next reply. Damage that is not skipped is an error with file and place.
 func (in *WARCInput) Read(row *record.Fetch) error {
 	for {
 		if in.r == nil {
 			if len(in.names) == 0 {
+				if err := in.lax.Nothing(); err != nil {
+					return err
+				}
 				in.finish()
 				return io.EOF
 			}
@@ -82,24 +84,19 @@ func (in *WARCInput) Read(row *record.Fetch) error {
 			if in.name == "-" {
 				in.name = "standard input"
 			}
-			in.r = warc.NewReader(in.file, warc.ReaderOptions{Name: in.name})
+			in.r = warc.NewReader(in.file, warc.ReaderOptions{Name: in.name, Tolerance: in.lax})
 		}
 		rec, err := in.r.Next()
-		if err == io.EOF {
-			if in.r.Number() == 0 {
-				return &fault.Error{Class: fault.Truncated, File: in.name, Found: "an empty file", Want: "a WARC record"}
-			}
-			in.r.Close()
-			in.r = nil
-			if err := in.file.Close(); err != nil {
+		if err != nil {
+			if err = in.ended(err); err != nil {
 				return err
 			}
 			continue
 		}
-		if err != nil {
-			return err
-		}
 		ok, err := in.fill(row, rec)
+		if in.r.Damaged(err) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -110,9 +107,24 @@ func (in *WARCInput) Read(row *record.Fetch) error {
 	}
 }
 
+// ended closes a file that Next ended with err. It returns the error if that is to end the input.
+func (in *WARCInput) ended(err error) error {
+	if err == io.EOF {
+		if err = nil; in.r.Number() == 0 {
+			err = &fault.Error{Class: fault.Truncated, File: in.name, Found: "an empty file", Want: "a WARC record"}
+		}
+	}
+	if err != nil {
+		err = in.lax.Skip(err)
+	}
+	in.r.Close()
+	in.r = nil
+	return errors.Join(err, in.file.Close())
+}
+
 // fill makes a row of a record; false if the record is not a reply.
 func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
-	isReply := rec.Type == warc.TypeResponse && strings.Contains(strings.ToLower(rec.ContentType), "http") ||
+	isReply := rec.Type == warc.TypeResponse && (rec.ContentType == "" || strings.Contains(strings.ToLower(rec.ContentType), "http")) ||
 		rec.Type == warc.TypeResource && strings.Contains(rec.TargetURI, "://")
 	if !isReply {
 		return false, nil
@@ -129,6 +141,9 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 	date := record.TimeOf(rec.Date)
 	p, err := readReply(rec, nil, rec.Length, in.maxBody, false, *in.bodies.Get().(*[]byte))
 	if err != nil {
+		return false, err
+	}
+	if err := in.r.Finish(); err != nil {
 		return false, err
 	}
 	if p.undecodable != nil && p.header == nil {
@@ -171,39 +186,27 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 // movedMax bounds the memory for redirects that are never followed.
 const movedMax = 10_000
 
+// Damage tells what was skipped, after io.EOF; nil: nothing.
+func (in *WARCInput) Damage() error {
+	if in.lax == nil {
+		return nil
+	}
+	return in.lax.Err()
+}
+
 func (in *WARCInput) finish() {
+	if in.lax != nil {
+		in.bad["damaged"] = in.lax.Skipped
+	}
 	rows, hash := in.sum.Sum()
 	st := record.Stage{Name: "warc", Out: rows, OutHash: hash.String()}
 	if rows > 0 {
 		st.Made = []record.Count{{Reason: "reply", N: rows}}
 	}
-	for _, reason := range []string{string(canon.ReasonInvalid), string(canon.ReasonScheme), string(canon.ReasonTooLong), ReasonUndecodable} {
+	for _, reason := range []string{string(canon.ReasonInvalid), string(canon.ReasonScheme), string(canon.ReasonTooLong), ReasonUndecodable, "damaged"} {
 		if n := in.bad[reason]; n > 0 {
 			st.Refused = append(st.Refused, record.Count{Reason: reason, N: n})
 		}
 	}
 	in.end = record.Trailer{Verified: true, Rows: rows, Hash: hash, Ledger: record.Ledger{Stages: []record.Stage{st}}}
-}
-
-// IsWARC reports whether a file is a WARC file: bare, of gzip members, or of zstd
-// frames. Record streams are zstd, too, but hold Arrow. Damage answers no.
-func IsWARC(file io.Reader) bool {
-	const magic = "WARC/"
-	head := make([]byte, len(magic))
-	if _, err := io.ReadFull(file, head); err != nil {
-		return false
-	}
-	switch {
-	case string(head) == magic, strings.HasPrefix(string(head), "\x1f\x8b"):
-		return true
-	case !strings.HasPrefix(string(head), "\x28\xb5\x2f\xfd"):
-		return false
-	}
-	z, err := zstd.NewReader(io.MultiReader(bytes.NewReader(head), file), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
-	if err != nil {
-		return false
-	}
-	defer z.Close()
-	_, err = io.ReadFull(z, head)
-	return err == nil && string(head) == magic
 }

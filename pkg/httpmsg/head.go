@@ -336,7 +336,7 @@ func (h *Head) statusLine(line string) error {
 	return nil
 }
 
-// archivedLine reads a status line of an archive: three digits after the first blank are the status. Programs that archive HTTP/2
+// archivedLine reads a status line of an archive: three digits after the first blank are the status, where the line begins with HTTP or ICY. Programs that archive HTTP/2
 // and 3 write "HTTP/2 200", "HTTP/3 200" or "HTTP/1 200"; others wrote "HTTP 200 OK", in lower case, or behind blanks.
 func (h *Head) archivedLine(line string) error {
 	line = strings.TrimLeft(line, " \t\r")
@@ -346,7 +346,7 @@ func (h *Head) archivedLine(line string) error {
 	}
 	proto, rest := line[:end], strings.TrimLeft(line[end:], " \t")
 	name, version, _ := strings.Cut(proto, "/")
-	isHTTP := strings.EqualFold(name, "HTTP")
+	isHTTP := hasPrefixFold([]byte(name), "HTTP") && len(name) >= len("HTTP")
 	if !isHTTP && !strings.EqualFold(proto, "ICY") {
 		return refuse("status line "+strconv.Quote(line[:min(len(line), 60)]), `"HTTP/1.1 200 OK"`)
 	}

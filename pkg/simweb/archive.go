@@ -31,9 +31,10 @@ type Archive struct {
 
 	port  string // ":18080", which URLs of the archive do not have
 	files []*os.File
-	names map[string]int   // files, as revisit records name them
-	index map[uint64]place // by FP64 of the URL
-	hosts map[string]int   // name, without port: number
+	lax   []*warc.Tolerance // of each; nil: a store's, which has no damage
+	names map[string]int    // files, as revisit records name them
+	index map[uint64]place  // by FP64 of the URL
+	hosts map[string]int    // name, without port: number
 }
 
 // place is where a record stands.
@@ -43,12 +44,12 @@ type place struct {
 }
 
 // OpenArchive reads the files through and keeps them open. port is the one
-// that they will be served on.
-func OpenArchive(parts []warc.Part, port int) (*Archive, error) {
+// that they will be served on. What lax says is skipped in files that are of no store.
+func OpenArchive(parts []warc.Part, port int, lax *warc.Tolerance) (*Archive, error) {
 	a := &Archive{port: fmt.Sprintf(":%d", port), names: map[string]int{}, index: map[uint64]place{}, hosts: map[string]int{}}
 	var names []string
 	for _, part := range parts {
-		if err := a.add(part); err != nil {
+		if err := a.add(part, lax); err != nil {
 			a.Close()
 			return nil, err
 		}
@@ -61,17 +62,21 @@ func OpenArchive(parts []warc.Part, port int) (*Archive, error) {
 	return a, nil
 }
 
-func (a *Archive) add(part warc.Part) error {
+func (a *Archive) add(part warc.Part, lax *warc.Tolerance) error {
 	f, length, err := part.Open()
 	if err != nil {
 		return err
 	}
 	a.names[strings.TrimSuffix(filepath.Base(part.Path), ".open")] = len(a.files)
 	a.files = append(a.files, f)
+	if part.Length >= 0 {
+		lax = nil
+	}
+	a.lax = append(a.lax, lax)
 	if length == 0 && part.Length == 0 {
 		return nil // a store's, without committed bytes
 	}
-	r := warc.NewReader(io.NewSectionReader(f, 0, length), warc.ReaderOptions{Name: part.Path})
+	r := warc.NewReader(io.NewSectionReader(f, 0, length), warc.ReaderOptions{Name: part.Path, Tolerance: lax})
 	defer r.Close()
 	for {
 		rec, err := r.Next()
@@ -79,7 +84,11 @@ func (a *Archive) add(part warc.Part) error {
 			return nil
 		}
 		if err != nil {
-			return err
+			return lax.Skip(err)
+		}
+		if rec.Inside {
+			return lax.Skip(&fault.Error{Class: fault.WrongKind, File: part.Path, Place: fmt.Sprintf("record %d", r.Number()), Found: "a member with several records", Want: "one for each, to read it alone",
+				Hint: "decompress the file"})
 		}
 		scheme, rest, ok := strings.Cut(rec.TargetURI, "://")
 		_, _, refers := rec.Original()
@@ -87,7 +96,9 @@ func (a *Archive) add(part warc.Part) error {
 			continue
 		}
 		url, offset := rec.TargetURI, rec.Offset
-		if err := r.Finish(); err != nil {
+		if err := r.Finish(); r.Damaged(err) {
+			continue
+		} else if err != nil {
 			return err
 		}
 		a.index[fingerprint.OfString(url)] = place{int32(len(a.files) - 1), offset, r.Good() - offset}
@@ -151,8 +162,17 @@ func (a *Archive) Respond(scratch []byte, q *Request) (Response, time.Duration) 
 	return say(404, "The archive has no reply for this URL.\n")
 }
 
+// options of a file, to read one record that was read before.
+func (a *Archive) options(file int) warc.ReaderOptions {
+	opt := warc.ReaderOptions{Name: a.files[file].Name()}
+	if a.lax[file] != nil {
+		opt.Tolerance = &warc.Tolerance{}
+	}
+	return opt
+}
+
 func (a *Archive) read(scratch []byte, url string, at place) (Response, error) {
-	rec, r, err := warc.OpenAt(a.files[at.file], at.offset, at.length, warc.ReaderOptions{Name: a.files[at.file].Name()})
+	rec, r, err := warc.OpenAt(a.files[at.file], at.offset, at.length, a.options(int(at.file)))
 	if r != nil {
 		defer r.Close()
 	}
@@ -185,7 +205,7 @@ func (a *Archive) read(scratch []byte, url string, at place) (Response, error) {
 		if !given {
 			return Response{}, &fault.Error{Found: "the payload is in " + name + ", which was not given"}
 		}
-		original, or, err := warc.OpenAt(a.files[i], offset, 0, warc.ReaderOptions{Name: a.files[i].Name()})
+		original, or, err := warc.OpenAt(a.files[i], offset, 0, a.options(i))
 		defer or.Close()
 		if err != nil {
 			return Response{}, err

@@ -45,7 +45,7 @@ func TestArchive(t *testing.T) {
 		[2]string{"https://secure.example.org/a?b=c", "HTTP/1.1 301 Moved\r\nLocation: /d\r\nContent-Length: 0\r\n\r\n"},
 		[2]string{"http://other.example.org:81/", "HTTP/1.0 404 Not Found\r\n\r\nnothing"},
 	)
-	a, err := OpenArchive([]warc.Part{{Path: path, Length: -1}}, 18080)
+	a, err := OpenArchive([]warc.Part{{Path: path, Length: -1}}, 18080, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestArchiveRefuses(t *testing.T) {
 		{file("cut.warc.gz", whole[:len(whole)-3]), fault.Truncated},
 		{file("text.warc", []byte("hello\r\n\r\n")), fault.Corrupt},
 	} {
-		if _, err := OpenArchive([]warc.Part{{Path: c.path, Length: -1}}, 1); !errors.Is(err, c.want) {
+		if _, err := OpenArchive([]warc.Part{{Path: c.path, Length: -1}}, 1, nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: got error %v, want %v", c.path, err, c.want)
 		}
 	}

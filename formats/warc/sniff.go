@@ -1,0 +1,172 @@
+package warc
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"mercator/pkg/fault"
+)
+
+// frontMax is how much of a file Sniff and Describe need.
+const frontMax = 4 << 10
+
+// nested is how deep they look into compressed files.
+const nested = 3
+
+// Sniff says whether a file whose first bytes are front is an archive: WARC or ARC records, bare or compressed, whatever its
+// name. Of gzip and zstd it looks at the content, as far as front has it; compressed bytes that are damaged may be an archive.
+func Sniff(front []byte) bool {
+	if isSkippable(front) {
+		return true // of record streams none begins so
+	}
+	content, coded := inside(front)
+	switch {
+	case coded == "":
+		return startsArchive(front)
+	case len(content) == 0:
+		return coded == "gzip"
+	}
+	return startsArchive(bytes.TrimLeft(content, "\r\n"))
+}
+
+func startsArchive(b []byte) bool {
+	if isWARC(b) || bytes.HasPrefix(b, []byte("filedesc://")) || len(b) >= 5 && len(b) < 8 && string(b[:5]) == "WARC/" {
+		return true
+	}
+	line, _, ok := bytes.Cut(b, []byte("\n"))
+	if ok {
+		_, ok = parseARC(string(line))
+	}
+	return ok
+}
+
+// inside is what the first bytes of a gzip or zstd file decompress to; coded is "" for others.
+func inside(b []byte) (content []byte, coded string) {
+	var z io.Reader
+	switch {
+	case bytes.HasPrefix(b, []byte{0x1f, 0x8b}):
+		coded = "gzip"
+		r, err := gzip.NewReader(bytes.NewReader(b))
+		if err != nil {
+			return nil, coded
+		}
+		z = r
+	case bytes.HasPrefix(b, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		coded = "zstd"
+		r, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowMax))
+		if err != nil {
+			return nil, coded
+		}
+		defer r.Close()
+		z = r
+	default:
+		return nil, ""
+	}
+	content = make([]byte, 512)
+	n, _ := io.ReadFull(z, content) // what there is
+	return content[:n], coded
+}
+
+// others are files that people take for archives, or that have archives in them.
+var others = []struct{ magic, name, hint string }{
+	{"PK\x03\x04", "a ZIP file", "of a WACZ file: unzip -p %s 'archive/*' | mcat"},
+	{"\x04\x22\x4d\x18", "an LZ4 file", "lz4 -dc %s | mcat"},
+	{"BZh", "a bzip2 file", "bzip2 -dc %s | mcat"},
+	{"\xfd7zXZ\x00", "an xz file", "xz -dc %s | mcat"},
+	{"7z\xbc\xaf\x27\x1c", "a 7z file", "7z x -so %s | mcat"},
+	{"%PDF-", "a PDF file", ""},
+	{" CDX ", "a CDX index", ""},
+	{"SQLite format 3\x00", "an SQLite file", ""},
+	{"PAR1", "a Parquet file", ""},
+	{"\x89PNG", "a PNG image", ""},
+	{"\xff\xd8\xff", "a JPEG image", ""},
+	{"\x7fELF", "a program", ""},
+}
+
+// Describe names what a file is that is no archive, by its first bytes: "a ZIP file", "gzip of HTML". "" is none of those
+// that it knows.
+func Describe(front []byte) string { return describe(front, nested) }
+
+func describe(b []byte, depth int) string {
+	for _, o := range others {
+		if bytes.HasPrefix(b, []byte(o.magic)) {
+			return o.name
+		}
+	}
+	if len(b) > 262 && string(b[257:262]) == "ustar" {
+		return "a tar file"
+	}
+	if content, coded := inside(b); coded != "" && depth > 0 {
+		what := describe(content, depth-1)
+		switch {
+		case what != "":
+			return coded + " of " + what
+		case len(content) == 0:
+			return "" // damaged, or an archive
+		case startsArchive(content):
+			if depth < nested {
+				return coded + " of an archive"
+			}
+			return "" // an archive
+		}
+		if coded == "zstd" {
+			return "" // a record stream, perhaps
+		}
+		return coded + fmt.Sprintf(" of %q", content[:min(len(content), 20)])
+	}
+	text := strings.ToLower(string(bytes.TrimLeft(b[:min(len(b), 256)], "\xef\xbb\xbf \t\r\n")))
+	switch {
+	case strings.HasPrefix(text, "<!doctype html"), strings.HasPrefix(text, "<html"), strings.HasPrefix(text, "<head"):
+		return "HTML"
+	case strings.HasPrefix(text, "<?xml"):
+		return "XML"
+	case strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
+		return "JSON"
+	case strings.HasPrefix(text, "http/"):
+		return "an HTTP reply without a WARC header"
+	}
+	return ""
+}
+
+// Misfit is the error for a file that is no archive, by its first bytes; nil if these say nothing.
+func Misfit(front []byte, name, want string) error {
+	what := Describe(front)
+	if what == "" || what == "JSON" { // of which records are made
+		return nil
+	}
+	return &fault.Error{Class: fault.WrongKind, File: name, Found: what, Want: want, Hint: HintFor(front, name)}
+}
+
+// HintFor says how an archive inside such a file is read; "" where it cannot be.
+func HintFor(front []byte, name string) string {
+	name = typed(name)
+	for _, o := range others {
+		if bytes.HasPrefix(front, []byte(o.magic)) && o.hint != "" {
+			return fmt.Sprintf(o.hint, name)
+		}
+	}
+	if content, coded := inside(front); coded != "" {
+		if _, twice := inside(content); twice != "" {
+			return map[string]string{"gzip": "gzip -dc ", "zstd": "zstd -dc "}[coded] + name + " | mcat"
+		}
+	}
+	return ""
+}
+
+// Named says whether a file has the name of an archive, whatever is in it.
+func Named(path string) bool {
+	name := strings.ToLower(filepath.Base(path))
+	name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".open"), ".gz"), ".zst")
+	for _, end := range []string{".warc", ".arc", ".wet", ".wat"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
+}
