@@ -8,7 +8,7 @@
 // # Invariants
 //
 //   - Each URL of the input gives one row of role "page", whatever happens;
-//     each contact for a robots.txt gives one of role "robots".
+//     each visit for a robots.txt gives one of role "robots".
 //   - A row is emitted after the bytes that it names are in the WARC file.
 //   - One connection to a host at a time, kept for its next contact if that comes
 //     within five seconds; in use and kept together, at most Options.Connections. From the end of a contact to the
@@ -24,7 +24,7 @@
 //
 //   - The next host: sched.go (take). Handing hosts out, and a turn: turns.go; its contacts: pages.go.
 //   - The gap after a contact: pages.go (gap). When a batch ends before its time: patience.go.
-//   - Addresses: names.go. robots.txt: robots.go, errands.go. What our own settings refuse: ours.go, deny.go.
+//   - Addresses: names.go; which of them: reach.go. robots.txt: robots.go, errands.go. What our own settings refuse: ours.go, deny.go.
 //   - WARC files: archive.go, write.go. What an interrupted run left: unclean.go, savedrows.go.
 //
 // # What a fetch store holds

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -268,7 +269,7 @@ func (r *runner) missed(h *host, row *record.Fetch, reply *Reply, addr netip.Add
 		h.vain = miss{}
 		switch {
 		case reply.Forwarded:
-		case failed(reply.Outcome): // what is tried again is tried at the next
+		case failed(reply.Outcome), reply.Head != nil && reply.Head.Status == http.StatusMisdirectedRequest: // what is tried again is tried at the next
 			r.s.reaches.skip(h.name, addr, t.end)
 		default:
 			r.s.reaches.serve(h.name, addr, t.end)

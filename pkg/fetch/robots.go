@@ -89,8 +89,8 @@ func robotsRow(row *record.Fetch) (v verdict, why, next string) {
 		return byRules, "", ""
 	case row.Status >= 300 && row.Status < 400 && row.RedirectURL != "":
 		return asking, "", row.RedirectURL
-	case row.Status == 429: // a server that is asked too often has not said that there is no robots.txt
-		return unreachable, "status 429", ""
+	case httpmsg.NotNow(row.Status): // a server that is asked too often has not said that there is no robots.txt
+		return unreachable, "status " + strconv.Itoa(int(row.Status)), ""
 	case row.Status >= 300 && row.Status < 500 && row.Status != 304: // nobody asked for less than the whole
 		return allowAll, "", ""
 	}

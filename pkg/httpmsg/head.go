@@ -34,6 +34,12 @@ type Head struct {
 	odd bool // it has lines that readers take in different ways
 }
 
+// NotNow says whether a status of 4xx says that the same request may be answered at another time: 408 (RFC 9110 section
+// 15.5.9), 421 (on another connection, section 15.5.20), 425 (RFC 8470 section 5.2), 429 (RFC 6585 section 4).
+func NotNow(status uint16) bool {
+	return status == 408 || status == 421 || status == 425 || status == 429
+}
+
 // Get returns the value of the first field of that name, in any case, or "".
 func (h *Head) Get(name string) string {
 	for i := range h.Fields {

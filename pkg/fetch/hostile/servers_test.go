@@ -319,8 +319,8 @@ func servers(good, stranger *tls.Config) []*server {
 		{name: "TLS of another name", https: true, serve: secure(stranger, answer(length5)), want: refused(noTLS, "certificate")},
 		{name: "TLS 1.1", https: true, serve: secure(old, answer(length5)), want: connected(telling(fetched("hello"), "old TLS: TLS 1.1"), 3)},
 		{name: "TLS garbage", https: true, serve: func(p *peer) { p.Read(make([]byte, 4096)); io.WriteString(p, big) }, want: refused(noTLS, "")},
-		{name: "TLS closed", https: true, serve: func(p *peer) { p.Read(make([]byte, 4096)) }, want: refused(noTLS, "")},
-		{name: "TLS reset", https: true, serve: func(p *peer) { p.Read(make([]byte, 4096)); p.reset.Store(true) }, want: refused(noTLS, "")},
+		{name: "TLS closed", https: true, serve: func(p *peer) { p.Read(make([]byte, 4096)) }, want: connected(refused(record.OutcomeDisconnect, "closed during the handshake"), 3)},
+		{name: "TLS reset", https: true, serve: func(p *peer) { p.Read(make([]byte, 4096)); p.reset.Store(true) }, want: connected(refused(record.OutcomeDisconnect, "closed during the handshake"), 3)},
 		{name: "TLS answered in HTTP", https: true, serve: func(p *peer) { p.Read(make([]byte, 4096)); io.WriteString(p, "HTTP/1.1 400 Bad Request\r\n\r\n") }, want: refused(noTLS, "")},
 		{name: "TLS stall", https: true, serve: func(p *peer) { io.Copy(io.Discard, p) }, want: late(refused(stalled, ""), connectTimeout)},
 		{name: "TLS hello a byte a second", https: true, serve: func(p *peer) {

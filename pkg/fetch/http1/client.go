@@ -92,6 +92,7 @@ type Conn struct {
 	host   string // name and port
 	addr   netip.AddrPort
 	fault  string
+	wanted bool // the server asked for a certificate of ours
 	probe  *probe
 	ctx    context.Context // whose end ends the connection
 	forget func() bool     // of that
@@ -237,6 +238,7 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 			}
 		}
 		x.Sent, x.Error = kept, conn.fault
+		wanted := conn.wanted
 		before := x.Wire
 		err := conn.begin(ctx, deadline)
 		if err == nil {
@@ -250,7 +252,14 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 			continue
 		}
 		if f != nil && x.Wire == before && f.Outcome == record.OutcomeDisconnect {
-			f.Unreached = true
+			if f.Unreached = true; t.scheme == "https" {
+				if _, isAlert := alertOf(err); isAlert { // of TLS 1.3, whose client is done before its server is
+					err = unsecured(f.Err, wanted)
+				}
+			}
+		}
+		if err == nil && x.head.Status == http.StatusMisdirectedRequest {
+			conn.Close() // another one may lead to who answers for the host
 		}
 		if err == nil && x.Forwarded && x.head.Status == http.StatusProxyAuthRequired {
 			return c.Proxy.down(errNoLogin)
@@ -377,12 +386,9 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 		}
 		secure := tls.Client(raw, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
+			wanted := conn.wanted
 			conn.Close()
-			err = fetch.Classify(err, record.OutcomeTLS)
-			if f, ok := errors.AsType[*fetch.Failure](err); ok {
-				f.Unreached = true
-			}
-			return err
+			return unsecured(err, wanted)
 		}
 		conn.conn = secure
 	}
@@ -397,6 +403,12 @@ func (c *Client) tlsConfig(name string, conn *Conn, insecure bool) *tls.Config {
 	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
 	config.ServerName = name
 	config.NextProtos = []string{"http/1.1"}
+	if config.GetClientCertificate == nil && len(config.Certificates) == 0 {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			conn.wanted = true
+			return new(tls.Certificate), nil // none
+		}
+	}
 	if insecure {
 		config.InsecureSkipVerify = true
 		roots := config.RootCAs

@@ -4,8 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"strings"
 
 	"mercator/pkg/fetch"
 )
@@ -34,23 +32,15 @@ func makeOld(config *tls.Config) {
 	config.CipherSuites = oldSuites
 }
 
-// isTooNew says whether a handshake failed because server and client had no version or
-// cipher suite in common. Package tls has no types for it: alerts of a server come as
-// *net.OpError, and what a server chose wrongly as text.
+// isTooNew says whether a handshake may have failed because server and client had no version or
+// cipher suite in common. Some servers just close the connection then, or where the client's first message is longer than it used to be.
 func isTooNew(err error) bool {
 	var f *fetch.Failure
 	if errors.As(err, &f) {
 		err = f.Err
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "remote error" {
-		for _, alert := range [...]tls.AlertError{40, 70, 71} { // handshake_failure, protocol_version, insufficient_security
-			if op.Err.Error() == alert.Error() {
-				return true
-			}
-		}
-	}
-	return strings.Contains(err.Error(), "server selected unsupported protocol version")
+	cause := causeOf(err)
+	return cause == causeCommon || cause == causeClosed
 }
 
 // oldFault reports a connection that came about in this way.
