@@ -280,7 +280,7 @@ func (r *runner) missed(h *host, row *record.Fetch, reply *Reply, addr netip.Add
 		if h.vain.outcome != "" && reply.Outcome == record.OutcomeTLS { // which is final
 			reply.Outcome, reply.Error = h.vain.outcome, h.vain.why+"; "+addr.String()+": "+reply.Error
 		}
-		reply.Error += fmt.Sprintf("; %d other addresses did not serve either", min(addrs, triesMax)-1)
+		reply.Error += fmt.Sprintf(" (none of %d addresses served)", min(addrs, triesMax))
 		h.vain = miss{}
 		return false
 	}

@@ -37,7 +37,9 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	a := &authority{t: t}
-	made := a.issue(func(c *x509.Certificate) { c.Subject.CommonName, c.IsCA, c.BasicConstraintsValid = "authority", true, true })
+	made := a.issue(func(c *x509.Certificate) {
+		c.Subject.CommonName, c.IsCA, c.BasicConstraintsValid = "authority", true, true
+	})
 	a.key, a.cert = made.PrivateKey.(*ecdsa.PrivateKey), made.Leaf
 	return a
 }
