@@ -63,8 +63,10 @@ func (f *finder) readFlat() bool {
 	h, r := &f.html.flat, &f.html.reader
 	defer r.Close()
 	for {
-		h.foreign, h.inert = r.Foreign(), r.Inert()
-		h.styled = h.foreign && r.Styled()
+		h.foreign, h.inert, h.styled = r.Foreign(), r.Templates > 0, false
+		if h.foreign {
+			h.inert, h.styled = r.Inert(), r.Styled()
+		}
 		r.Texts = f.html.anchor >= 0 && !f.html.label.full || !h.begun || h.styled
 		r.Calm = f.html.anchor < 0 && h.begun && !h.foreign && !h.inSelect && h.inFlow()
 		tok := r.Next()
@@ -100,7 +102,7 @@ func Open(r *markup.Reader, doc *Document, wants *markup.Wants) encoding.Encodin
 }
 
 // isXHTML reports whether a document that is read as HTML is XML: its media type says so, or it is no HTML but XML with such a root element.
-func isXHTML(doc *Document) bool { m := MediaType(doc); return m != "text/html" }
+func isXHTML(doc *Document) bool { return doc.MIME != "text/html" && MediaType(doc) != "text/html" }
 
 // endSheet finds the links of a style element of SVG that has ended.
 func (f *finder) endSheet() {

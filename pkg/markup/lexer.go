@@ -39,7 +39,7 @@ type Element struct {
 	SelfClosing bool   // ends with "/>"
 	Slashed     bool   // ends with the "/" of a bare value, which x/net may take for SelfClosing
 	Space       Space  // of a Reader
-	Closes      bool   // of a Reader: an end tag closes the innermost element, as far as that is known
+	Closes      bool   // of a Reader, within SVG and MathML: an end tag closes the innermost element
 	Plain       bool   // values are decoded; else they are as in the document
 	Has         uint64 // a bit for each Attr
 	Val         [Attrs][]byte
@@ -420,7 +420,7 @@ func (l *Lexer) readTag(i int, keep bool) bool {
 			return false
 		}
 	}
-	e := &l.Element
+	e, wants := &l.Element, l.wants
 	e.Key, e.start, e.end, e.TagInfo = key, start, i, LookupTag(key, b[start:i])
 	e.Has, e.SelfClosing, e.Slashed, e.buf = 0, false, false, e.buf[:0]
 	for {
@@ -456,10 +456,10 @@ func (l *Lexer) readTag(i int, keep bool) bool {
 			return false
 		}
 		e.SelfClosing = false
-		if !keep || l.wants.lengths[b[name]]>>uint(end-name)&1 == 0 {
+		if !keep || wants.lengths[b[name]]>>uint(end-name)&1 == 0 {
 			continue
 		}
-		if a, ok := LookupAttr(b[name:end]); ok && (e.Has|^l.wants.set)>>a&1 == 0 {
+		if a, ok := LookupAttr(b[name:end]); ok && (e.Has|^wants.set)>>a&1 == 0 {
 			e.Has |= 1 << a
 			if l.Long = l.Long || len(value) > MaxToken; len(value) > MaxToken {
 				value = nil

@@ -19,6 +19,7 @@ const (
 	IsScope                      // hides the open elements around it from the tags within it
 	MayEndA                      // may end an open a element, for what stands around that
 	IsBreakout                   // ends SVG and MathML
+	isPlaced                     // changes what the tags behind it mean: see Reader
 	isQuiet                      // means something in SVG, MathML or to text alone
 )
 
@@ -143,7 +144,7 @@ var tagNames = [tagFirstPlain]struct {
 	TagIns:           {"ins", 0},
 	TagLink:          {"link", IsVoid | IsSpecial | InHead},
 	TagMalignmark:    {"malignmark", isQuiet},
-	TagMath:          {"math", 0},
+	TagMath:          {"math", isPlaced},
 	TagMeta:          {"meta", IsVoid | IsSpecial | InHead | IsBreakout},
 	TagMenuitem:      {"menuitem", isQuiet},
 	TagMetadata:      {"metadata", isQuiet},
@@ -164,11 +165,11 @@ var tagNames = [tagFirstPlain]struct {
 	TagSelect:        {"select", IsSpecial | IsScope | MayEndA},
 	TagSource:        {"source", IsVoid | IsSpecial},
 	TagStyle:         {"style", IsRaw | IsSpecial | InHead | InTable},
-	TagSVG:           {"svg", 0},
+	TagSVG:           {"svg", isPlaced},
 	TagTable:         {"table", IsSpecial | IsBlock | InTable | IsScope | MayEndA | IsBreakout},
 	TagTbody:         {"tbody", IsSpecial | IsBlock | InTable | IsCell},
 	TagTd:            {"td", IsSpecial | IsBlock | InTable | IsCell},
-	TagTemplate:      {"template", IsSpecial | InHead | InTable | InSelect},
+	TagTemplate:      {"template", isPlaced | IsSpecial | InHead | InTable | InSelect},
 	TagText:          {"text", isQuiet},
 	TagTextarea:      {"textarea", IsRaw | IsSpecial},
 	TagTfoot:         {"tfoot", IsSpecial | IsBlock | InTable | IsCell},

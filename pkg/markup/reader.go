@@ -64,10 +64,16 @@ func (r *Reader) Next() Token {
 		}
 		switch tok := r.Lexer.Next(); tok {
 		case TokenStart:
-			r.start()
+			r.Space = SpaceHTML
+			if r.Traits&(IsRaw|isPlaced) != 0 || len(r.open) > 0 {
+				r.start()
+			}
 			return tok
 		case TokenClose:
-			r.end()
+			r.Space = SpaceHTML
+			if r.Templates > 0 || len(r.open) > 0 {
+				r.end()
+			}
 			return tok
 		case TokenText:
 			return tok
@@ -148,7 +154,6 @@ func (r *Reader) Close() {
 // start places a start tag.
 func (r *Reader) start() {
 	e := &r.Element
-	e.Space = SpaceHTML
 	if len(r.open) > 0 && !r.foreignStart() {
 		return
 	}
@@ -364,7 +369,7 @@ func (r *Reader) closeIn(want, stop func(*Open) bool) {
 // end places an end tag.
 func (r *Reader) end() {
 	e := &r.Element
-	e.Space, e.Closes = SpaceHTML, true
+	e.Closes = false
 	n := len(r.open)
 	if n == 0 {
 		if e.Tag == TagTemplate && r.Templates > 0 {
@@ -372,7 +377,6 @@ func (r *Reader) end() {
 		}
 		return
 	}
-	e.Closes = false
 	if !r.XML && (e.Tag == TagP || e.Tag == TagBr) && r.open[n-1].Space != SpaceHTML {
 		r.Unsure = true
 		r.breakOut()

@@ -30,7 +30,7 @@ func readHTML(doc *Document, wants *markup.Wants) (*markup.Reader, error) {
 		return nil, err
 	}
 	r := readers.Get().(*markup.Reader)
-	r.Open(text, doc.Body, doc.MIME == typeXHTML, wants)
+	r.Open(text, doc.Body, doc.MIME != "text/html", wants) // which is XML then
 	return r, nil
 }
 
