@@ -26,6 +26,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/fetch/cookies"
 	"mercator/pkg/fetch/ftp"
 	"mercator/pkg/fetch/gopher"
 	"mercator/pkg/fetch/http1"
@@ -84,7 +85,7 @@ type fetchCmd struct {
 	Method  string   `more:"" group:"Requests:" default:"GET" placeholder:"GET" enum:"GET,HEAD" help:"GET or HEAD."`
 	Header  []string `more:"" group:"Requests:" sep:"none" placeholder:"LINE" help:"Header line, such as \"Accept-Language: de\"."`
 	Login   string   `more:"" group:"Requests:" placeholder:"FILE" help:"Lines of ORIGIN USER:PASSWORD."`
-	Cookies bool     `more:"" group:"Requests:" help:"Keep cookies of each host for this run."`
+	Cookies bool     `more:"" group:"Requests:" default:"true" negatable:"" help:"Keep cookies in the store (default)."`
 	Proxy   string   `more:"" group:"Requests:" placeholder:"URL" help:"http://HOST:PORT or socks5://HOST:PORT."`
 
 	cli.URLFlags
@@ -311,6 +312,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 		return opt, err
 	}
 	client.TempDir, client.Guard = st.Dir(), guard.Guard
+	opt.Cookies = client.Cookies
 	if opt.Protocols, err = c.protocols(client, opt.Canon.Schemes); err != nil {
 		return opt, err
 	}
@@ -379,7 +381,7 @@ func (c *fetchCmd) client(now func() time.Time) (*http1.Client, error) {
 		}
 	}
 	if c.Cookies {
-		client.Cookies = http1.NewJar()
+		client.Cookies = cookies.New()
 	}
 	return client, nil
 }

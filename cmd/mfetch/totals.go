@@ -64,6 +64,10 @@ func (t *totals) add(row *record.Fetch) {
 		t.robots++
 		return
 	}
+	if row.Role != record.RolePage {
+		t.bytes += row.BodyLength
+		return
+	}
 	if t.outcomes[row.Outcome]++; row.Outcome == record.OutcomeAddress && t.refused == "" {
 		t.refused = row.Error
 	}

@@ -139,7 +139,7 @@ func (c *explainCmd) duplicate(std *cli.Std, u string) (error, error) {
 			return err
 		}
 		return record.Each(in, func(row *record.Fetch) error {
-			if row.Role == record.RolePage && row.Outcome == record.OutcomeFetched && row.Status/100 == 2 {
+			if row.OfPage() && row.Outcome == record.OutcomeFetched && row.Status/100 == 2 {
 				do(row)
 			}
 			return nil

@@ -112,7 +112,7 @@ func (c *passagesCmd) document(b *stage.Batch[record.Fetch, record.Module], from
 // noDocument says why a row has no document that counts; "" if it may have one.
 func noDocument(row *record.Fetch) string {
 	switch {
-	case row.Role != record.RolePage:
+	case !row.OfPage():
 		return row.Role
 	case row.Outcome != record.OutcomeFetched:
 		return row.Outcome

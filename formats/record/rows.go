@@ -98,7 +98,7 @@ type Fetch struct {
 	LastModified  string  `col:"last_modified"`
 	LastContentFP uint64  `col:"last_content_fp"` // as given: the content fingerprint of the fetch before
 
-	Role            string `col:"role,required"`     // RolePage or RoleRobots
+	Role            string `col:"role,required"`     // RolePage, RoleRobots or RoleAgain
 	FetchTime       Time   `col:"fetch_time"`        // start of the contact
 	DurationUS      int64  `col:"duration_us"`       // from start of the contact to its end
 	RequiredDelayUS int64  `col:"required_delay_us"` // gap to this host that politeness demanded before this contact
@@ -128,7 +128,11 @@ type Fetch struct {
 const (
 	RolePage   = "page"
 	RoleRobots = "robots"
+	RoleAgain  = "again" // a page that a reply led back to, asked once more with the cookies that it has now: beside the batch
 )
+
+// OfPage reports whether a row is of a page: one of the batch, or one that was asked again beside it.
+func (f *Fetch) OfPage() bool { return f.Role == RolePage || f.Role == RoleAgain }
 
 // Values of Fetch.Outcome. Each URL of a batch gets exactly one.
 const (

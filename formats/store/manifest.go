@@ -28,7 +28,9 @@ type Entry struct {
 	// Growing files are appended to between generations; only Length bytes count.
 	Growing bool `json:"growing,omitempty"`
 	// Sticky files never go back: abandon and restore keep the newest (contact times).
-	Sticky bool   `json:"sticky,omitempty"`
+	Sticky bool `json:"sticky,omitempty"`
+	// Secret files are for their owner alone, and a copy goes on without them (cookies).
+	Secret bool   `json:"secret,omitempty"`
 	Born   uint64 `json:"born"`            // first generation that held the file; set by Commit
 	Epoch  uint64 `json:"epoch,omitempty"` // the crawl's epoch at that time; set by Commit
 }

@@ -691,6 +691,7 @@ type NewFile struct {
 	length int64
 	patch  bool // WriteAt was used: the running sum is not the file's
 	sticky bool
+	secret bool
 }
 
 // Write appends p.
@@ -719,6 +720,15 @@ func (f *NewFile) Path() string { return f.path }
 // Sticky marks the file as one that abandon and restore do not take back.
 func (f *NewFile) Sticky() { f.sticky = true }
 
+// Secret marks the file as one that nobody but its owner may read, and that a copy goes on without.
+func (f *NewFile) Secret() error {
+	f.secret = true
+	if on, ok := f.file.File().(interface{ Chmod(fs.FileMode) error }); ok { // nothing stands in it yet
+		return on.Chmod(0o600)
+	}
+	return nil
+}
+
 // Close flushes. The file is synced and gets its name when the change commits.
 func (f *NewFile) Close() error { return f.buf.Flush() }
 
@@ -738,7 +748,7 @@ func (f *NewFile) entry() (Entry, error) {
 			return Entry{}, err
 		}
 	}
-	return Entry{Path: f.path, Role: f.role, Length: f.length, Sum: HexSum(f.hash), Sticky: f.sticky}, nil
+	return Entry{Path: f.path, Role: f.role, Length: f.length, Sum: HexSum(f.hash), Sticky: f.sticky, Secret: f.secret}, nil
 }
 
 // HexSum is a checksum as it stands in manifests.

@@ -66,8 +66,8 @@ var sideways = map[string][]string{
 	"pkg/stats":         {"pkg/merge"},
 	"pkg/report":        {"pkg/stats"},
 	"pkg/driver":        {"pkg/config", "pkg/fetch", "pkg/fetch/addrguard", "pkg/fetch/http1"}, // sealing; lines of mfetch --progress json; the files of settings are checked
-	"pkg/fetch":         {"pkg/fetch/addrguard"},
-	"pkg/fetch/http1":   {"pkg/fetch", "pkg/fetch/addrguard"},
+	"pkg/fetch":         {"pkg/fetch/addrguard", "pkg/fetch/cookies"},
+	"pkg/fetch/http1":   {"pkg/fetch", "pkg/fetch/addrguard", "pkg/fetch/cookies"},
 	"pkg/fetch/replay":  {"pkg/fetch"},
 	"pkg/fetch/ftp":     {"pkg/fetch", "pkg/fetch/addrguard"},
 	"pkg/fetch/gopher":  {"pkg/fetch"},

@@ -116,7 +116,7 @@ type File struct {
 		Method      string   `toml:"method" is:"GET|HEAD" flag:"mfetch --method" doc:"GET or HEAD" like:"\"GET\""`
 		Headers     []string `toml:"headers" list:"whole" is:"header" flag:"mfetch --header" doc:"header lines for every request" like:"[\"Accept-Language: de\"]"`
 		Login       string   `toml:"login" path:"yes" flag:"mfetch --login" doc:"file of user names and passwords, ORIGIN USER:PASSWORD a line" like:"\"login.txt\""`
-		Cookies     bool     `toml:"cookies" flag:"mfetch --cookies" doc:"keep each host's cookies within a round" like:"false"`
+		Cookies     bool     `toml:"cookies" flag:"mfetch --cookies" doc:"keep cookies over the whole crawl" like:"true"`
 		Exec        []string `toml:"exec" list:"whole" is:"program" flag:"mfetch --exec" doc:"programs that fetch a scheme's URLs, SCHEME=COMMAND" like:"[\"gemini=./gemini.sh\"]"`
 		ExecState   []string `toml:"exec_state" flag:"mfetch --exec-state" doc:"schemes among them whose programs keep a state over the whole crawl, in modules/SCHEME; after a change, mckpt init makes the stores that are missing" like:"[\"gemini\"]"`
 		Proxy       string   `toml:"proxy" is:"proxy" flag:"mfetch --proxy" doc:"http://HOST:PORT or socks5://HOST:PORT" like:"\"socks5://127.0.0.1:1080\""`

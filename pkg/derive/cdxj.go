@@ -48,7 +48,7 @@ func (c *cdx) append(b []byte, stamp string) []byte {
 // AppendRowCDXJ appends the index line of a fetch row, without line end; nothing for a
 // row that points to no WARC record.
 func AppendRowCDXJ(b []byte, r *record.Fetch) []byte {
-	if r.WARCFilename == "" || r.Role != record.RolePage {
+	if r.WARCFilename == "" || !r.OfPage() {
 		return b
 	}
 	c := cdx{URL: r.URL, MIME: r.MIME, Digest: r.PayloadSHA1, Length: strconv.FormatInt(r.WARCLength, 10),

@@ -117,7 +117,7 @@ func (d *Driver) dry(conf *config.Config, made uint64) (bool, error) {
 	}
 	for _, name := range last {
 		err := history.Read(d.plan.kept(name, d.outcomes()), func(r *record.Fetch) error {
-			if r.Role == record.RolePage && r.Outcome == record.OutcomeFetched && r.Score > classify.Relevant && r.Extra.Text(classify.TopicColumn) != "" {
+			if r.OfPage() && r.Outcome == record.OutcomeFetched && r.Score > classify.Relevant && r.Extra.Text(classify.TopicColumn) != "" {
 				return errEnough
 			}
 			return nil

@@ -461,6 +461,21 @@ func (g *Group) Body(max int64) (body []byte, err error) {
 	return io.ReadAll(decoded)
 }
 
+// head reads the head of the reply; nil: it is none of HTTP.
+func (g *Group) head() (*httpmsg.Head, error) {
+	r := readers.Get().(*warc.Reader)
+	defer readers.Put(r)
+	rec, err := r.At(g.file, g.Row.WARCFilename, g.Row.WARCOffset, g.Row.WARCLength)
+	if err != nil {
+		return nil, err
+	}
+	m, err := httpmsg.Open(rec.Block)
+	if err != nil {
+		return nil, nil
+	}
+	return &m.Head, nil
+}
+
 // robotsText is what Body gives of a robots.txt: as much as its first reader had.
 func (g *Group) robotsText() ([]byte, error) {
 	return g.Body(min(g.Row.BodyLength, robotsTextMax))

@@ -54,6 +54,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/bodies"
 	"mercator/pkg/canon"
+	"mercator/pkg/fetch/cookies"
 	"mercator/pkg/politeness"
 	"mercator/pkg/stage"
 )
@@ -98,7 +99,8 @@ type Options struct {
 	ContentHash string        // that makes content_fp: what the store was made with, or ""
 	BackQueues  int           // open at a time, each of one host; further input waits. 0: 65,536, see scheduler
 
-	Deny      *Deny // nil: nothing is denied
+	Cookies   *cookies.Jar // of the crawl, which the Protocols use; nil: none are kept
+	Deny      *Deny        // nil: nothing is denied
 	DenyEvery time.Duration
 
 	Codec    warc.Codec
@@ -127,6 +129,7 @@ type runner struct {
 	opt Options
 	writer
 	robots    *robotsCache
+	led       ledTable
 	decoders  *semaphore.Weighted // bytes of their windows
 	weigh     *sync.Pool          // of scales
 	ours      *ours
@@ -188,6 +191,9 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	r.robots = newRobotsCache(opt.Robots, r.sp, &r.mu)
 	tx := b.Tx()
 	if err := r.robots.load(opt.Store, tx.Base(), r.started); err != nil {
+		return err
+	}
+	if err := r.loadCookies(tx.Base()); err != nil {
 		return err
 	}
 	round := warc.Round{Txn: opt.Txn, Epoch: tx.Epoch(), Now: b.Now()}
@@ -275,6 +281,9 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		}
 	}
 	if err := r.robots.save(ctx, tx); err != nil {
+		return err
+	}
+	if err := r.saveCookies(tx); err != nil {
 		return err
 	}
 	return r.s.save(tx, r.now())

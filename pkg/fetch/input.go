@@ -58,6 +58,7 @@ func notOfHosts(c rune) bool {
 
 // read spools the input and makes hosts of it.
 func (r *runner) read(ctx context.Context) error {
+	r.askDue()
 	var row record.URL
 	for {
 		err := r.next(ctx, &row)
@@ -117,6 +118,7 @@ func (r *runner) resume(ctx context.Context) error {
 	if err := sorted.Each(func(_ uint64, b []byte) error { return r.emitSaved(ctx, b, &redirected) }); err != nil {
 		return err
 	}
+	r.askDue()
 	for missing.n > 0 {
 		var row record.URL
 		r.mu.Lock()
@@ -145,20 +147,28 @@ func (r *runner) emitSaved(ctx context.Context, b []byte, redirected *recalled) 
 	}
 	r.remember(&g.Row)
 	o := &output{row: &g.Row, made: g.Row.Role}
+	var row record.URL
 	if s.page {
-		var row record.URL
 		if _, err := record.ParseRow(string(in), &row, r.opt.Schema); err != nil {
 			return err
 		}
+	}
+	if err := r.recallReply(ctx, g, &row); err != nil {
+		return err
+	}
+	if s.page {
 		page := Merge(&row, &g.Row)
 		o = &output{row: &page, whole: r.payloads != nil && g.whole && identifiable(&page)}
-	} else {
+	} else if g.Row.Role == record.RoleRobots {
 		r.mu.Lock()
 		err := r.robots.recall(&g.Row, text, redirected)
 		r.mu.Unlock()
 		if err != nil {
 			return err
 		}
+	}
+	if g.Row.Role == record.RoleAgain {
+		o.whole = r.payloads != nil && g.whole && identifiable(&g.Row)
 	}
 	return r.send(ctx, o)
 }

@@ -28,14 +28,17 @@ func portRefused(host string) bool {
 	return err != nil || addrguard.PortRefused(uint16(n))
 }
 
-// servePage deals with the first URL of a host. settled: there was no contact, go on.
-func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest halt, w *worker) (t turn, settled bool, err error) {
-	settle := func(outcome, detail string) (turn, bool, error) {
-		return turn{}, true, r.settle(ctx, h, row, outcome, detail, 0, false)
+// servePage deals with the first URL of a host: again, or if that is nil the first of its queue. settled: there was no contact, go on.
+func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again *led, rest halt, w *worker) (t turn, settled bool, err error) {
+	end := func(outcome, detail string, later micros, aside bool) (turn, bool, error) {
+		if again != nil { // the batch has its row already
+			r.askedAgain(h, again, rest.why != "" || outcome == record.OutcomeDeferred)
+			return turn{}, true, nil
+		}
+		return turn{}, true, r.settle(ctx, h, row, outcome, detail, later, aside)
 	}
-	refuse := func(outcome, detail string) (turn, bool, error) {
-		return turn{}, true, r.settle(ctx, h, row, outcome, detail, 0, true)
-	}
+	settle := func(outcome, detail string) (turn, bool, error) { return end(outcome, detail, 0, false) }
+	refuse := func(outcome, detail string) (turn, bool, error) { return end(outcome, detail, 0, true) }
 	scheme, _, _ := canon.Split(row.URL)
 	protocol := r.opt.Protocols[scheme]
 	rule := r.opt.Deny.Check(row.URL, row.Host)
@@ -53,12 +56,12 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest h
 	case localfault.Is(rest.why):
 		return refuse(record.OutcomeDeferred, rest.why)
 	case rest.parked:
-		return turn{}, true, r.settle(ctx, h, row, record.OutcomeParked, rest.why, rest.until, false)
+		return end(record.OutcomeParked, rest.why, rest.until, false)
 	case rest.why != "":
 		if why := r.unreachable(h, scheme); why != "" && !rest.host {
 			return settle(withoutRobots(why), why) // which needs no contact
 		}
-		return turn{}, true, r.settle(ctx, h, row, record.OutcomeDeferred, rest.why, rest.until, false)
+		return end(record.OutcomeDeferred, rest.why, rest.until, false)
 	}
 	var room [4]netip.Addr
 	addrs, outcome, detail, err := r.addresses(ctx, h, row, room[:0])
@@ -111,17 +114,28 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, rest h
 	if !r.granted(h, a) {
 		return turn{}, false, nil
 	}
-	page := pageRow(row)
+	page, made := pageRow(row), ""
+	if again != nil {
+		page.Role, made = record.RoleAgain, record.RoleAgain
+	}
 	w.addrs = len(addrs)
 	w.req = Request{Method: r.opt.Method, URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
-	if t, err = r.contact(ctx, h, protocol, w, &page, "", nil); err != nil || t.missed {
+	sent := r.ask(row.URL)
+	if t, err = r.contact(ctx, h, protocol, w, &page, made, nil); err != nil || t.missed {
 		return t, false, err
 	}
 	if page.Outcome == record.OutcomeDeferred {
 		r.forgo(h, a, page.Error)
 		return t, false, nil
 	}
-	return t, false, r.pop(h)
+	number := 0
+	if again != nil {
+		number = r.servedAgain(h, again, &page)
+	} else if err := r.pop(h); err != nil {
+		return t, false, err
+	}
+	r.lead(row, &page, sent, w.reload, number)
+	return t, false, nil
 }
 
 // settle emits the row of a URL for which nothing is contacted, or puts it aside, and takes
@@ -213,6 +227,13 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 			keep = &plain.limited
 		}
 	}
+	looks := r.opt.Cookies != nil && made != record.RoleRobots && !reply.spoken()
+	if looks && keep == nil && plain == nil {
+		w.begin.Reset()
+		w.begin.max = reloadMax
+		keep = &w.begin
+	}
+	w.reload = ""
 	weight, err := take(ctx, r.replies, replyWeight(reply.Length)+keptMax(reply, keep), repliesMax)
 	if err != nil {
 		reply.release()
@@ -224,6 +245,13 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 		copied = keep
 	}
 	err = describe(ctx, row, reply, r.opt.BodyMax, end, copied, r.decoders, r.opt.Canon, r.weigh)
+	if looks && err == nil && row.Status/100 == 2 && reply.Head != nil {
+		begin := w.begin.Bytes()
+		if plain != nil {
+			begin = plain.body()
+		}
+		w.reload = reloadOf(row, reply.Head.Get("Refresh"), begin, r.opt.Canon)
+	}
 	var place bodies.Place
 	if plain != nil && err == nil {
 		place = plain.put(r.bodies, row)

@@ -58,6 +58,9 @@ type worker struct {
 	ctx    context.Context // of contacts; ended with errBrokenOff
 	cancel context.CancelCauseFunc
 	began  micros // this turn
+
+	begin  limited // of a document, where nobody else gathers it
+	reload string  // where the document of the last contact leads by itself
 }
 
 func (w *worker) renew(ctx context.Context) {

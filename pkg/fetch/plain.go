@@ -72,6 +72,15 @@ func (d *plainDoc) put(w *bodies.Writer, row *record.Fetch) bodies.Place {
 	return bodies.Place{}
 }
 
+// body is what was gathered of the document itself.
+func (d *plainDoc) body() []byte {
+	b := d.given
+	if b == nil {
+		b = d.Bytes()
+	}
+	return b[min(d.head, len(b)):]
+}
+
 func (d *plainDoc) free() {
 	if d.given = nil; d.Cap() <= groupKeep {
 		plainDocs.Put(d)

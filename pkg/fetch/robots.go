@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"slices"
 	"strconv"
@@ -350,6 +351,9 @@ func loadModules(st *store.Store, base *store.Manifest, role string, f func(*rec
 			continue
 		}
 		file, err := st.OpenFile(e.Path)
+		if e.Secret && errors.Is(err, fs.ErrNotExist) {
+			continue // a copy goes on without it
+		}
 		if err != nil {
 			return err
 		}
@@ -392,8 +396,13 @@ func saveModules(tx *store.Tx, role string, rows func(write func(*record.Module)
 	if err != nil {
 		return err
 	}
-	if role == roleContacts {
+	switch role {
+	case roleContacts:
 		f.Sticky()
+	case roleCookies:
+		if err := f.Secret(); err != nil {
+			return err
+		}
 	}
 	w, err := record.NewWriter[record.Module](f, record.WriterOptions{Name: f.Path(), Level: record.Fast})
 	if err != nil {

@@ -26,6 +26,7 @@ type host struct {
 
 	errands []*errand // robots contacts to make here, before any page
 	blocked int       // robots contacts elsewhere that its pages wait for
+	again   []*led    // URLs to be asked again, before those of the queue
 
 	last     micros // end of the last contact; 0: none in this run
 	next     micros // no contact before
@@ -75,13 +76,13 @@ const (
 
 // work says whether a worker could do anything for the host.
 func (h *host) work() bool {
-	return !h.naming && (len(h.errands) > 0 || h.blocked == 0 && h.queue.n > 0)
+	return !h.naming && (len(h.errands) > 0 || h.blocked == 0 && (h.queue.n > 0 || len(h.again) > 0))
 }
 
 // position orders hosts that are due: as their first URLs stand in the batch,
-// robots contacts that others wait for before all.
+// robots contacts that others wait for before all, and what is asked again.
 func (h *host) position() int64 {
-	if len(h.errands) > 0 && h.errands[0].from != h {
+	if len(h.errands) > 0 && h.errands[0].from != h || len(h.again) > 0 {
 		return -1
 	}
 	return h.queue.head

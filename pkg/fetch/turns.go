@@ -217,14 +217,19 @@ func (r *runner) serve(ctx context.Context, h *host, w *worker) (turn, error) {
 		}
 		var row record.URL
 		var e *errand
+		var again *led
 		var err error
 		r.mu.Lock()
 		rest := r.halted(h)
 		if len(h.errands) > 0 {
 			e = h.errands[0]
 		}
-		page := h.queue.n > 0 && h.blocked == 0
-		if h.queue.n > 0 {
+		page := (h.queue.n > 0 || len(h.again) > 0) && h.blocked == 0
+		switch {
+		case len(h.again) > 0:
+			again = h.again[0]
+			row = again.row
+		case h.queue.n > 0:
 			err = r.sp.peek(&h.queue, &row)
 		}
 		r.mu.Unlock()
@@ -237,7 +242,7 @@ func (r *runner) serve(ctx context.Context, h *host, w *worker) (turn, error) {
 		case e != nil:
 			t, settled, err = r.serveErrand(ctx, h, e, &row, rest, w)
 		case page:
-			t, settled, err = r.servePage(ctx, h, &row, rest, w)
+			t, settled, err = r.servePage(ctx, h, &row, again, rest, w)
 		default:
 			return turn{}, nil
 		}

@@ -23,7 +23,7 @@ const (
 // Document returns the key of a row's document, and whether the content-seen test
 // applies to it: to pages of status 2xx that have a body.
 func Document(poly *fingerprint.Poly, row *record.Fetch) (key uint64, ok bool) {
-	if row.Role != record.RolePage || row.Outcome != record.OutcomeFetched || row.Status/100 != 2 || row.BodyLength <= 0 {
+	if !row.OfPage() || row.Outcome != record.OutcomeFetched || row.Status/100 != 2 || row.BodyLength <= 0 {
 		return 0, false
 	}
 	return poly.DocKey(row.ContentFP, row.BodyLength, row.Truncated != ""), true

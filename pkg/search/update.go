@@ -285,7 +285,7 @@ func (u *update) read(ctx context.Context, f File, store string, out chan<- []jo
 		return nil
 	}
 	err := history.Read(f.Path, func(r *record.Fetch) error {
-		if r.Role != record.RolePage {
+		if !r.OfPage() {
 			return nil
 		}
 		window = append(window, job{row: *r})

@@ -118,7 +118,7 @@ func (n *names) of(name string) uint64 {
 
 // Add takes a row.
 func (h *Histories) Add(r *record.Fetch) error {
-	if r.Role != record.RolePage || r.FetchTime == 0 {
+	if !r.OfPage() || r.FetchTime == 0 {
 		return nil
 	}
 	what := byte(visitFailed)

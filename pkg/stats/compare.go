@@ -44,7 +44,7 @@ func Compare(mem int64, here, there func(row func(*record.Fetch) error) error) (
 	var buf []byte
 	for side, each := range []func(func(*record.Fetch) error) error{here, there} {
 		if err := each(func(r *record.Fetch) error {
-			if r.Role != record.RolePage || r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked {
+			if !r.OfPage() || r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked {
 				return nil
 			}
 			became := r.Outcome

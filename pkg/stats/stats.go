@@ -162,7 +162,7 @@ func (c *Collector) Add(r *record.Fetch) error {
 		c.s.Robots++
 		return nil
 	}
-	if r.Role != record.RolePage || r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked {
+	if !r.OfPage() || r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked {
 		return nil
 	}
 	c.s.Attempts++

@@ -39,6 +39,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/fetch/cookies"
 	"mercator/pkg/httpmsg"
 	"mercator/pkg/rewind"
 )
@@ -54,7 +55,7 @@ type Client struct {
 	AcceptEncoding string           // "": gzip, deflate, br, zstd
 	Header         []httpmsg.Field  // sent with each request, see ParseHeader
 	Logins         Logins           // sent to their own servers
-	Cookies        *Jar             // nil: none are kept or sent
+	Cookies        *cookies.Jar     // nil: none are kept or sent
 	Proxy          *Proxy           // nil: servers are contacted directly
 	TLS            *tls.Config      // roots and the like; nil: the system's. TLS 1.2 is the least, but see oldtls.go
 	Now            func() time.Time // for cookies that expire; nil: time.Now
@@ -180,6 +181,10 @@ func parseTarget(url string) (t target, err error) {
 	return t, nil
 }
 
+func (t *target) cookies() cookies.Target {
+	return cookies.Target{Secure: t.scheme == "https", Name: t.name, Path: t.path}
+}
+
 // Check implements fetch.Protocol. Every canonical URL of http and https can be asked for.
 func (c *Client) Check(string) error { return nil }
 
@@ -265,7 +270,11 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 			return c.Proxy.down(errNoLogin)
 		}
 		if err == nil && c.Cookies != nil {
-			c.Cookies.keep(t, &x.head, c.now())
+			for _, f := range x.head.Fields {
+				if strings.EqualFold(f.Name, "Set-Cookie") {
+					c.Cookies.Keep(t.cookies(), f.Value, c.now())
+				}
+			}
 		}
 		return err
 	}
@@ -302,7 +311,7 @@ func (c *Client) request(b []byte, req *fetch.Request, t *target) (kept, sent []
 		b = appendField(b, f.Name, f.Value)
 	}
 	if c.Cookies != nil {
-		b = c.Cookies.appendTo(b, t, c.now())
+		b = appendField(b, "Cookie", c.Cookies.Line(t.cookies(), c.now()))
 	}
 	secrets := appendField(nil, "Authorization", c.Logins.basic(t))
 	if c.Proxy.forwards(t) {

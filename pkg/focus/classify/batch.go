@@ -189,7 +189,7 @@ type worker struct {
 
 func (w *worker) score(row *record.Fetch) (what, Result, error) {
 	switch {
-	case row.Role != record.RolePage, row.Outcome != record.OutcomeFetched, row.RedirectURL != "":
+	case !row.OfPage(), row.Outcome != record.OutcomeFetched, row.RedirectURL != "":
 		return left, Result{}, nil
 	case row.Duplicate && row.LastContentFP != 0 && row.ContentFP == row.LastContentFP:
 		return left, Result{}, nil

@@ -299,7 +299,7 @@ func (f *Folder) gather(ctx context.Context, files []File, from, runs int) (err 
 
 // pageOf is what a fetch record says of a page; nil if nothing.
 func pageOf(r *record.Fetch) *Page {
-	if r.Role != record.RolePage || r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked || r.Outcome == record.OutcomeNotModified {
+	if !r.OfPage() || r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked || r.Outcome == record.OutcomeNotModified {
 		return nil
 	}
 	if r.Duplicate && r.ContentFP == r.LastContentFP && r.ContentFP != 0 { // it has not changed: mfocus score left it

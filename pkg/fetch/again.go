@@ -1,0 +1,296 @@
+package fetch
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"strings"
+
+	"golang.org/x/net/html"
+
+	"mercator/formats/record"
+	"mercator/pkg/canon"
+	"mercator/pkg/fetch/cookies"
+	"mercator/pkg/fingerprint"
+)
+
+// A site may let nobody in without a cookie that it sets on the way: a page redirects to itself, or to another that sets the
+// cookie and leads back. The URL that it leads back to is known, and nobody would ask for it again. So the runner remembers
+// which URLs led elsewhere on their site, and with which cookies they were asked. A reply that leads to one of them has it asked again, at
+// once, if it would be sent other cookies now. Such a contact is a row of role RoleAgain, beside the page's row of the batch.
+//
+//   - Nothing is asked that no batch had: settings, filter and robots.txt allow it.
+//   - One row of the batch causes at most againMax contacts.
+//   - A reload by the document, as pages of news have it, does so only where a cookie of another name came.
+//   - What a batch cannot ask any more, the next does: see file cookies of SPEC.md.
+const againMax = 10
+
+const (
+	ledMax   = 1 << 14 // URLs that are remembered,
+	ledBytes = 8 << 20 // and bytes,
+	ledURL   = 8 << 10 // of which so many are of one
+	ledCost  = 256     // that each counts besides its text
+)
+
+// asked is what a request was sent with: checksums of cookies and of their names; 0: none.
+type asked struct{ line, names uint64 }
+
+// led is a URL that led elsewhere on its site.
+type led struct {
+	row record.URL
+	asked
+	due int // which contact of a chain is to be made to it; 0: none
+}
+
+func (e *led) cost() int { return ledCost + len(e.row.URL) + len(e.row.Via) + len(e.row.X) }
+
+// ledTable holds them; runner.mu guards it. Those that led elsewhere longest ago are forgotten.
+type ledTable struct {
+	urls  map[string]*list.Element
+	order list.List // of *led, newest first
+	size  int
+	dirty bool
+	live  bool // hosts may be given work
+}
+
+func (t *ledTable) get(url string) *led {
+	if e := t.urls[url]; e != nil {
+		return e.Value.(*led)
+	}
+	return nil
+}
+
+func (t *ledTable) forget(url string) {
+	if e := t.urls[url]; e != nil {
+		t.size -= t.order.Remove(e).(*led).cost()
+		delete(t.urls, url)
+		t.dirty = true
+	}
+}
+
+func (t *ledTable) put(e *led) {
+	t.forget(e.row.URL)
+	if e.cost() > ledURL {
+		return
+	}
+	t.dirty = true
+	t.urls[e.row.URL] = t.order.PushFront(e)
+	for t.size += e.cost(); t.size > ledBytes || len(t.urls) > ledMax; {
+		t.forget(t.order.Back().Value.(*led).row.URL)
+	}
+}
+
+// ask says what a request for a URL is sent with now.
+func (r *runner) ask(url string) (a asked) {
+	if r.opt.Cookies == nil {
+		return a
+	}
+	t, now := cookies.TargetOf(url), r.opt.Now()
+	if line := r.opt.Cookies.Line(t, now); line != "" {
+		a.line = fingerprint.OfString(line)
+		a.names = fingerprint.OfString(r.opt.Cookies.Names(t, now))
+	}
+	return a
+}
+
+// lead draws the consequence of a reply to row, which was the contact of that number in its chain. reload is where its document leads.
+func (r *runner) lead(row *record.URL, page *record.Fetch, a asked, reload string, number int) {
+	if r.opt.Cookies == nil || page.Outcome != record.OutcomeFetched {
+		return
+	}
+	to := page.RedirectURL
+	if to == "" {
+		to = reload
+	}
+	now := r.ask(to)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if to == "" || siteOf(to) != siteOf(row.URL) {
+		r.led.forget(row.URL)
+		return
+	}
+	kept := *row
+	kept.Attempt, kept.Due, kept.AddrError, kept.ETag, kept.LastModified, kept.LastContentFP, kept.Extra = 0, 0, "", "", "", 0, record.Extra{}
+	r.led.put(&led{row: kept, asked: a})
+	e := r.led.get(to)
+	if e == nil || e.due > 0 || number >= againMax || now.line == 0 || now.line == e.line || page.RedirectURL == "" && now.names == e.names {
+		return
+	}
+	if e.row.Host == row.Host && e.row.Addr == "" {
+		e.row.Addr, e.row.AddrExpires = row.Addr, row.AddrExpires
+	}
+	e.due = number + 1
+	r.led.dirty = true
+	if r.led.live {
+		r.askAgain(e)
+	}
+}
+
+func siteOf(url string) string { return cookies.Site(cookies.TargetOf(url).Name) }
+
+// askAgain gives a URL that is due to its host. r.mu is held.
+func (r *runner) askAgain(e *led) {
+	now := r.now()
+	h := r.s.host(e.row.Host, now)
+	h.again = append(h.again, e)
+	r.s.schedule(h, now)
+	r.stir()
+}
+
+// askDue has the URLs asked that an earlier batch, or an earlier run of this one, left due.
+func (r *runner) askDue() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.led.live = true
+	for e := r.led.order.Back(); e != nil; e = e.Prev() {
+		if e := e.Value.(*led); e.due > 0 {
+			r.askAgain(e)
+		}
+	}
+}
+
+// askedAgain takes a URL off its host. later: the next batch is to ask it.
+func (r *runner) askedAgain(h *host, e *led, later bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.again = h.again[1:]
+	if !later {
+		e.due = 0
+		r.led.dirty = true
+	}
+}
+
+// servedAgain is askedAgain after a contact: one that failed is made again with the next batch, as often as a chain is long.
+func (r *runner) servedAgain(h *host, e *led, page *record.Fetch) (number int) {
+	number = e.due
+	r.askedAgain(h, e, page.Outcome != record.OutcomeFetched && number < againMax)
+	if page.Outcome != record.OutcomeFetched && number < againMax {
+		r.mu.Lock()
+		e.due++
+		r.mu.Unlock()
+	}
+	return number
+}
+
+// reloadMax is how much of a document is searched for where it leads.
+const reloadMax = 16 << 10
+
+// reloadOf is the URL that a document of status 2xx loads next by itself: by the header field Refresh, or the meta element that
+// stands for it; "": none. body is its beginning.
+func reloadOf(row *record.Fetch, header string, body []byte, form canon.Options) string {
+	if row.Status/100 != 2 || row.RedirectURL != "" {
+		return ""
+	}
+	ref, ok := refresh(header)
+	if !ok && (row.MIME == "text/html" || row.MIME == "application/xhtml+xml" || row.MIME == "") {
+		ref, ok = metaRefresh(body[:min(len(body), reloadMax)])
+	}
+	if !ok {
+		return ""
+	}
+	if ref == "" {
+		return row.URL
+	}
+	url, _, err := form.Resolve(row.URL, ref)
+	if err != nil {
+		return ""
+	}
+	return url
+}
+
+// metaRefresh finds the first meta refresh of a document.
+func metaRefresh(body []byte) (ref string, ok bool) {
+	if !bytes.Contains(bytes.ToLower(body), []byte("refresh")) {
+		return "", false
+	}
+	in := html.NewTokenizer(bytes.NewReader(body))
+	for {
+		switch in.Next() {
+		case html.ErrorToken:
+			return "", false
+		case html.StartTagToken, html.SelfClosingTagToken:
+			name, more := in.TagName()
+			if string(name) != "meta" {
+				continue
+			}
+			equiv, content := "", ""
+			for more {
+				var key, value []byte
+				key, value, more = in.TagAttr()
+				switch string(key) {
+				case "http-equiv":
+					equiv = string(value)
+				case "content":
+					content = string(value)
+				}
+			}
+			if strings.EqualFold(strings.TrimSpace(equiv), "refresh") {
+				if ref, ok = refresh(content); ok {
+					return ref, true
+				}
+			}
+		}
+	}
+}
+
+// refresh reads "5; url='x'" (HTML section 4.2.5.3); ref is "" where the document itself is to be loaded again.
+func refresh(v string) (ref string, ok bool) {
+	const space = " \t\r\n\f"
+	v = strings.TrimLeft(v, space)
+	rest := strings.TrimLeft(v, "0123456789.")
+	if rest == v {
+		return "", false
+	}
+	rest = strings.TrimLeft(strings.TrimLeft(strings.TrimLeft(rest, space), ";,"), space)
+	if len(rest) >= 3 && strings.EqualFold(rest[:3], "url") {
+		if r := strings.TrimLeft(rest[3:], space); strings.HasPrefix(r, "=") {
+			rest = strings.TrimLeft(r[1:], space)
+		}
+	}
+	if rest != "" && (rest[0] == '"' || rest[0] == '\'') {
+		rest, _, _ = strings.Cut(rest[1:], rest[:1])
+	}
+	return strings.TrimSpace(rest), true
+}
+
+// recallReply does to the jar, and to what led elsewhere, what a contact of an earlier run of the batch did: in is the batch's row; nil: there is none.
+func (r *runner) recallReply(ctx context.Context, g *Group, in *record.URL) error {
+	if r.opt.Cookies == nil || g.Row.WARCLength == 0 || g.document {
+		return ctx.Err()
+	}
+	a := r.ask(g.Row.URL)
+	head, err := g.head()
+	if err != nil || head == nil {
+		return err
+	}
+	t := cookies.TargetOf(g.Row.URL)
+	refresh := ""
+	for _, f := range head.Fields {
+		switch {
+		case strings.EqualFold(f.Name, "Set-Cookie"):
+			r.opt.Cookies.Keep(t, f.Value, r.opt.Now())
+		case refresh == "" && strings.EqualFold(f.Name, "Refresh"):
+			refresh = f.Value
+		}
+	}
+	if g.Row.Role == record.RoleRobots {
+		return nil
+	}
+	var body []byte
+	if g.Row.Status/100 == 2 && g.Row.BodyLength > 0 && g.whole {
+		if body, err = g.Body(min(g.Row.BodyLength, reloadMax)); err != nil {
+			return err
+		}
+	}
+	number := 0
+	if g.Row.Role == record.RoleAgain {
+		in = &record.URL{URL: g.Row.URL, Host: g.Row.Host, Key: g.Row.Key, Depth: g.Row.Depth, Priority: g.Row.Priority, Score: g.Row.Score, Via: g.Row.Via, Discovered: g.Row.Discovered, X: g.Row.X}
+		r.mu.Lock()
+		if e := r.led.get(g.Row.URL); e != nil {
+			number, e.due = e.due, 0
+		}
+		r.mu.Unlock()
+	}
+	r.lead(in, &g.Row, a, reloadOf(&g.Row, refresh, body, r.opt.Canon), number)
+	return nil
+}
