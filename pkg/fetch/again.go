@@ -3,8 +3,8 @@ package fetch
 import (
 	"bytes"
 	"container/list"
-	"context"
 	"strings"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -200,7 +200,7 @@ func reloadOf(row *record.Fetch, header string, body []byte, form canon.Options)
 
 // metaRefresh finds the first meta refresh of a document.
 func metaRefresh(body []byte) (ref string, ok bool) {
-	if !bytes.Contains(bytes.ToLower(body), []byte("refresh")) {
+	if !mayRefresh(body) {
 		return "", false
 	}
 	in := html.NewTokenizer(bytes.NewReader(body))
@@ -233,6 +233,23 @@ func metaRefresh(body []byte) (ref string, ok bool) {
 	}
 }
 
+// mayRefresh says whether a meta element speaks of a refresh, at the cost of little for documents where none does.
+func mayRefresh(body []byte) bool {
+	for {
+		i := bytes.IndexByte(body, '<')
+		if i < 0 || len(body) < i+5 {
+			return false
+		}
+		if body = body[i+1:]; !bytes.EqualFold(body[:4], []byte("meta")) {
+			continue
+		}
+		tag, _, _ := bytes.Cut(body, []byte(">"))
+		if bytes.Contains(bytes.ToLower(tag[:min(len(tag), 1<<10)]), []byte("refresh")) {
+			return true
+		}
+	}
+}
+
 // refresh reads "5; url='x'" (HTML section 4.2.5.3); ref is "" where the document itself is to be loaded again.
 func refresh(v string) (ref string, ok bool) {
 	const space = " \t\r\n\f"
@@ -254,10 +271,16 @@ func refresh(v string) (ref string, ok bool) {
 }
 
 // recallReply does to the jar, and to what led elsewhere, what a contact of an earlier run of the batch did: in is the batch's row; nil: there is none.
-func (r *runner) recallReply(ctx context.Context, g *Group, in *record.URL) error {
+func (r *runner) recallReply(g *Group, in *record.URL) error {
 	if r.opt.Cookies == nil || g.Row.WARCLength == 0 || g.document {
-		return ctx.Err()
+		return nil
 	}
+	f, err := r.opt.Store.OpenFile(g.Row.WARCFilename)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	g.file = f
 	a := r.ask(g.Row.URL)
 	head, err := g.head()
 	if err != nil || head == nil {
@@ -268,7 +291,7 @@ func (r *runner) recallReply(ctx context.Context, g *Group, in *record.URL) erro
 	for _, f := range head.Fields {
 		switch {
 		case strings.EqualFold(f.Name, "Set-Cookie"):
-			r.opt.Cookies.Keep(t, f.Value, r.opt.Now())
+			r.opt.Cookies.Keep(t, f.Value, time.UnixMicro(ended(&g.Row)))
 		case refresh == "" && strings.EqualFold(f.Name, "Refresh"):
 			refresh = f.Value
 		}

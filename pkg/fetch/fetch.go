@@ -25,17 +25,19 @@
 //   - The next host: sched.go (take). Handing hosts out, and a turn: turns.go; its contacts: pages.go.
 //   - The gap after a contact: pages.go (gap). When a batch ends before its time: patience.go.
 //   - Addresses: names.go; which of them: reach.go. robots.txt: robots.go, errands.go. What our own settings refuse: ours.go, deny.go.
+//   - Cookies: package cookies; what is asked again because of them: again.go; their file: jar.go.
 //   - WARC files: archive.go, write.go. What an interrupted run left: unclean.go, savedrows.go.
 //
 // # What a fetch store holds
 //
-// WARC files, robots rules, contact times, and with Options.Dedup which payloads are
+// WARC files, robots rules, contact times, cookies, and with Options.Dedup which payloads are
 // archived: SPEC.md beside this file. formats/warc/SPEC.md says which records a round
 // writes.
 //
 //   - Contact times never go back: politeness is a promise to others, who do not know of checkpoints.
 //   - Robots rules are kept as text: another version, or another engine, reads them its own way.
-//   - Both are module rows, not a format of their own: a few thousand a round, read once, and mcat prints them.
+//   - Cookies go back with a checkpoint: what a server knows of us then is as old as what we know of it.
+//   - All are module rows, not a format of their own: a few thousand a round, read once, and mcat prints them.
 package fetch
 
 import (

@@ -153,7 +153,7 @@ func (r *runner) emitSaved(ctx context.Context, b []byte, redirected *recalled) 
 			return err
 		}
 	}
-	if err := r.recallReply(ctx, g, &row); err != nil {
+	if err := r.recallReply(g, &row); err != nil {
 		return err
 	}
 	if s.page {

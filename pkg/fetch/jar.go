@@ -84,11 +84,20 @@ func strict(text string, v any) error {
 // loadCookies reads the jar, and which URLs led elsewhere; in a shard the other shards' cookies that are for whole domains, too.
 func (r *runner) loadCookies(base *store.Manifest) error {
 	r.led.urls = map[string]*list.Element{}
-	if r.opt.Cookies == nil {
+	jar, st := r.opt.Cookies, r.opt.Store
+	if jar == nil {
 		return nil
 	}
-	st := r.opt.Store
-	if err := r.loadCookiesFrom(st, base, true); err != nil {
+	err := loadCookies(st, base, func(c cookies.Cookie) { jar.Put(c, r.started) }, func(e *led) {
+		url, host, err := r.opt.Canon.URL(e.row.URL)
+		if err != nil || url != e.row.URL {
+			return // of other settings
+		}
+		e.row.Host, e.row.Key = strings.Clone(host), r.opt.Canon.URLKey(host, url)
+		r.led.put(e)
+	})
+	r.led.dirty = false
+	if err != nil {
 		return err
 	}
 	own, ok := shard.At(st.Dir())
@@ -106,7 +115,11 @@ func (r *runner) loadCookies(base *store.Manifest) error {
 		other := store.Folder(filepath.Join(shard.Dir(st.CrawlDir(), n), Kind), store.Options{FS: st.FS()})
 		base, err := other.Current()
 		if err == nil {
-			err = r.loadCookiesFrom(other, base, false)
+			err = loadCookies(other, base, func(c cookies.Cookie) {
+				if !c.HostOnly {
+					jar.Put(c, r.started)
+				}
+			}, func(*led) {})
 		}
 		if err != nil {
 			return err
@@ -115,7 +128,8 @@ func (r *runner) loadCookies(base *store.Manifest) error {
 	return nil
 }
 
-func (r *runner) loadCookiesFrom(st *store.Store, base *store.Manifest, own bool) error {
+// loadCookies calls cookie and redirected for the rows of a store's file. Of a URL that led elsewhere host and key are not set.
+func loadCookies(st *store.Store, base *store.Manifest, cookie func(cookies.Cookie), redirected func(*led)) error {
 	return loadModules(st, base, roleCookies, func(row *record.Module) error {
 		switch row.Module {
 		case moduleCookie:
@@ -129,14 +143,11 @@ func (r *runner) loadCookiesFrom(st *store.Store, base *store.Manifest, own bool
 			if !ok1 || !ok2 || !ok3 || !strings.HasPrefix(path, "/") || s.Set < 0 || s.Expires < 0 {
 				return badRow(clean(row.Value), "a path that begins with /, times that are not negative, and no character above U+00FF")
 			}
-			if !own && s.HostOnly {
-				return nil
-			}
 			c := cookies.Cookie{Domain: strings.Clone(row.Name), HostOnly: s.HostOnly, Path: path, Name: name, Value: value, Secure: s.Secure, Set: time.UnixMicro(s.Set)}
 			if s.Expires > 0 {
 				c.Expires = time.UnixMicro(s.Expires)
 			}
-			r.opt.Cookies.Put(c, r.started)
+			cookie(c)
 		case moduleLed:
 			var s savedLed
 			if err := strict(row.Value, &s); err != nil {
@@ -144,17 +155,11 @@ func (r *runner) loadCookiesFrom(st *store.Store, base *store.Manifest, own bool
 			}
 			line, err1 := strconv.ParseUint(s.Line, 16, 64)
 			names, err2 := strconv.ParseUint(s.Names, 16, 64)
-			url, host, err3 := r.opt.Canon.URL(row.Name)
 			if errors.Join(err1, err2) != nil || s.Due < 0 || s.Due > againMax || len(s.Line) != 16 || len(s.Names) != 16 {
 				return badRow(clean(row.Value), fmt.Sprintf("two checksums of 16 digits, and a number up to %d", againMax))
 			}
-			if !own || err3 != nil || url != row.Name {
-				return nil // of other settings
-			}
-			url = strings.Clone(url)
-			r.led.put(&led{asked: asked{line, names}, due: s.Due, row: record.URL{URL: url, Host: strings.Clone(host), Key: r.opt.Canon.URLKey(host, url), Depth: s.Depth, Priority: s.Priority,
+			redirected(&led{asked: asked{line, names}, due: s.Due, row: record.URL{URL: strings.Clone(row.Name), Depth: s.Depth, Priority: s.Priority,
 				Score: s.Score, Discovered: s.Discovered, Via: s.Via, X: s.X}})
-			r.led.dirty = false
 		default:
 			return badRow(clean(row.Module), "module "+moduleCookie+" or "+moduleLed)
 		}

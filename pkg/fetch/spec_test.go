@@ -15,6 +15,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch/cookies"
 	"mercator/pkg/fingerprint"
 )
 
@@ -81,11 +82,16 @@ func storeVectors(t testing.TB) []spectest.Vector {
 			return err
 		}}
 	}
+	cookie := func(value string) record.Module { return moduleRow(moduleCookie, "a.test", value) }
+	redirected := func(value string) record.Module { return moduleRow(moduleLed, "http://a.test/", value) }
+	const sums = `"line":"617c1bf319d701ce","names":"0314b33abc3fb090"`
 	return []spectest.Vector{
 		good("contacts.contacts", contacts...),
 		good("hung.contacts", moduleRow(moduleHost, "a.test", "1767323046000000 20000000 1")),
 		good("claim.contacts", contacts[0], moduleRow(moduleClaim, "b.test", "192.0.2.9"), contacts[1]),
 		good("robots.robots", robots...),
+		good("cookies.cookies", cookie(`{"name":"sid","value":"ü","path":"/","host_only":true,"secure":true,"set":1767323046000000,"expires":1767326646000000}`),
+			cookie(`{"value":"nameless","path":"/d","set":1767323046000000}`), redirected(`{`+sums+`,"due":2,"depth":3,"via":"http://b.test/"}`)),
 		{Name: "good/batch.batch", Bytes: []byte("7\n")},
 		{Name: "good/batch-ended.batch", Bytes: []byte("7 1700000000000000\n")},
 		{Name: "good/batch-until.batch", Bytes: []byte("7 1700000000000000 1700000001000000\n")},
@@ -105,6 +111,15 @@ func storeVectors(t testing.TB) []spectest.Vector {
 		bad("R7-time.robots", "a time of RFC 3339 in UTC", rules("2026-01-02T03:00:00+00:00 rules\n")),
 		bad("R7-word.robots", "and rules or allow-all", rules("2026-01-02T03:00:00Z deny-all")),
 		bad("R7-text.robots", "a text behind allow-all", rules("2026-01-02T03:00:00Z allow-all\nDisallow: /")),
+		bad("R4-module.cookies", "robots, want module cookie or led", robots[0]),
+		bad("R12-json.cookies", "a JSON object with its fields", cookie(`sid=1`)),
+		bad("R12-field.cookies", "a JSON object with its fields", cookie(`{"path":"/","set":1,"same_site":"lax"}`)),
+		bad("R12-two.cookies", "one JSON object", cookie(`{"path":"/","set":1} {}`)),
+		bad("R12-path.cookies", "a path that begins with /", cookie(`{"name":"sid","path":"d","set":1}`)),
+		bad("R12-time.cookies", "times that are not negative", cookie(`{"name":"sid","path":"/","set":1,"expires":-1}`)),
+		bad("R12-character.cookies", "no character above U+00FF", cookie(`{"name":"sid","value":"€","path":"/","set":1}`)),
+		bad("R13-checksum.cookies", "two checksums of 16 digits", redirected(`{"line":"7","names":"0314b33abc3fb090"}`)),
+		bad("R13-due.cookies", "a number up to 10", redirected(`{`+sums+`,"due":11}`)),
 		{Name: "bad/R9-time.batch", Bytes: []byte("7 soon\n"), Class: fault.Corrupt, Says: "the number of a generation"},
 		{Name: "bad/R9-backwards.batch", Bytes: []byte("7 1700000000000000 1600000000000000\n"), Class: fault.Corrupt, Says: "the number of a generation"},
 		{Name: "bad/R9-number.batch", Bytes: []byte("seven\n"), Class: fault.Corrupt, Says: "the number of a generation"},
@@ -205,7 +220,10 @@ func readVector(t testing.TB, name string, file []byte) (inStore string, err err
 		t.Fatal(err)
 	}
 	inStore = st.Path(m.Files[0].Path)
-	if kind == roleContacts {
+	switch kind {
+	case roleCookies:
+		return inStore, loadCookies(st, m, func(cookies.Cookie) {}, func(*led) {})
+	case roleContacts:
 		return inStore, newScheduler(0).load(st, m, micros(specNow.UnixMicro()))
 	}
 	return inStore, testCache(t).load(st, m, specNow)
@@ -288,7 +306,7 @@ func example(t *testing.T) string {
 
 // FuzzStoreFiles reads any bytes as the files beside the archive: what is wrong is a fault of the file.
 func FuzzStoreFiles(f *testing.F) {
-	kinds := []string{".contacts", ".robots", ".batch"}
+	kinds := []string{".contacts", ".robots", ".batch", ".cookies"}
 	for _, v := range storeVectors(f) {
 		for i := range kinds {
 			f.Add(v.Bytes, uint8(i))

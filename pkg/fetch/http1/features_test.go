@@ -22,6 +22,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
+	"mercator/pkg/fetch/cookies"
 	"mercator/pkg/httpmsg"
 )
 
@@ -135,87 +136,13 @@ func TestLoginsAndHeaders(t *testing.T) {
 	}
 }
 
-func TestCookies(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	j := NewJar()
-	set := func(url string, lines ...string) {
-		t.Helper()
-		at, err := parseTarget(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := &httpmsg.Head{}
-		for _, l := range lines {
-			h.Fields = append(h.Fields, httpmsg.Field{Name: "set-cookie", Value: l})
-		}
-		j.keep(&at, h, now)
-	}
-	set("http://a.test/dir/page?q=/x", "first=1", "second=2; Path=/", "third=3; Path=/dir/sub; Max-Age=10", "dated=4; Path=/; Expires=Sun, 09 Sep 2001 01:46:50 GMT",
-		"past=5; Expires=Thu, 01 Jan 1970 00:00:00 GMT", "parent=6; Domain=test; Path=/", "foreign=7; Domain=b.test", "locked=8; Secure", "__Host-x=9; Path=/", "=x", "novalue")
-	set("https://a.test/", "locked=1; Secure; Path=/", "__Host-ok=2; Secure; Path=/", "__Secure-bad=3")
-	set("http://a.test/", "locked=stolen; Path=/", "__Host-ok=stolen; Path=/")
-	for _, c := range []struct {
-		url  string
-		wait time.Duration
-		want string
-	}{
-		{"http://a.test/", 0, "second=2; dated=4; parent=6"},
-		{"http://a.test/dir", 0, "first=1; second=2; dated=4; parent=6"},
-		{"http://a.test:8080/dir/sub/x", 0, "third=3; first=1; second=2; dated=4; parent=6"},
-		{"http://a.test/directory", 0, "second=2; dated=4; parent=6"},
-		{"http://a.test/dir/sub", 11 * time.Second, "first=1; second=2; parent=6"},
-		{"https://a.test/", 0, "second=2; dated=4; parent=6; locked=1; __Host-ok=2"},
-		{"http://b.test/", 0, ""},
-		{"http://sub.a.test/", 0, ""},
-	} {
-		at, _ := parseTarget(c.url)
-		want := ""
-		if c.want != "" {
-			want = "Cookie: " + c.want + "\r\n"
-		}
-		if got := string(j.appendTo(nil, &at, now.Add(c.wait))); got != want {
-			t.Errorf("%s after %v: %q, want %q", c.url, c.wait, got, want)
-		}
-	}
-	set("http://a.test/dir/page", "first=new", "second=; Path=/; Max-Age=-1", "parent=; Path=/; Max-Age=0")
-	at, _ := parseTarget("http://a.test/dir/")
-	if got := string(j.appendTo(nil, &at, now)); got != "Cookie: first=new; dated=4\r\n" {
-		t.Errorf("after a change: %q", got)
-	}
-}
-
-// However many cookies servers set, a Jar stays within its bounds.
-func TestJarIsBounded(t *testing.T) {
-	j := NewJar()
-	now := time.Unix(1e9, 0)
-	value := strings.Repeat("v", 1000)
-	for host := range 1000 {
-		at, _ := parseTarget(fmt.Sprintf("http://h%d.test/", host))
-		h := &httpmsg.Head{Fields: []httpmsg.Field{{Name: "Set-Cookie", Value: "long=" + strings.Repeat("x", cookieMax)}}}
-		for i := range 20 {
-			h.Fields = append(h.Fields, httpmsg.Field{Name: "Set-Cookie", Value: fmt.Sprintf("c%d=%s", i, value)})
-		}
-		j.keep(&at, h, now)
-		if got := j.appendTo(nil, &at, now); len(got) > hostCookiesMax || !strings.Contains(string(got), "c19=") || strings.Contains(string(got), "c0=") {
-			t.Fatalf("a host is sent %d bytes: %.40q", len(got), got)
-		}
-	}
-	size := 0
-	for e := j.order.Front(); e != nil; e = e.Next() {
-		size += e.Value.(*hostCookies).size
-	}
-	if size != j.size || size > jarMax || len(j.hosts) != j.order.Len() || len(j.hosts) < 100 {
-		t.Errorf("%d bytes of %d hosts, counted as %d", size, len(j.hosts), j.size)
-	}
-}
-
 func TestCookiesTravel(t *testing.T) {
 	url := serve(t, func(c net.Conn) {
 		head := readHead(c)
 		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nSet-Cookie: seen=yes; Max-Age=60\r\nContent-Length: %d\r\n\r\n%s", len(head), head)
 	})
 	client := testClient(t)
-	for i, jar := range []*Jar{nil, nil, NewJar()} {
+	for i, jar := range []*cookies.Jar{nil, nil, cookies.New()} {
 		client.Cookies = jar
 		now := time.Unix(1e9, 0)
 		client.Now = func() time.Time { return now }
