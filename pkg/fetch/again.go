@@ -39,7 +39,8 @@ type asked struct{ line, names uint64 }
 type led struct {
 	row record.URL
 	asked
-	due int // which contact of a chain is to be made to it; 0: none
+	due     int  // which contact of a chain is to be made to it; 0: none
+	foreign bool // another shard keeps it
 }
 
 func (e *led) cost() int { return ledCost + len(e.row.URL) + len(e.row.Via) + len(e.row.X) }
@@ -102,7 +103,10 @@ func (r *runner) lead(row *record.URL, page *record.Fetch, a asked, reload strin
 	if to == "" {
 		to = reload
 	}
-	now := r.ask(to)
+	var now asked
+	if to != "" {
+		now = r.ask(to)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if to == "" || siteOf(to) != siteOf(row.URL) {
@@ -119,7 +123,7 @@ func (r *runner) lead(row *record.URL, page *record.Fetch, a asked, reload strin
 	if e.row.Host == row.Host && e.row.Addr == "" {
 		e.row.Addr, e.row.AddrExpires = row.Addr, row.AddrExpires
 	}
-	e.due = number + 1
+	e.due, e.foreign = number+1, false
 	r.led.dirty = true
 	if r.led.live {
 		r.askAgain(e)
@@ -307,7 +311,7 @@ func (r *runner) recallReply(g *Group, in *record.URL) error {
 	}
 	number := 0
 	if g.Row.Role == record.RoleAgain {
-		in = &record.URL{URL: g.Row.URL, Host: g.Row.Host, Key: g.Row.Key, Depth: g.Row.Depth, Priority: g.Row.Priority, Score: g.Row.Score, Via: g.Row.Via, Discovered: g.Row.Discovered, X: g.Row.X}
+		in = &record.URL{URL: g.Row.URL, Host: g.Row.Host, Key: g.Row.Key, Depth: g.Row.Depth, Priority: g.Row.Priority, Score: g.Row.Score, Via: g.Row.Via, Discovered: g.Row.Discovered, X: g.Row.X, Hops: g.Row.Hops}
 		r.mu.Lock()
 		if e := r.led.get(g.Row.URL); e != nil {
 			number, e.due = e.due, 0

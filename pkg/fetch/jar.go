@@ -45,6 +45,7 @@ type savedLed struct {
 	Priority   uint8       `json:"priority,omitempty"`
 	Score      float32     `json:"score,omitempty"`
 	Discovered record.Time `json:"discovered,omitempty"`
+	Hops       uint8       `json:"hops,omitempty"`
 	Via        string      `json:"via,omitempty"`
 	X          string      `json:"x,omitempty"`
 }
@@ -81,51 +82,52 @@ func strict(text string, v any) error {
 	return nil
 }
 
-// loadCookies reads the jar, and which URLs led elsewhere; in a shard the other shards' cookies that are for whole domains, too.
+// loadCookies reads the jar, and which URLs led elsewhere: in a shard also what the others have, since rounds may give it their hosts.
 func (r *runner) loadCookies(base *store.Manifest) error {
 	r.led.urls = map[string]*list.Element{}
-	jar, st := r.opt.Cookies, r.opt.Store
-	if jar == nil {
+	if r.opt.Cookies == nil {
 		return nil
 	}
-	err := loadCookies(st, base, func(c cookies.Cookie) { jar.Put(c, r.started) }, func(e *led) {
+	st := r.opt.Store
+	if own, ok := shard.At(st.Dir()); ok {
+		m, err := shard.Read(st.FS(), st.CrawlDir())
+		if err != nil {
+			return err
+		}
+		for n := range m.Shards {
+			if n == own {
+				continue
+			}
+			other := store.Folder(filepath.Join(shard.Dir(st.CrawlDir(), n), Kind), store.Options{FS: st.FS()})
+			base, err := other.Current()
+			if err == nil {
+				err = r.loadCookiesFrom(other, base, true)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	err := r.loadCookiesFrom(st, base, false)
+	r.led.dirty = false
+	return err
+}
+
+func (r *runner) loadCookiesFrom(st *store.Store, base *store.Manifest, foreign bool) error {
+	return loadCookies(st, base, func(c cookies.Cookie) {
+		c.Foreign = foreign
+		r.opt.Cookies.Put(c, r.started)
+	}, func(e *led) {
 		url, host, err := r.opt.Canon.URL(e.row.URL)
 		if err != nil || url != e.row.URL {
 			return // of other settings
 		}
 		e.row.Host, e.row.Key = strings.Clone(host), r.opt.Canon.URLKey(host, url)
+		if e.foreign = foreign; foreign {
+			e.due = 0 // whose that is asks it
+		}
 		r.led.put(e)
 	})
-	r.led.dirty = false
-	if err != nil {
-		return err
-	}
-	own, ok := shard.At(st.Dir())
-	if !ok {
-		return nil
-	}
-	m, err := shard.Read(st.FS(), st.CrawlDir())
-	if err != nil {
-		return err
-	}
-	for n := range m.Shards {
-		if n == own {
-			continue
-		}
-		other := store.Folder(filepath.Join(shard.Dir(st.CrawlDir(), n), Kind), store.Options{FS: st.FS()})
-		base, err := other.Current()
-		if err == nil {
-			err = loadCookies(other, base, func(c cookies.Cookie) {
-				if !c.HostOnly {
-					jar.Put(c, r.started)
-				}
-			}, func(*led) {})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // loadCookies calls cookie and redirected for the rows of a store's file. Of a URL that led elsewhere host and key are not set.
@@ -159,7 +161,7 @@ func loadCookies(st *store.Store, base *store.Manifest, cookie func(cookies.Cook
 				return badRow(clean(row.Value), fmt.Sprintf("two checksums of 16 digits, and a number up to %d", againMax))
 			}
 			redirected(&led{asked: asked{line, names}, due: s.Due, row: record.URL{URL: strings.Clone(row.Name), Depth: s.Depth, Priority: s.Priority,
-				Score: s.Score, Discovered: s.Discovered, Via: s.Via, X: s.X}})
+				Score: s.Score, Discovered: s.Discovered, Hops: s.Hops, Via: s.Via, X: s.X}})
 		default:
 			return badRow(clean(row.Module), "module "+moduleCookie+" or "+moduleLed)
 		}
@@ -191,8 +193,11 @@ func (r *runner) saveCookies(tx *store.Tx) error {
 		}
 		for at := r.led.order.Back(); at != nil; at = at.Prev() {
 			e := at.Value.(*led)
+			if e.foreign {
+				continue
+			}
 			s := savedLed{Line: fmt.Sprintf("%016x", e.line), Names: fmt.Sprintf("%016x", e.names), Due: e.due, Depth: e.row.Depth, Priority: e.row.Priority, Score: e.row.Score,
-				Discovered: e.row.Discovered, Via: e.row.Via, X: e.row.X}
+				Discovered: e.row.Discovered, Hops: e.row.Hops, Via: e.row.Via, X: e.row.X}
 			if err := put(write, moduleLed, e.row.URL, s); err != nil {
 				return err
 			}

@@ -48,6 +48,7 @@ type Cookie struct {
 	Name     string // may be ""
 	Value    string
 	Secure   bool
+	Foreign  bool      // another shard has set it, and keeps it
 	Set      time.Time // when it got this value
 	Expires  time.Time // zero: with the crawl
 }
@@ -135,7 +136,7 @@ func (j *Jar) Keep(t Target, field string, now time.Time) {
 	}
 	c.Set = now
 	// What is kept must not hold on to the whole head.
-	kept := Cookie{strings.Clone(c.Domain), c.HostOnly, strings.Clone(c.Path), strings.Clone(c.Name), strings.Clone(c.Value), c.Secure, c.Set, c.Expires}
+	kept := Cookie{strings.Clone(c.Domain), c.HostOnly, strings.Clone(c.Path), strings.Clone(c.Name), strings.Clone(c.Value), c.Secure, false, c.Set, c.Expires}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if s := j.sites[Site(t.Name)]; s != nil && !t.Secure && s.Value.(*site).shields(&kept, now) {
@@ -317,13 +318,13 @@ func (j *Jar) Dirty() bool {
 	return j.dirty
 }
 
-// All are the cookies that have not expired: those of the site that was contacted longest ago first, and of a site in order of creation.
+// All are the cookies that have not expired and are not foreign: those of the site that was contacted longest ago first, and of a site in order of creation.
 func (j *Jar) All(now time.Time) (all []Cookie) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for e := j.order.Back(); e != nil; e = e.Prev() {
 		for _, c := range e.Value.(*site).list {
-			if !c.over(now) {
+			if !c.over(now) && !c.Foreign {
 				all = append(all, c)
 			}
 		}
