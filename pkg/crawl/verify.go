@@ -268,13 +268,14 @@ type said struct {
 	length    int64
 	sum, link [16]byte // link: of a chained sum
 	growing   bool
-	has       uint8 // hasSum, hasLink, isOutput
+	has       uint8 // hasSum, hasLink, isOutput, isSecret
 }
 
 const (
 	hasSum = 1 << iota
 	hasLink
 	isOutput
+	isSecret
 )
 
 func (c claim) who() string {
@@ -609,6 +610,9 @@ func (v *verifier) claims(s *store.Store, m *store.Manifest, checkpoint uint64) 
 		if e.Role == store.RoleOutput {
 			says.has |= isOutput
 		}
+		if e.Secret {
+			says.has |= isSecret
+		}
 		list := v.files[name]
 		if n := len(list) - 1; n >= 0 && checkpoint > 0 && list[n].last == v.before && list[n].said == says {
 			list[n].last = checkpoint
@@ -742,11 +746,11 @@ func (v *verifier) among(c claim) (numbers []uint64) {
 }
 
 // missed reports whether a file that is gone is still needed. It is not if it was an output, which was there when the generation
-// was read, and is deleted when its round is closed; nor if a change or gc has come since, and neither a checkpoint nor the current generation has it.
+// was read, and is deleted when its round is closed; nor if it is secret; nor if a change or gc has come since, and neither a checkpoint nor the current generation has it.
 func (v *verifier) missed(name string) bool {
 	for _, c := range v.files[name] {
 		switch {
-		case c.has&isOutput != 0:
+		case c.has&(isOutput|isSecret) != 0:
 		case c.first == 0:
 			if v.holds(name) {
 				return true
