@@ -389,6 +389,42 @@ func TestVerifyTellsWhatItReads(t *testing.T) {
 	}
 }
 
+// TestVerifyWithoutSecrets: a file that is secret may be missing, and no other. One that is there is read.
+func TestVerifyWithoutSecrets(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		secret   bool
+		damage   func(fsys durable.FS, path string) error
+		problems int
+	}{
+		{"secret and missing", true, func(fsys durable.FS, path string) error { return fsys.Remove(path) }, 0},
+		{"missing", false, func(fsys durable.FS, path string) error { return fsys.Remove(path) }, 1},
+		{"secret and damaged", true, func(fsys durable.FS, path string) error { return durable.WriteFile(fsys, path, []byte("other")) }, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fsys := testCrawl(t)
+			s := openStore(t, fsys, "urls")
+			tx, _, err := s.Begin(ctx, "new", "")
+			must(t, err)
+			f, err := tx.Create("secret-", ".bin", "secret")
+			must(t, err)
+			if c.secret {
+				must(t, f.Secret())
+			}
+			_, err = f.Write([]byte("bytes"))
+			must(t, err)
+			_, err = tx.Commit(0, "", record.Ledger{})
+			must(t, err)
+			must(t, c.damage(fsys, s.Path(f.Path())))
+			cr, err := Open("/c", Options{FS: fsys})
+			must(t, err)
+			if v, err := cr.Verify(ctx); err != nil || len(v.Problems) != c.problems {
+				t.Errorf("%v, %v, want %d problems", v.Problems, err, c.problems)
+			}
+		})
+	}
+}
+
 // fewFiles is a file system that opens only so many files.
 type fewFiles struct {
 	durable.FS

@@ -244,7 +244,7 @@ func mayRefresh(body []byte) bool {
 		if i < 0 || len(body) < i+5 {
 			return false
 		}
-		if body = body[i+1:]; !bytes.EqualFold(body[:4], []byte("meta")) {
+		if body = body[i+1:]; body[0]|0x20 != 'm' || !bytes.EqualFold(body[:4], []byte("meta")) {
 			continue
 		}
 		tag, _, _ := bytes.Cut(body, []byte(">"))

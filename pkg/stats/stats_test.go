@@ -37,12 +37,13 @@ func collect(t *testing.T, rows []record.Fetch) *Stats {
 func TestStats(t *testing.T) {
 	rows := []record.Fetch{row("a.example", 1, start), row("a.example", 2, start+1e6), row("b.test:8080", 3, start+2e6), row("127.0.0.1:80", 4, start+3e6), row("[::1]", 5, start+4e6), row("localhost", 6, start+5e6)}
 	rows[1].Duplicate = true
-	missing, dead, denied, later, robots := rows[0], rows[2], rows[0], rows[0], rows[0]
+	missing, dead, denied, later, robots, again := rows[0], rows[2], rows[0], rows[0], rows[0], rows[0]
 	missing.Status, missing.BodyLength = 404, 0
 	dead.Outcome, dead.Status, dead.Host, dead.URL = record.OutcomeConnect, 0, "dead.example", "http://dead.example/"
 	denied.Outcome, denied.Status = record.OutcomeRobotsDenied, 0
 	later.Outcome = record.OutcomeDeferred
-	robots.Role = record.RoleRobots
+	robots.Role, again.Role = record.RoleRobots, record.RoleAgain
+	rows = append(rows[1:], again) // which counts as a page does
 	s := collect(t, append(rows, missing, dead, denied, later, robots))
 	if s.Attempts != 9 || s.Robots != 1 || s.Documents != 6 || s.Bytes != 600 || s.Duplicates != 1 || s.DuplicateBytes != 100 {
 		t.Errorf("%+v", s)
