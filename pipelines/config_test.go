@@ -78,7 +78,7 @@ var settings = map[string][2]string{
 	"fetch.method":                 {`"HEAD"`, "HEAD"},
 	"fetch.headers":                {`["Accept-Language: de, en;q=0.5", "DNT: 1"]`, "[Accept-Language: de, en;q=0.5 DNT: 1]"},
 	"fetch.login":                  {`"login.txt"`, "FOLDER/login.txt"},
-	"fetch.cookies":                {`true`, "true"},
+	"fetch.cookies":                {`false`, "false"},
 	"fetch.proxy":                  {`"socks5://127.0.0.1:7"`, "socks5://127.0.0.1:7"},
 	"fetch.refused_ok":             {`true`, "true"},
 	"fetch.tls_insecure":           {`true`, "true"},

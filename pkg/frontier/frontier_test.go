@@ -538,9 +538,6 @@ func TestAgainstModel(t *testing.T) {
 						if rng.IntN(3) == 0 {
 							outcomes = append(outcomes, record.Fetch{URL: "http://" + u.Host + "/robots.txt", Host: u.Host, Role: record.RoleRobots, Addr: "127.0.0.1", FetchTime: now, Outcome: record.OutcomeFetched, Status: 404})
 						}
-						if rng.IntN(5) == 0 { // beside the batch: no outcome of it
-							outcomes = append(outcomes, record.Fetch{URL: u.URL, Host: u.Host, Role: record.RoleAgain, Attempt: u.Attempt, Outcome: record.OutcomeFetched, Status: 200})
-						}
 					}
 					var fresh []record.URL
 					if round < growing {

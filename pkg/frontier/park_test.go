@@ -168,3 +168,24 @@ func TestClockJumped(t *testing.T) {
 		t.Errorf("a host last contacted in a year waits %v", got)
 	}
 }
+
+// A row of what was asked again beside the batch is no outcome of a URL in flight, of whatever URL it is.
+func TestAskedAgainIsNoOutcome(t *testing.T) {
+	b := open(t, durable.NewCrashFS(), Params{})
+	if err := b.add("seed", newURL("h.test", "a", 0)); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.next(1, NextOptions{N: 9, Txn: "r1"})
+	if err != nil || len(batch) != 1 {
+		t.Fatal(batch, err)
+	}
+	again, other := fetchOf(batch[0], record.OutcomeFetched, 503, 1), fetchOf(newURL("h.test", "b", 0), record.OutcomeFetched, 200, 1)
+	again.Role, other.Role = record.RoleAgain, record.RoleAgain
+	if err := b.update("r1", 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 302, 1), again, other}); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	if c := b.counts(); c.Finished != 1 || c.Pending != 0 || c.Retried != 0 {
+		t.Errorf("%+v", c)
+	}
+}
