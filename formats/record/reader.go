@@ -324,12 +324,14 @@ func (r *Reader[T]) Read(row *T) error {
 	t.read(p, r.batch.known, r.row)
 	from := len(r.forms)
 	r.forms = t.append(r.forms, p)
+	to := len(r.forms)
+	r.forms = t.appendLate(r.forms, p)
 	e := t.extraOf(p)
 	if *e = (Extra{}); r.batch.extra != nil {
 		*e = Extra{batch: r.batch.extra, row: r.row}
-		to := len(r.forms)
-		r.forms = t.endRow(e.append(r.forms), from, to)
+		r.forms = e.append(r.forms)
 	}
+	r.forms = t.endRow(r.forms, from, to)
 	r.form = r.forms[from:]
 	if len(r.forms) >= hashBlock {
 		r.flushHash()

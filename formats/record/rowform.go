@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 	"unsafe"
 )
 
@@ -14,7 +15,39 @@ func AppendRow[T Row](b []byte, row *T) []byte {
 	from := len(b)
 	b = t.append(b, p)
 	to := len(b)
-	return t.endRow(t.extraOf(p).append(b), from, to)
+	return t.endRow(t.extraOf(p).append(t.appendLate(b, p)), from, to)
+}
+
+// appendLate appends the late column, a number of 8 bits, as an unknown one stands, unless it is 0. A flag of its own would take a byte more of
+// every row, and change the form of all that there are.
+func (t *rowType) appendLate(b []byte, row unsafe.Pointer) []byte {
+	if len(t.formed) == len(t.fields) {
+		return b
+	}
+	last := len(t.formed)
+	n := *(*uint8)(t.fields[last].of(row))
+	if n == 0 {
+		return b
+	}
+	return append(AppendText(b, t.columns[last].name), byte(typeUint8), n)
+}
+
+// parseLate is the reverse of appendLate; false: it is 0.
+func (t *rowType) parseLate(p *parser, row unsafe.Pointer) bool {
+	if len(t.formed) == len(t.fields) {
+		return false
+	}
+	last := len(t.formed)
+	name := t.columns[last].name
+	rest, ok := strings.CutPrefix(p.left, string(rune(len(name)))+name+string(rune(typeUint8)))
+	if !ok {
+		return false
+	}
+	p.left = rest
+	n := uint8(p.word(1))
+	p.bad = p.bad || n == 0
+	*(*uint8)(t.fields[last].of(row)) = n
+	return true
 }
 
 // append appends the fields of a row whose text is valid.
@@ -22,7 +55,7 @@ func (t *rowType) append(b []byte, row unsafe.Pointer) []byte {
 	from := len(b)
 	b = append(b, zeros[:t.flagBytes()]...)
 	var flags uint32
-	for _, f := range t.fields {
+	for _, f := range t.formed {
 		at := f.of(row)
 		switch f.typ {
 		case typeUTF8:
@@ -77,7 +110,7 @@ func (t *rowType) append(b []byte, row unsafe.Pointer) []byte {
 // flagBytes is how many bytes of flags a row begins with.
 func (t *rowType) flagBytes() int { return (t.flags + 7) / 8 }
 
-// endRow ends the form of a row that begins at from, and whose unknown columns are what stands behind to.
+// endRow ends the form of a row that begins at from, and whose late and unknown columns are what stands behind to.
 func (t *rowType) endRow(b []byte, from, to int) []byte {
 	if len(b) == to {
 		return b
@@ -116,7 +149,8 @@ func ParseRow[T Row](b string, row *T, s *Schema) (n int, err error) {
 	*row = *new(T)
 	t, p := rowTypeOf[T](), &parser{left: b}
 	if more := t.parse(p, unsafe.Pointer(row)); more {
-		*t.extraOf(unsafe.Pointer(row)) = p.extra(s)
+		late := t.parseLate(p, unsafe.Pointer(row))
+		*t.extraOf(unsafe.Pointer(row)) = p.extra(s, late, t.columns[len(t.columns)-1].name)
 	}
 	if p.bad {
 		return 0, errForm
@@ -132,7 +166,7 @@ func ViewRow[T Row](b []byte, row *T, s *Schema) (n int, err error) {
 // parse fills the fields of a row of zeros; more says that unknown columns follow.
 func (t *rowType) parse(p *parser, row unsafe.Pointer) (more bool) {
 	flags := uint32(p.word(t.flagBytes()))
-	for _, f := range t.fields {
+	for _, f := range t.formed {
 		if f.flag != 0 && flags&f.flag == 0 {
 			continue
 		}
@@ -225,15 +259,16 @@ func (p *parser) varint() uint64 {
 // text takes a length and that many bytes.
 func (p *parser) text() string { return p.take(p.varint()) }
 
-// extra takes the unknown columns of a row.
-func (p *parser) extra(s *Schema) (e Extra) {
+// extra takes the unknown columns of a row: one at least, unless there was the late one, whose name none has.
+func (p *parser) extra(s *Schema, late bool, taken string) (e Extra) {
 	for last := ""; ; {
 		name := p.text()
 		if name <= last { // in order, and one at least; the end is the empty name
-			p.bad = p.bad || name != "" || last == ""
+			p.bad = p.bad || name != "" || last == "" && !late
 			return e
 		}
 		last = name
+		p.bad = p.bad || name == taken
 		typ := typeID(p.word(1))
 		if typ == typeNone || int(typ) >= len(typeNames) {
 			p.bad = true

@@ -22,6 +22,7 @@ type rowType struct {
 	texts   []field  // those of text
 	extra   uintptr  // offset of the field Extra
 	width   int      // bytes of a row in a batch, but those of text
+	formed  []field  // of fields, those that stand in the byte form with a flag or without, in order: all but a late one, which is the last
 	flags   int      // flags in the byte form, that of the unknown columns last
 }
 
@@ -54,11 +55,15 @@ func newRowType[T Row](kind Kind) *rowType {
 		c := columnFor(f.Type)
 		c.name, c.required = name, option == "required"
 		at := field{typ: c.typ, offset: uint16(f.Offset)}
-		if !c.required {
+		late := option == "late"
+		if !c.required && !late {
 			at.flag = 1 << t.flags
 			t.flags++
 		}
 		t.columns, t.fields = append(t.columns, c), append(t.fields, at)
+		if !late {
+			t.formed = t.fields
+		}
 		t.width += max(c.typ.width(), 1)
 		if c.typ == typeUTF8 {
 			t.width += 4 - 1

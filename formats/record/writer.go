@@ -265,12 +265,14 @@ func (w *Writer[T]) Write(row *T) error {
 		}
 	}
 	bytes := t.write(p, w.out, w.row)
+	to := len(w.forms)
+	w.forms = t.appendLate(w.forms, p)
 	if len(w.extra.out) > 0 {
-		to, more := len(w.forms), 0
+		more := 0
 		w.forms, more = w.extra.write(w.forms, *t.extraOf(p), w.row)
-		w.forms = t.endRow(w.forms, from, to)
 		bytes += more
 	}
+	w.forms = t.endRow(w.forms, from, to)
 	if bytes > MaxRow {
 		return w.stick(&fault.Error{Class: fault.Usage, File: w.opt.Name, Place: fmt.Sprintf("row %d", w.rows+1), Found: fmt.Sprintf("%d bytes in one row", bytes), Want: fmt.Sprintf("at most %d", MaxRow)})
 	}

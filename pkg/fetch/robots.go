@@ -75,6 +75,8 @@ type errand struct {
 	url  string
 	host string
 	hops int
+
+	sitemap uint8 // record.URL.Sitemap of the page that asks
 }
 
 // robotsRow says what a robots row means: a verdict, or a URL to go on with.
