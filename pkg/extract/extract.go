@@ -23,12 +23,10 @@
 package extract
 
 import (
+	"bufio"
 	"bytes"
-	"compress/gzip"
-	"io"
 	"math"
 	"net/http"
-	"path"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -101,6 +99,7 @@ const (
 	ReasonNofollow = "nofollow"       // the page asks that none of its links be followed
 	ReasonRepeated = "repeated"       // the page has the same link above, with the same text or none
 	ReasonHops     = "redirect-limit" // it is redirect MaxHops + 1 in a row
+	ReasonEntity   = "entity"         // the link has an entity that the document declares itself
 	ReasonTooMany  = "too-many"       // the page has more than Options.MaxLinks links, or more text in them than is kept
 )
 
@@ -141,6 +140,8 @@ type Document struct {
 	// Charset is the charset parameter of Content-Type, or "".
 	Charset string
 	Body    []byte // decoded
+	// Sitemap: a robots.txt or a sitemap index names it as a sitemap.
+	Sitemap bool
 }
 
 // Link is one link as the document has it.
@@ -233,6 +234,7 @@ func (f *finder) find(doc *Document, opt Options) {
 	f.text = true
 	from := f.opt.Sources
 	switch sort := classify(doc); {
+	case doc.Sitemap && from.has(FromSitemaps) && f.sitemap(doc):
 	case sort == sortHTML && from.has(FromHTML):
 		f.findHTML(doc)
 	case sort == sortCSS && from.has(FromCSS):
@@ -245,7 +247,7 @@ func (f *finder) find(doc *Document, opt Options) {
 			f.findHTML(doc) // which takes the namespaces of XML for granted
 		}
 	case sort == sortText && from.has(FromSitemaps) && isSitemapName(doc.URL):
-		f.textSitemap(bytes.NewReader(doc.Body))
+		f.textSitemap(bufio.NewReader(bytes.NewReader(doc.Body)), false)
 	case sort == sortText && from.has(FromText):
 		f.plainText(doc)
 	case sort == sortJSON && from.has(FromJSON):
@@ -285,24 +287,6 @@ func (f *finder) findRobots(doc *Document, opt Options) {
 	if f.begin(doc, opt) && f.opt.Sources.has(FromRobots) {
 		f.robots(doc.Body)
 		f.page.refuse(ReasonRepeated, f.repeated)
-	}
-}
-
-func (f *finder) robots(body []byte) {
-	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
-	for len(body) > 0 {
-		end := bytes.IndexAny(body, "\r\n")
-		line := body
-		if end >= 0 {
-			line, body = body[:end], body[end+1:]
-		} else {
-			body = nil
-		}
-		key, value, ok := bytes.Cut(line, []byte(":"))
-		if ok && strings.EqualFold(string(bytes.TrimSpace(key)), "sitemap") {
-			value, _, _ = bytes.Cut(value, []byte(" #"))
-			f.add(KindSitemap, strings.TrimSpace(string(value)), false)
-		}
 	}
 }
 
@@ -395,30 +379,4 @@ func (f *finder) keepRefused(kind, ref, reason string) {
 	}
 	f.refusedSet[r] = true
 	f.refused = append(f.refused, refusedRef{kind, strings.ToValidUTF8(r.ref, "\ufffd"), reason})
-}
-
-// isSitemapName reports whether the last segment of a URL's path says sitemap. A
-// text of URLs has no other mark.
-func isSitemapName(u string) bool {
-	_, _, rest := canon.Split(u)
-	p, _, _ := strings.Cut(rest, "?")
-	return strings.Contains(strings.ToLower(path.Base(p)), "sitemap")
-}
-
-// gzip reads a compressed sitemap, as far as MaxUnzipped.
-func (f *finder) gzip(doc *Document) {
-	z, err := gzip.NewReader(bytes.NewReader(doc.Body))
-	if err != nil {
-		return
-	}
-	in := io.LimitReader(z, int64(f.opt.MaxUnzipped))
-	head := make([]byte, 512)
-	n, _ := io.ReadFull(in, head) // less than 512 bytes, or damage: what there is decides
-	all := io.MultiReader(bytes.NewReader(head[:n]), in)
-	switch t := bytes.TrimLeft(bytes.TrimPrefix(head[:n], []byte("\xef\xbb\xbf")), " \t\r\n"); {
-	case len(t) > 0 && t[0] == '<':
-		f.xml(all, "")
-	case isSitemapName(doc.URL) && f.opt.Sources.has(FromSitemaps):
-		f.textSitemap(all)
-	}
 }

@@ -32,7 +32,7 @@ func (o *output) rawLinks(depth uint16) {
 		depth, hops := o.steps(kind, depth)
 		o.text = append(o.text, found.text[l.anchor.start:l.anchor.end]...)
 		o.put(linkParts{url: spanOf(start, end), text: spanOf(end, len(o.text))}, record.Link{
-			SrcURL: row.URL, SrcKey: row.Key, LinkKind: kind, Nofollow: l.nofollow, Depth: depth, Hops: hops, Score: row.Score, Discovered: row.FetchTime, Extra: extra,
+			SrcURL: row.URL, SrcKey: row.Key, LinkKind: kind, Nofollow: l.nofollow, Depth: depth, Hops: hops, Score: row.Score, Discovered: row.FetchTime, Sitemap: sitemapLevel(row, kind), Extra: extra,
 		})
 	}
 }
@@ -117,6 +117,10 @@ func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filt
 			src = l.SrcURL
 			_, from, _ = canon.Split(src)
 		}
+		if l.Sitemap > sitemapLevels {
+			b.Drop(ReasonSitemapDepth)
+			continue
+		}
 		url, p, err := base.AppendResolve(nil, []byte(l.URL))
 		if err != nil {
 			b.Drop(string(canon.ReasonOf(err)))
@@ -133,7 +137,7 @@ func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filt
 			continue
 		}
 		rows = append(rows, l)
-		candidates = append(candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: from})
+		candidates = append(candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: from, Named: filter.Named(&l)})
 		if len(rows) == resolved {
 			if err := flush(); err != nil {
 				return err

@@ -142,7 +142,7 @@ func (o *output) filter() error {
 	o.candidates = o.candidates[:0]
 	for i := range links {
 		l := &links[i]
-		o.candidates = append(o.candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: o.job.row.Host})
+		o.candidates = append(o.candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: o.job.row.Host, Named: filter.Named(l)})
 	}
 	o.verdicts = slices.Grow(o.verdicts[:0], len(links))[:len(links)]
 	o.wait.links = links[:0]
@@ -333,7 +333,7 @@ func (o *output) found(depth uint16) {
 
 // document returns the row's document, or nil if it has no body.
 func (o *output) document(row *record.Fetch) (*Document, error) {
-	doc := &Document{URL: row.URL, MIME: row.MIME, Charset: row.Charset, Header: o.job.header, Body: row.Body}
+	doc := &Document{URL: row.URL, MIME: row.MIME, Charset: row.Charset, Header: o.job.header, Body: row.Body, Sitemap: row.Sitemap > 0}
 	limit := o.MaxBody
 	if row.Body == nil && row.BodyLength > 0 {
 		limit = min(limit, row.BodyLength)
@@ -395,6 +395,11 @@ func (o *output) links(depth uint16) {
 	}
 	for i := range found.all {
 		l := &found.all[i]
+		if sitemapLevel(&o.job.row, found.kinds[l.kind]) > sitemapLevels {
+			o.refuse(ReasonSitemapDepth, 1)
+			o.finder.keepRefused(KindSitemap, markup.View(found.text[l.ref.start:l.ref.end]), ReasonSitemapDepth)
+			continue
+		}
 		start := len(o.text)
 		text, p, err := o.finder.page.Base.AppendResolve(o.text, found.text[l.ref.start:l.ref.end])
 		if err != nil {
@@ -434,6 +439,7 @@ func (o *output) add(n int, p canon.Parts, key uint64, kind string, nofollow boo
 	depth, hops := o.steps(kind, depth)
 	o.put(linkParts{url: spanOf(start, start+n), host: spanOf(start+p.Host, start+p.Path), text: spanOf(start+n, len(o.text))}, record.Link{
 		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: kind, Nofollow: nofollow, Depth: depth, Hops: hops, Score: o.score(row.Score, markup.View(text)), Discovered: row.FetchTime,
+		Sitemap: sitemapLevel(row, kind),
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"maps"
+	"regexp"
 	"strings"
 
 	"golang.org/x/text/encoding/unicode"
@@ -24,12 +26,18 @@ const maxElementText = 16 << 10
 // its name is returned. Damage ends the search. label is the charset that the header
 // gives.
 func (f *finder) xml(in io.Reader, label string) (root string) {
-	m := &meter{in: xmlText(in, label)}
+	return f.xmlTokens(xmlText(in, label), "")
+}
+
+// xmlTokens is xml of text that is UTF-8. A root element of no vocabulary known here is
+// taken to be of otherwise, if that is not "".
+func (f *finder) xmlTokens(in *bufio.Reader, otherwise string) (root string) {
+	m := &meter{in: in}
 	d := xml.NewDecoder(m)
 	d.Strict = false
 	d.Entity = xml.HTMLEntity
 	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // it is UTF-8 by now
-	x := xmlFinder{finder: f, item: -1}
+	x := xmlFinder{finder: f, item: -1, otherwise: otherwise}
 	for {
 		// Raw: no stack of open elements that a hostile file could make deep.
 		m.begin()
@@ -39,6 +47,10 @@ func (f *finder) xml(in io.Reader, label string) (root string) {
 			return x.root
 		}
 		switch t := tok.(type) {
+		case xml.Directive:
+			if own := declaredEntities(t); own != nil {
+				d.Entity = own
+			}
 		case xml.StartElement:
 			if !x.start(t) {
 				return x.root
@@ -74,6 +86,30 @@ func xmlText(in io.Reader, label string) *bufio.Reader {
 	return bufio.NewReader(transform.NewReader(r, enc.NewDecoder()))
 }
 
+// entityMark stands for an entity that the document declares itself. None is expanded: a
+// document may nest them without bounds. A link that has one is refused. It is a
+// character that no text has.
+const entityMark = "\uFDD0"
+
+// maxEntities bounds the entities of one document whose links are told from others.
+const maxEntities = 1000
+
+var entityDeclaration = regexp.MustCompile(`<!ENTITY\s+([^\s%"'<>]+)\s`)
+
+// declaredEntities are those of HTML, since feeds have them undeclared, and the marks of
+// those that a document type declares; nil: it declares none.
+func declaredEntities(doctype []byte) map[string]string {
+	names := entityDeclaration.FindAllSubmatch(doctype, maxEntities)
+	if len(names) == 0 {
+		return nil
+	}
+	entities := maps.Clone(xml.HTMLEntity)
+	for _, n := range names {
+		entities[string(n[1])] = entityMark
+	}
+	return entities
+}
+
 // maxBases bounds the xml:base attributes in force at a time.
 const maxBases = 64
 
@@ -81,7 +117,9 @@ const maxBases = 64
 type xmlFinder struct {
 	*finder
 	root, prefix string // of the root element
+	otherwise    string // vocabulary of a root element that is of none
 	vocabulary   string // the root of a vocabulary that is a source, or "": any XML
+	of           string // element of a sitemap that was opened last and not closed: url, sitemap, image or video
 	depth        int    // of open elements
 
 	collecting string // local name of the element whose text is a link or title, or ""
@@ -122,6 +160,8 @@ func (x *xmlFinder) start(t xml.StartElement) bool {
 			if from.has(FromFeeds) {
 				x.vocabulary = name
 			}
+		default:
+			x.vocabulary = x.otherwise
 		}
 		if x.vocabulary == "" && !from.has(FromXML) {
 			return false
@@ -136,6 +176,10 @@ func (x *xmlFinder) start(t xml.StartElement) bool {
 	}
 	if name == "item" || name == "entry" {
 		x.item, x.title = len(x.found.all), ""
+	}
+	switch name {
+	case "url", "sitemap", "image", "video":
+		x.of = name
 	}
 	x.collecting, x.text = "", x.text[:0]
 	x.kind = x.element(name, t)
@@ -161,6 +205,9 @@ func (x *xmlFinder) end(name string) {
 		}
 	}
 	x.collecting = ""
+	if name == "image" || name == "video" {
+		x.of = "url"
+	}
 	if name == "item" || name == "entry" {
 		x.titleLinks()
 		x.item = -1
@@ -213,6 +260,13 @@ func (x *xmlFinder) base() *canon.Base {
 
 // link adds a reference as it stands, or resolved where an xml:base is in force.
 func (x *xmlFinder) link(kind, ref string) {
+	if strings.Contains(ref, entityMark) {
+		x.refuse(kind, strings.ReplaceAll(ref, entityMark, "\ufffd"), ReasonEntity)
+		return
+	}
+	if kind == KindSitemap || kind == KindSitemapURL {
+		ref = x.withScheme(ref)
+	}
 	if len(x.bases) > 0 {
 		b := append(x.resolved[:0], ref...)
 		b, _, err := x.base().AppendResolve(b, b)
@@ -308,21 +362,25 @@ func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
 	}
 	own := t.Name.Space == x.prefix // of the vocabulary itself, not of an extension
 	switch x.vocabulary {
-	case "sitemapindex":
-		if name == "loc" || name == "sitemap" { // whose text is the URL where nobody wrote loc
-			return KindSitemap
-		}
-	case "urlset":
+	case "sitemapindex", "urlset":
+		// What is around a loc says what it names. Its prefix does not: many declare it wrongly.
 		switch name {
-		case "url":
-			if own {
-				return KindSitemapURL // as sitemap above
+		case "sitemap": // whose text is the URL where nobody wrote loc
+			if x.vocabulary == "sitemapindex" {
+				return KindSitemap
 			}
-		case "loc":
-			if own {
+		case "url": // likewise
+			if own && x.vocabulary == "urlset" {
 				return KindSitemapURL
 			}
-			return KindImg // image:loc
+		case "loc":
+			switch {
+			case x.of == "image" || x.of == "video":
+				return KindImg
+			case x.of == "sitemap" || x.of == "" && x.vocabulary == "sitemapindex":
+				return KindSitemap
+			}
+			return KindSitemapURL
 		case "thumbnail_loc":
 			return KindImg
 		case "content_loc", "player_loc":
@@ -407,23 +465,4 @@ func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
 		return KindXML
 	}
 	return ""
-}
-
-// textSitemap adds the lines of a text sitemap that are absolute URLs.
-func (f *finder) textSitemap(in io.Reader) {
-	r := bufio.NewReaderSize(in, maxElementText)
-	for {
-		line, err := r.ReadSlice('\n')
-		whole := err != bufio.ErrBufferFull
-		s := strings.TrimSpace(strings.TrimPrefix(string(line), "\uFEFF"))
-		if whole && strings.Contains(s, "://") {
-			f.add(KindSitemapURL, s, false)
-		}
-		for err == bufio.ErrBufferFull { // the rest of a line that is no URL
-			_, err = r.ReadSlice('\n')
-		}
-		if err != nil {
-			return
-		}
-	}
 }

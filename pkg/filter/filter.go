@@ -107,6 +107,9 @@ type Candidate struct {
 	Kind  string // link kind; "" for a seed and for a document
 	From  string // host of the page that links to it, as Host; "" for a seed
 	MIME  string // media type of a document, lower-case, without parameters
+	// Named: it was asked for by name, as seeds are, and sitemaps that the robots.txt of a host of the crawl names. A rule may deny it,
+	// but neither "default deny" nor an allow that it does not meet ("match all") does.
+	Named bool
 }
 
 // Rule is one line of a filter.
@@ -267,11 +270,11 @@ func (j *Judge) decide() Verdict {
 		if holds && !f.All {
 			return Verdict{r.Allow, r}
 		}
-		if f.All && holds != r.Allow {
+		if f.All && holds != r.Allow && !(r.Allow && v.Named) {
 			return Verdict{false, r}
 		}
 	}
-	return Verdict{Allow: v.document || f.All || !f.DefaultDeny}
+	return Verdict{Allow: v.document || f.All || !f.DefaultDeny || v.Named}
 }
 
 // ask asks the first program that candidates wait for.

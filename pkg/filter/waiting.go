@@ -12,8 +12,7 @@ import (
 //
 //   - What kind of link led to a URL is no longer known. It is refused if it would be by links of any kind, so that
 //     "allow pages: kind a" and "default deny" refuse no page that waits. Programs get no kind.
-//   - A URL that no page linked to (a seed, or one that was added) was asked for by name: a rule may deny it, but
-//     neither "default deny" nor an allow that it does not meet ("match all") does.
+//   - A URL that no page linked to (a seed, or one that was added) was asked for by name, and so was a sitemap: see Candidate.Named.
 func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []string) error {
 	clear(reasons)
 	for i := -1; i < len(j.filter.kinds); i++ {
@@ -25,7 +24,7 @@ func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []strin
 		var candidates []Candidate
 		for k, u := range urls {
 			if i < 0 || reasons[k] != "" {
-				of, candidates = append(of, k), append(candidates, Candidate{URL: u.URL, Host: u.Host, Depth: u.Depth, Kind: kind, From: hostOf(u.Via)})
+				of, candidates = append(of, k), append(candidates, Candidate{URL: u.URL, Host: u.Host, Depth: u.Depth, Kind: kind, From: hostOf(u.Via), Named: u.Via == "" || u.Sitemap > 0})
 			}
 		}
 		verdicts := make([]Verdict, len(of))
@@ -34,7 +33,7 @@ func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []strin
 		}
 		for n, v := range verdicts {
 			switch k := of[n]; {
-			case v.Allow || urls[k].Via == "" && (v.Rule == nil || v.Rule.Allow):
+			case v.Allow:
 				reasons[k] = ""
 			case i < 0:
 				reasons[k] = v.Reason()
@@ -42,6 +41,17 @@ func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []strin
 		}
 	}
 	return nil
+}
+
+// Named reports whether a link was found that is asked for by name (Candidate.Named): a sitemap that the robots.txt
+// of a host of the crawl names, where that redirects to, and what it names on its own host. The robots.txt of a host
+// that has only a sitemap of the crawl asks for nothing.
+func Named(l *record.Link) bool {
+	if l.Sitemap <= 1 || l.LinkKind == "redirect" {
+		return l.Sitemap > 0
+	}
+	_, from, path := canon.Split(l.SrcURL)
+	return from == l.Host && path != "/robots.txt"
 }
 
 // hostOf is the host of a canonical URL.
