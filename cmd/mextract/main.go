@@ -19,6 +19,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
@@ -65,6 +66,7 @@ type linksCmd struct {
 	Files          []string `arg:"" optional:"" help:"Fetch records or WARC files; default: standard input."`
 	WARC           string   `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store with the documents of the records."`
 	Txn            string   `placeholder:"NAME" help:"Name of the round."`
+	UserAgent      string   `more:"" default:"mercator" placeholder:"mercator" help:"Product name, for directives that name it."`
 	IgnoreNofollow bool     `help:"Find links of pages that say nofollow too."`
 	Duplicates     bool     `help:"Search duplicate documents too."`
 	MaxBody        cli.Size `default:"10M" help:"Search this much of a document."`
@@ -103,6 +105,9 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.MaxBody < 1 || c.MaxLinks < 1 {
 		return &fault.Error{Class: fault.Usage, Found: "--max-body or --max-links below 1", Want: "at least 1"}
 	}
+	if !config.IsProduct(c.UserAgent) {
+		return &fault.Error{Class: fault.Usage, Place: "--user-agent", Found: fmt.Sprintf("%q", c.UserAgent), Want: "a product name such as mercator, as mfetch has it"}
+	}
 	from, err := extract.ParseSources(c.From)
 	if err != nil {
 		return &fault.Error{Class: fault.Usage, File: "--from", Err: err}
@@ -114,7 +119,7 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 		c.WARC = store.Within(c.WARC, "fetch", store.Options{})
 	}
 	settings := extract.Settings{
-		Links:  extract.Options{Canon: opt, Sources: from, MaxLinks: c.MaxLinks, IgnoreNofollow: c.IgnoreNofollow, HTMLEngine: c.HTMLEngine},
+		Links:  extract.Options{Canon: opt, Sources: from, MaxLinks: c.MaxLinks, IgnoreNofollow: c.IgnoreNofollow, Agent: c.UserAgent, HTMLEngine: c.HTMLEngine},
 		Filter: rules, Duplicates: c.Duplicates, Archive: c.WARC, MaxBody: int64(c.MaxBody), Threads: std.Threads(), Raw: c.Raw,
 	}
 	in, err := c.input(std, opt, &settings)

@@ -103,6 +103,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	settings.Agent = conf.File.Fetch.UserAgent
 	if n := conf.File.Frontier.MaxAttempts; n > 0 {
 		settings.Retries.MaxAttempts = n
 	}

@@ -107,7 +107,7 @@ type File struct {
 		ConnectTime string   `toml:"connect_timeout" is:"time 1ms" flag:"mfetch --connect-timeout" doc:"longest time until a connection stands, a handshake of TLS included; mcrawl site sets 5s for bare_seeds" like:"\"20s\""`
 		MaxBody     string   `toml:"max_body" is:"size 1" flag:"mfetch --max-body, mextract --max-body, mfocus score --max-body" doc:"decoded bytes kept of a document, and searched" like:"\"10M\""`
 		Contact     string   `toml:"contact" is:"contact" flag:"mfetch --contact" doc:"address of the crawl's operator, for the User-Agent" like:"\"you@example.org\""`
-		UserAgent   string   `toml:"user_agent" is:"product" flag:"mfetch --user-agent" doc:"product name" like:"\"mercator\""`
+		UserAgent   string   `toml:"user_agent" is:"product" flag:"mfetch --user-agent, mextract --user-agent" doc:"product name, also in robots.txt, X-Robots-Tag and meta elements" like:"\"mercator\""`
 		WARCCodec   string   `toml:"warc_codec" is:"gzip|zstd" flag:"mfetch --warc-codec" doc:"gzip or zstd" like:"\"gzip\""`
 		WARCSize    string   `toml:"warc_size" is:"size 1" flag:"mfetch --warc-size" doc:"size at which a WARC file is complete" like:"\"1G\""`
 		Dedup       bool     `toml:"dedup" flag:"mfetch --dedup" doc:"archive equal payloads once" like:"false"`

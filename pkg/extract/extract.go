@@ -117,6 +117,7 @@ type Options struct {
 	MaxText        int     // bytes kept of an anchor's text; 0: DefaultMaxText
 	MaxUnzipped    int     // bytes read of a gzip sitemap; 0: DefaultMaxUnzipped
 	IgnoreNofollow bool    // find links although the page says nofollow
+	Agent          string  // product name, for directives that are for it; "": process.DefaultAgent
 	HTMLEngine     string  // EngineFast, EngineXNet; "": EngineFast
 }
 

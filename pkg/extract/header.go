@@ -25,7 +25,7 @@ var linkKinds = []string{
 // judge, and has a column of its own.
 func (f *finder) header(h http.Header) {
 	var asks process.Directives
-	asks.AddHeader(h)
+	asks.AddHeader(h, f.opt.Agent)
 	f.page.Nofollow = f.page.Nofollow || asks.NoFollow
 	if !f.opt.Sources.has(FromHeaders) {
 		return

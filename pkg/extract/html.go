@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"mercator/pkg/markup"
+	"mercator/pkg/process"
 )
 
 // HTML engines, for Options.HTMLEngine. They find the same links; README.md says how,
@@ -368,7 +369,7 @@ func (f *finder) meta(e *markup.Element) {
 			f.add(KindRefresh, ref, false)
 		}
 		return
-	case strings.EqualFold(name, "robots"):
+	case process.Addresses(name, f.opt.Agent):
 		f.robotsDirectives(content)
 		return
 	case strings.TrimSpace(content) == "":

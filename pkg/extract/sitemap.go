@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/publicsuffix"
 	"golang.org/x/text/transform"
@@ -53,12 +54,12 @@ func (f *finder) robots(body []byte) {
 	}
 }
 
-var sitemapKey = regexp.MustCompile(`(?i)^[\x00\s]*site-?map(?:\s*:|\s)`)
+var sitemapKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^[\x00\s]*site-?map(?:\s*:|\s)`) })
 
 // sitemapRefs are what a line of robots.txt names as sitemaps. One may have spaces in it:
 // words are several only if each is one.
 func sitemapRefs(line string) []string {
-	key := sitemapKey.FindString(line)
+	key := sitemapKey().FindString(line)
 	if key == "" {
 		return nil
 	}
@@ -114,7 +115,7 @@ func (f *finder) isHost(name, rest string) bool {
 	_, own, _ := canon.Split(f.page.Base.String())
 	own, _ = canon.SplitPort(own)
 	bare, port, withPort := strings.Cut(strings.ToLower(name), ":")
-	if withPort && !isNumber(port) || !hostName.MatchString(bare) {
+	if withPort && !isNumber(port) || !hostName().MatchString(bare) {
 		return false
 	}
 	domain := canon.RegisteredDomain(own)
@@ -131,10 +132,14 @@ func (f *finder) isHost(name, rest string) bool {
 	return registry || strings.HasSuffix(own, last)
 }
 
-var hostName = regexp.MustCompile(`^[\p{L}\p{N}_-]+(\.[\p{L}\p{N}_-]+)*\.(\p{L}{2,}|xn--[a-z0-9-]+)$`)
+var hostName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[\p{L}\p{N}_-]+(\.[\p{L}\p{N}_-]+)*\.(\p{L}{2,}|xn--[a-z0-9-]+)$`)
+})
 
 // sitemapTags finds what tells a sitemap, a feed or a part of one, and a page of HTML.
-var sitemapTags = regexp.MustCompile(`(?i)<(?:(?:[\w.-]+:)?(urlset|sitemapindex|rss|feed|rdf|url|sitemap|loc)|(!doctype\s+html|html|head|body|a))[\s/>]`)
+var sitemapTags = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)<(?:(?:[\w.-]+:)?(urlset|sitemapindex|rss|feed|rdf|url|sitemap|loc)|(!doctype\s+html|html|head|body|a))[\s/>]`)
+})
 
 // sitemap reads a document that a robots.txt or a sitemap names as a sitemap, whatever its
 // URL and its header say of its type. What looks like none is left to the other readers: false.
@@ -152,7 +157,7 @@ func (f *finder) sitemap(doc *Document) bool {
 	}
 	in = sitemapText(in, doc.Charset)
 	head, _ := in.Peek(sitemapHead) // what there is
-	switch at := sitemapTags.FindSubmatchIndex(head); {
+	switch at := sitemapTags().FindSubmatchIndex(head); {
 	case at != nil && at[2] >= 0:
 		start := at[0]
 		for _, before := range []string{"<!DOCTYPE", "<?xml "} {

@@ -462,7 +462,7 @@ func (o *output) process(row *record.Fetch, doc *Document) {
 	}
 	findings, failed := o.runner.Run(o.ctx, &process.Document{
 		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: MediaType(doc), Charset: ModuleCharset(doc), Status: int(row.Status),
-		Truncated: row.Truncated, Body: doc.Body,
+		Truncated: row.Truncated, Body: doc.Body, Agent: o.Links.Agent,
 	})
 	o.ending.failed = failed
 	for _, f := range findings {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"strings"
+	"sync"
 
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
@@ -94,12 +95,12 @@ const entityMark = "\uFDD0"
 // maxEntities bounds the entities of one document whose links are told from others.
 const maxEntities = 1000
 
-var entityDeclaration = regexp.MustCompile(`<!ENTITY\s+([^\s%"'<>]+)\s`)
+var entityDeclaration = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<!ENTITY\s+([^\s%"'<>]+)\s`) })
 
 // declaredEntities are those of HTML, since feeds have them undeclared, and the marks of
 // those that a document type declares; nil: it declares none.
 func declaredEntities(doctype []byte) map[string]string {
-	names := entityDeclaration.FindAllSubmatch(doctype, maxEntities)
+	names := entityDeclaration().FindAllSubmatch(doctype, maxEntities)
 	if len(names) == 0 {
 		return nil
 	}

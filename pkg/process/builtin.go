@@ -79,16 +79,24 @@ func (pageModule) Process(ctx context.Context, doc *Document, report func(key, v
 	case typeODT:
 		title, err = officeTitle(doc.Body, "meta.xml")
 	default:
-		first := true
-		return htmlPage(doc, func(key, value string) {
-			if key != "robots" || first {
-				report(key, value)
+		robots := headerLists(doc.Header, doc.Agent)
+		err := htmlPage(doc, func(key, value string) {
+			if key == "robots" {
+				robots = append(robots, value)
+				return
 			}
-			first = first && key != "robots"
+			report(key, value)
 		})
+		if len(robots) > 0 {
+			report("robots", strings.Join(robots, ", "))
+		}
+		return err
 	}
 	if title != "" {
 		report("title", title)
+	}
+	if robots := headerLists(doc.Header, doc.Agent); len(robots) > 0 {
+		report("robots", strings.Join(robots, ", "))
 	}
 	return err
 }
@@ -101,7 +109,7 @@ func Title(doc *Document) string {
 
 // Head is the title as Title has it, and what the document asks of robots: its header, and the meta elements of HTML.
 func Head(doc *Document) (title string, asks Directives) {
-	asks.AddHeader(doc.Header)
+	asks.AddHeader(doc.Header, doc.Agent)
 	take := func(key, value string) {
 		switch key {
 		case "title":
@@ -119,7 +127,7 @@ func Head(doc *Document) (title string, asks Directives) {
 	return title, asks
 }
 
-// htmlPage reports the first of each, and all robots directives.
+// htmlPage reports the first of each, and all robots directives that are for all robots or for the agent.
 func htmlPage(doc *Document, report func(key, value string)) error {
 	r, err := readHTML(doc, pageAttributes)
 	if err != nil {
@@ -149,12 +157,12 @@ func htmlPage(doc *Document, report func(key, value string)) error {
 			once("language", e.Get(markup.AttrLang))
 		case e.Tag == markup.TagMeta:
 			content := string(cutBytes(e.Bytes(markup.AttrContent), maxTitle))
-			switch name := strings.ToLower(e.Get(markup.AttrName)); name {
-			case "description", "keywords", "generator", "author":
+			switch name := strings.ToLower(e.Get(markup.AttrName)); {
+			case name == "description" || name == "keywords" || name == "generator" || name == "author":
 				once(name, content)
-			case "robots":
+			case Addresses(name, doc.Agent):
 				if value := strings.Join(strings.Fields(content), " "); value != "" {
-					report(name, value)
+					report("robots", value)
 				}
 			}
 			if strings.EqualFold(e.Get(markup.AttrHTTPEquiv), "content-language") {

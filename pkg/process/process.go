@@ -52,6 +52,7 @@ type Document struct {
 	Status    int    // of the reply; 0 if it has none
 	Truncated string // why Body is not whole, or ""
 	Body      []byte // decoded
+	Agent     string // product name of the crawler, for directives that are for it; "": DefaultAgent
 }
 
 // Finding is one thing that a module found.

@@ -43,6 +43,7 @@ func (f File) store(crawl string) (string, error) {
 // Settings are those of an update.
 type Settings struct {
 	Retries  frontier.Retries // when a failure is final; the zero value: frontier.DefaultRetries
+	Agent    string           // product name, for directives that are for it; "": process.DefaultAgent
 	Threads  int              // that read documents; 0: 1
 	Progress func(rows int64) // may be nil
 }
@@ -162,7 +163,7 @@ func (u *update) behind(ctx context.Context, stamps []history.Stamp) (next int, 
 
 func (u *update) prepare(ctx context.Context) error {
 	for range max(u.Threads, 1) + 1 { // the last is for what is read while rows are written
-		u.documents = append(u.documents, reader{crawl: u.crawl, of: map[string]*extract.Documents{}})
+		u.documents = append(u.documents, reader{crawl: u.crawl, agent: u.Agent, of: map[string]*extract.Documents{}})
 	}
 	for _, s := range []struct {
 		to    **sql.Stmt
@@ -474,6 +475,7 @@ func (t *text) empty() bool { return t.title == "" && t.body == "" }
 // reader reads documents. One goroutine.
 type reader struct {
 	crawl string
+	agent string                        // Settings.Agent
 	of    map[string]*extract.Documents // by fetch store
 }
 
@@ -499,7 +501,7 @@ func (d reader) look(store string, j *job) error {
 	}
 	h, err := d.documents(store).Header(&j.row)
 	var asks process.Directives
-	asks.AddHeader(h)
+	asks.AddHeader(h, d.agent)
 	j.looked, j.noindex = true, asks.NoIndex
 	return err
 }
@@ -511,6 +513,7 @@ func (d reader) read(store string, j *job) error {
 	if doc == nil || err != nil {
 		return err
 	}
+	doc.Agent = d.agent
 	title, asks := process.Head(doc)
 	if j.looked, j.noindex = true, asks.NoIndex; j.noindex {
 		return nil
