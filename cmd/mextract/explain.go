@@ -20,7 +20,7 @@ type explainer struct {
 	*explainCmd
 	opt        canon.Options
 	base       *canon.Base // nil without --base
-	from       string      // host of the base
+	via, from  string      // the base, and its host
 	judge      *filter.Judge
 	out        *bufio.Writer
 	n, refused int
@@ -116,7 +116,7 @@ func (x *explainer) judgeURL(ctx context.Context, ref string) (*explanation, err
 	}
 	e.Canonical, e.Host, e.RegisteredDomain, e.SURT = u, host, canon.RegisteredDomain(host), canon.SURT(u)
 	e.Key, e.Length, e.Wanted = fmt.Sprintf("%016x", x.opt.URLKey(host, u)), len(u), true
-	candidate := filter.Candidate{URL: u, Host: host, Depth: x.Depth, Kind: x.Kind, From: x.from, Named: x.Kind == extract.KindSitemap}
+	candidate := filter.Candidate{URL: u, Host: host, Depth: x.Depth, Kind: x.Kind, From: x.from, Via: x.via, Named: x.Kind == extract.KindSitemap}
 	if err := x.rules(ctx, e, candidate, false); err != nil || !e.Wanted || x.MIME == "" {
 		return e, err
 	}

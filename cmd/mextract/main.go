@@ -278,8 +278,9 @@ func (*explainCmd) Help() string {
 
 Tests, joined by and, or, not and parentheses (the manual explains them):
 scheme, host, domain, registered-domain, port, url, prefix, suffix, contains,
-regex, path, extension, any, query, same-host, url-length, path-depth,
-repeated-segments, depth, kind, mime, exec. @FILE holds words, one a line.
+regex, linked-from, path, extension, any, query, same-host, url-length,
+path-depth, repeated-segments, repeated-parameters, repeated-menu, depth, kind,
+mime, exec. @FILE holds words, one a line.
 
 Examples:
   mextract explain 'http://Example.com:80/a/../b#top'
@@ -307,8 +308,8 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 		if x.base, err = opt.Base(c.Base); err != nil {
 			return &fault.Error{Class: fault.Usage, Place: "--base", Found: fmt.Sprintf("%q", c.Base), Want: "a URL", Err: err}
 		}
-		if _, x.from, err = x.base.Resolve(""); err != nil { // a base that is not crawled
-			x.from = ""
+		if x.via, x.from, err = x.base.Resolve(""); err != nil { // a base that is not crawled
+			x.via, x.from = "", ""
 		}
 	}
 	if c.MIME != "" {

@@ -11,17 +11,33 @@ import (
 	"mercator/pkg/fingerprint"
 )
 
-// BaseColumn is the further column of raw links (Settings.Raw). Their url is the reference as it is written in the document;
+// BaseColumn has the further columns of raw links (Settings.Raw). Their url is the reference as it is written in the document;
 // they have no host and no url_key. Resolve makes links of them: a reference is relative to src_url, or to base if
 // the document declares another (HTML's base element).
-var BaseColumn = record.NewSchema(record.KindLink, record.Column{Name: "base", Text: true})
+//
+// menu is "1" if the page repeats its menu below itself: see repeatsMenu.
+var BaseColumn = record.NewSchema(record.KindLink, record.Column{Name: "base", Text: true}, record.Column{Name: menuColumn, Text: true})
+
+const menuColumn = "menu"
 
 // rawLinks makes rows of what the finder has found, as it is written.
 func (o *output) rawLinks(depth uint16) {
 	found, row := &o.finder.found, &o.job.row
 	var extra record.Extra
-	if base := o.finder.page.Base.String(); base != row.URL {
-		extra = BaseColumn.Texts(func(string) string { return base })
+	base := o.finder.page.Base.String()
+	if base == row.URL {
+		base = ""
+	}
+	if menu := o.finder.repeatsMenu(row.URL); menu || base != "" {
+		extra = BaseColumn.Texts(func(column string) string {
+			switch {
+			case column != menuColumn:
+				return base
+			case menu:
+				return "1"
+			}
+			return ""
+		})
 	}
 	for i := range found.all {
 		l := &found.all[i]
@@ -126,6 +142,7 @@ func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filt
 			b.Drop(string(canon.ReasonOf(err)))
 			continue
 		}
+		menu := l.Extra.Text(menuColumn) != ""
 		l.URL, l.Host, l.Extra = string(url), string(url[p.Host:p.Path]), record.Extra{}
 		l.Key = opt.Key(url, p)
 		if l.SrcKey != page {
@@ -137,7 +154,7 @@ func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filt
 			continue
 		}
 		rows = append(rows, l)
-		candidates = append(candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: from, Named: filter.Named(&l)})
+		candidates = append(candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: from, Via: src, Named: filter.Named(&l), Menu: menu && belowItself(src, l.URL)})
 		if len(rows) == resolved {
 			if err := flush(); err != nil {
 				return err

@@ -69,6 +69,7 @@ type output struct {
 	ctx    context.Context
 	job    *job
 	wait   chunk
+	menu   bool // the page repeats its menu below itself
 	ending ending
 }
 
@@ -142,7 +143,8 @@ func (o *output) filter() error {
 	o.candidates = o.candidates[:0]
 	for i := range links {
 		l := &links[i]
-		o.candidates = append(o.candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: o.job.row.Host, Named: filter.Named(l)})
+		o.candidates = append(o.candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: o.job.row.Host, Via: o.job.row.URL,
+			Named: filter.Named(l), Menu: o.menu && belowItself(o.job.row.URL, l.URL)})
 	}
 	o.verdicts = slices.Grow(o.verdicts[:0], len(links))[:len(links)]
 	o.wait.links = links[:0]
@@ -393,6 +395,7 @@ func (o *output) links(depth uint16) {
 		o.rawLinks(depth)
 		return
 	}
+	o.menu = o.judge != nil && o.finder.repeatsMenu(o.job.row.URL)
 	for i := range found.all {
 		l := &found.all[i]
 		if sitemapLevel(&o.job.row, found.kinds[l.kind]) > sitemapLevels {

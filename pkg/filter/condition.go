@@ -86,7 +86,7 @@ type view struct {
 	registeredDomain string
 	memo             []memo // by set
 
-	repeats  int // of the most frequent segment; -1: not yet counted
+	repeats  int // segments that repeat one; -1: not yet counted
 	segments []string
 
 	read  []byte // of a list
@@ -233,28 +233,43 @@ func (v *view) pathDepth() int {
 	return n
 }
 
-// repeated is how often the most frequent segment occurs.
+// repeated is how many path segments stand in the path already.
 func (v *view) repeated() int {
-	if v.repeats >= 0 {
-		return v.repeats
+	if v.repeats < 0 {
+		v.repeats = v.again(v.path(), "/", "")
 	}
-	v.repeats = 0
+	return v.repeats
+}
+
+// repeatedParameters is how many parameters, with their values, stand in the query already.
+func (v *view) repeatedParameters() int {
+	_, query, _ := strings.Cut(v.rest, "?")
+	return v.again(query, "&;?", "=")
+}
+
+// again is how many of the parts between separators are as one before; empty ones do not count, nor those without a mark.
+func (v *view) again(text, separators, mark string) int {
 	all := v.segments[:0]
-	for rest := v.path(); rest != ""; {
-		var s string
-		if s, rest, _ = strings.Cut(rest, "/"); s != "" {
+	for text != "" {
+		s := text
+		if i := strings.IndexAny(text, separators); i >= 0 {
+			s, text = text[:i], text[i+1:]
+		} else {
+			text = ""
+		}
+		if s != "" && strings.Contains(s, mark) {
 			all = append(all, s)
 		}
 	}
 	v.segments = all
 	slices.Sort(all)
-	for first, i := 0, 0; i < len(all); i++ {
-		if all[i] != all[first] {
-			first = i
+	n := 0
+	for i := 1; i < len(all); i++ {
+		if all[i] == all[i-1] {
+			n++
 		}
-		v.repeats = max(v.repeats, i-first+1)
 	}
-	return v.repeats
+	return n
 }
 
 // answerOf is the answer of a program; without one, the view asks.
@@ -274,10 +289,11 @@ func (v *view) answerOf(program int) bool {
 
 // numbers are what numeric tests look at.
 var numbers = map[string]func(*view) int{
-	"url-length":        func(v *view) int { return len(v.URL) },
-	"path-depth":        (*view).pathDepth,
-	"repeated-segments": (*view).repeated,
-	"depth":             func(v *view) int { return int(v.Depth) },
+	"url-length":          func(v *view) int { return len(v.URL) },
+	"path-depth":          (*view).pathDepth,
+	"repeated-segments":   (*view).repeated,
+	"repeated-parameters": (*view).repeatedParameters,
+	"depth":               func(v *view) int { return int(v.Depth) },
 }
 
 // comparisons by their signs.

@@ -45,7 +45,11 @@
 //	                        (of a URL that waits the kind is not known: see Waiting)
 //	url-length OP N         bytes of the canonical URL
 //	path-depth OP N         path segments that are not empty
-//	repeated-segments OP N  how often the most frequent path segment occurs
+//	linked-from R…          regex of the URL of the page that links to it; holds, too, if none is known (a seed)
+//	repeated-segments OP N  path segments that stand in the path already, all counted together
+//	repeated-parameters OP N  the same of the parameters of a query, with their values
+//	repeated-menu           the link leads to a folder below the page's own, and the page has links to two such folders
+//	                        that are named as folders of its own path: a menu on a page that answers under any path
 //	depth OP N              links from a seed
 //	mime T…                 media type of a fetched document: text/html, image/*, */*
 //	exec COMMAND            a program answers yes
@@ -86,7 +90,7 @@
 //
 //   - Verdicts depend on rules and candidates alone (and on programs).
 //   - Time is linear in the URL and the rules, times the logarithm of a list; but for
-//     repeated-segments, which sorts segments, and prefix lists, which may be searched once for
+//     repeated-segments and repeated-parameters, which sort, and prefix lists, which may be searched once for
 //     each byte behind the host.
 //   - Judging allocates nothing; programs aside, and registered-domain where the host changes.
 package filter
@@ -106,10 +110,12 @@ type Candidate struct {
 	Depth uint16
 	Kind  string // link kind; "" for a seed and for a document
 	From  string // host of the page that links to it, as Host; "" for a seed
+	Via   string // URL of that page; "" for a seed, and where it is not known
 	MIME  string // media type of a document, lower-case, without parameters
 	// Named: it was asked for by name, as seeds are, and sitemaps that the robots.txt of a host of the crawl names. A rule may deny it,
 	// but neither "default deny" nor an allow that it does not meet ("match all") does.
 	Named bool
+	Menu  bool // as the test repeated-menu has it
 }
 
 // Rule is one line of a filter.

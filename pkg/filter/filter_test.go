@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mercator/formats/record"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 )
@@ -52,8 +53,9 @@ func TestTests(t *testing.T) {
 		"url-length > 10": true, "url-length < 10": false, "url-length = 49": true,
 		"same-host": true, "not same-host": false,
 		"path-depth = 4": true, "path-depth >= 5": false, "path-depth <=4": true,
-		"repeated-segments = 2": true, "repeated-segments > 2": false,
-		"depth > 2": true, "depth > 3": false,
+		"repeated-segments = 1": true, "repeated-segments > 1": false, "repeated-parameters = 0": true, "repeated-menu": false,
+		"linked-from ^gopher": true, // nothing is known of a page that links to it
+		"depth > 2":           true, "depth > 3": false,
 		"scheme https or port 8080": true, "scheme https and port 8080": false, "not scheme https and port 8080": true,
 		"scheme https and any or any": true, "scheme https and (any or any)": false, "not (scheme https or port 80)": true, "not not any": true,
 		"any # and not any": true,
@@ -219,7 +221,7 @@ func TestManyRules(t *testing.T) {
 
 // Paths with very many segments take no more time than others of their length.
 func TestRepeatedSegments(t *testing.T) {
-	f, err := Parse("rules", strings.NewReader("deny x: repeated-segments > 99999"))
+	f, err := Parse("rules", strings.NewReader("deny x: repeated-segments > 99998"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,4 +339,70 @@ func FuzzParse(f *testing.F) {
 			t.Fatal("the rule that decided is not explained")
 		}
 	})
+}
+
+func TestCountsOfRepetitions(t *testing.T) {
+	for u, want := range map[string]string{
+		"http://h/":                      "0 0",
+		"http://h/a/b/c/":                "0 0",
+		"http://h/a/b/a/b/a":             "3 0",
+		"http://h/a//a///":               "1 0",
+		"http://h/a?a=1&b=2&a=2":         "0 0",
+		"http://h/a?a=1&b=2&a=1;a=1?a=1": "0 3",
+		"http://h/?a&a&b&&&b":            "0 0",
+	} {
+		segments, parameters, _ := strings.Cut(want, " ")
+		f, err := Parse("rules", strings.NewReader("match all\nallow a: repeated-segments = "+segments+"\nallow b: repeated-parameters = "+parameters))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := decide(t, f, candidate(t, u)); !v.Allow {
+			t.Errorf("%s: not %s: %s", u, want, v.Name())
+		}
+	}
+}
+
+// What was asked for by name needs no rule that allows it, but one may deny it.
+func TestNamedCandidates(t *testing.T) {
+	for _, c := range []struct {
+		rules        string
+		named, other bool
+	}{
+		{"allow site: host h\ndefault deny", true, false},
+		{"match all\nallow site: host h", true, false},
+		{"deny other: host o\ndefault deny", false, false},
+		{"match all\nallow site: host h\ndeny other: host o", false, false},
+	} {
+		f, err := Parse("rules", strings.NewReader(c.rules))
+		if err != nil {
+			t.Fatal(err)
+		}
+		link := candidate(t, "http://o/s.xml")
+		if got := decide(t, f, link).Allow; got != c.other {
+			t.Errorf("%q: %v", c.rules, got)
+		}
+		if link.Named = true; decide(t, f, link).Allow != c.named {
+			t.Errorf("%q: named %v", c.rules, !c.named)
+		}
+	}
+}
+
+func TestNamedLinks(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		link record.Link
+		want bool
+	}{
+		{"page", record.Link{SrcURL: "http://h/", Host: "h", LinkKind: "a"}, false},
+		{"named by robots.txt", record.Link{SrcURL: "http://h/robots.txt", Host: "cdn", LinkKind: "sitemap", Sitemap: 1}, true},
+		{"named by an index there", record.Link{SrcURL: "http://cdn/i", Host: "cdn", LinkKind: "sitemap", Sitemap: 2}, true},
+		{"named by an index elsewhere", record.Link{SrcURL: "http://cdn/i", Host: "x", LinkKind: "sitemap", Sitemap: 2}, false},
+		{"named by robots.txt of a host with a sitemap alone", record.Link{SrcURL: "http://cdn/robots.txt", Host: "cdn", LinkKind: "sitemap", Sitemap: 2}, false},
+		{"redirect of a sitemap", record.Link{SrcURL: "http://h/s", Host: "cdn", LinkKind: "redirect", Sitemap: 1}, true},
+		{"redirect of a page", record.Link{SrcURL: "http://h/s", Host: "cdn", LinkKind: "redirect"}, false},
+	} {
+		if got := Named(&c.link); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
 }

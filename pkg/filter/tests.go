@@ -23,7 +23,7 @@ func (p *parser) test(l *leaf, word token, tokens []token) error {
 		return p.bad(tokens[i].at, fmt.Sprintf("%s %q", word.text, args[i]), want)
 	}
 	switch word.text {
-	case "any", "query", "same-host":
+	case "any", "query", "same-host", "repeated-menu":
 		if len(args) > 0 {
 			return p.bad(tokens[0].at, fmt.Sprintf("%q", args[0]), word.text+" without an argument")
 		}
@@ -35,9 +35,11 @@ func (p *parser) test(l *leaf, word token, tokens []token) error {
 		case "same-host":
 			l.test = func(v *view) bool { return v.From == "" || v.From == v.Host }
 			l.value = func(v *view) string { return v.From }
+		case "repeated-menu":
+			l.test = func(v *view) bool { return v.Menu }
 		}
 		return nil
-	case "url-length", "path-depth", "repeated-segments", "depth":
+	case "url-length", "path-depth", "repeated-segments", "repeated-parameters", "depth":
 		compare, limit, ok := comparison(args)
 		if !ok {
 			return p.bad(word.at, fmt.Sprintf("%s %q", word.text, strings.Join(args, " ")), "a comparison such as > 12")
@@ -58,15 +60,15 @@ func (p *parser) test(l *leaf, word token, tokens []token) error {
 }
 
 // testNames are all words of tests.
-const testNames = "any, scheme, host, domain, registered-domain, port, url, prefix, path, suffix, contains, regex, extension, query, same-host, kind, " +
-	"url-length, path-depth, repeated-segments, depth, mime or exec"
+const testNames = "any, scheme, host, domain, registered-domain, port, url, prefix, path, suffix, contains, regex, linked-from, extension, query, same-host, kind, " +
+	"url-length, path-depth, repeated-segments, repeated-parameters, repeated-menu, depth, mime or exec"
 
 // argumentTests make the tests that have words as arguments. bad makes an error of an argument.
 var argumentTests map[string]func(*parser, *leaf, []string, badArg) error
 
 func init() {
 	argumentTests = map[string]func(*parser, *leaf, []string, badArg) error{
-		"scheme": schemeTest, "port": portTest, "kind": kindTest, "regex": regexTest, "extension": extensionTest, "mime": mimeTest, "exec": execTest,
+		"scheme": schemeTest, "port": portTest, "kind": kindTest, "regex": regexTest, "linked-from": linkedTest, "extension": extensionTest, "mime": mimeTest, "exec": execTest,
 		"host": hostTest, "domain": domainTest, "registered-domain": registeredTest, "url": urlTest, "prefix": prefixTest, "path": pathTest,
 		"suffix":   textTest(strings.HasSuffix),
 		"contains": textTest(strings.Contains),
@@ -127,29 +129,49 @@ func textTest(match func(url, arg string) bool) func(*parser, *leaf, []string, b
 }
 
 func regexTest(_ *parser, l *leaf, args []string, bad badArg) error {
-	var all []*regexp.Regexp
+	all, err := expressions(args, bad)
+	if err != nil {
+		return err
+	}
+	l.test = func(v *view) bool { return anyMatches(all, v.URL) }
+	return nil
+}
+
+// linkedTest is regexTest of the page that links to the URL. It holds, too, where no page is known.
+func linkedTest(_ *parser, l *leaf, args []string, bad badArg) error {
+	all, err := expressions(args, bad)
+	if err != nil {
+		return err
+	}
+	l.test = func(v *view) bool { return v.Via == "" || anyMatches(all, v.Via) }
+	l.value = func(v *view) string { return v.Via }
+	return nil
+}
+
+func anyMatches(all []*regexp.Regexp, url string) bool {
+	for _, re := range all {
+		if re.MatchString(url) {
+			return true
+		}
+	}
+	return false
+}
+
+func expressions(args []string, bad badArg) (all []*regexp.Regexp, err error) {
 	for i, a := range args {
 		if len(a) > maxRegex {
-			return bad(i, fmt.Sprintf("at most %d bytes", maxRegex))
+			return nil, bad(i, fmt.Sprintf("at most %d bytes", maxRegex))
 		}
 		re, err := regexp.Compile(a)
 		if err != nil {
-			return bad(i, "a regular expression (RE2): "+strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+			return nil, bad(i, "a regular expression (RE2): "+strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 		}
 		if strings.HasPrefix(a, "^/") {
-			return withHint(bad(i, beginning), fmt.Sprintf("regex \"^[^/]+//[^/]+%s\" begins behind the host", a[1:]))
+			return nil, withHint(bad(i, beginning), fmt.Sprintf("regex \"^[^/]+//[^/]+%s\" begins behind the host", a[1:]))
 		}
 		all = append(all, re)
 	}
-	l.test = func(v *view) bool {
-		for _, re := range all {
-			if re.MatchString(v.URL) {
-				return true
-			}
-		}
-		return false
-	}
-	return nil
+	return all, nil
 }
 
 func extensionTest(_ *parser, l *leaf, args []string, _ badArg) error {

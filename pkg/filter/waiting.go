@@ -24,7 +24,7 @@ func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []strin
 		var candidates []Candidate
 		for k, u := range urls {
 			if i < 0 || reasons[k] != "" {
-				of, candidates = append(of, k), append(candidates, Candidate{URL: u.URL, Host: u.Host, Depth: u.Depth, Kind: kind, From: hostOf(u.Via), Named: u.Via == "" || u.Sitemap > 0})
+				of, candidates = append(of, k), append(candidates, Candidate{URL: u.URL, Host: u.Host, Depth: u.Depth, Kind: kind, From: hostOf(u.Via), Via: u.Via, Named: u.Via == "" || u.Sitemap > 0})
 			}
 		}
 		verdicts := make([]Verdict, len(of))
