@@ -29,6 +29,8 @@ folder's filter.txt. To leave out a section, put a line at its top, at any time:
 
   deny blog: path /blog/
 
+Sitemaps that robots.txt names are read on other hosts, too.
+
 A URL without a scheme is taken as https, and as http where no connection by
 https comes about.
 
