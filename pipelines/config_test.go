@@ -17,6 +17,7 @@ import (
 var settings = map[string][2]string{
 	"seeds":               {`["s.txt"]`, ""},
 	"batch":               {`7`, "7"},
+	"bare_seeds":          {`["seven.example"]`, ""},
 	"rounds":              {`7`, ""},
 	"checkpoint_interval": {`"7s"`, "7s"},
 	"push":                {`"/seven"`, ""},
@@ -53,6 +54,7 @@ var settings = map[string][2]string{
 	"frontier.per_domain":          {`7`, "7"},
 	"round_time":                   {`"7m"`, "7m0s"},
 	"frontier.max_attempts":        {`7`, "7"},
+	"frontier.retry_delay":         {`"7s"`, "7s"},
 	"frontier.dead_after":          {`7`, "7"},
 	"frontier.dead_delay":          {`"7h"`, "7h0m0s"},
 	"frontier.max_depth":           {`7`, "7"},
@@ -68,6 +70,7 @@ var settings = map[string][2]string{
 	"politeness.longest_wait":      {`"7h"`, "7h0m0s"},
 	"fetch.connections":            {`7`, "7"},
 	"fetch.timeout":                {`"7s"`, "7s"},
+	"fetch.connect_timeout":        {`"7s"`, "7s"},
 	"fetch.max_body":               {`"7K"`, "7168"},
 	"fetch.user_agent":             {`"seven"`, "seven"},
 	"fetch.warc_codec":             {`"zstd"`, "zstd"},
@@ -173,7 +176,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(pipelines); got != "[seeds rounds push resolve.canonical focus.distill focus.patience engine.on engine.args engine.bin]" {
+	if got := fmt.Sprint(pipelines); got != "[seeds bare_seeds rounds push resolve.canonical focus.distill focus.patience engine.on engine.args engine.bin]" {
 		t.Errorf("settings of no command: %s", got)
 	}
 }
