@@ -316,7 +316,8 @@ func TestWhoAsksForTooLongIsParked(t *testing.T) {
 		want          string
 		until         time.Duration // from the last contact
 	}{
-		"Crawl-delay of a day":           {"86400", "", record.OutcomeDeferred, day},
+		"Crawl-delay of a day":           {"86400", "", record.OutcomeParked, day},
+		"of a second less":               {"86399", "", record.OutcomeDeferred, day - time.Second},
 		"of a second more":               {"86401", "", record.OutcomeParked, day + time.Second},
 		"of years":                       {"99999999", "", record.OutcomeParked, 365 * day},
 		"of more than there is":          {"99999999999999999999999", "", record.OutcomeParked, 365 * day},

@@ -289,6 +289,10 @@ func (s *scheduler) parked(h *host) micros {
 
 // ask notes a Crawl-delay. It says whether it is too early for a contact now.
 func (s *scheduler) ask(h *host, delay, now micros) bool {
+	if delay >= us(robotsKeep) {
+		// When the next contact may come, these rules are too old, and it would be for robots.txt again, and so on.
+		delay = max(delay, s.longest+1)
+	}
 	if delay > h.asked {
 		h.asked = delay
 		s.space(h, delay)
