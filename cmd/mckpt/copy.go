@@ -45,8 +45,20 @@ func (c *filesCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	warnOfLeft(std, inv.Left)
+	secret := secrets{crawl: c.Crawl}
+	var left []string
 	out := json.NewEncoder(std.Out)
 	for _, f := range inv.Files {
+		if f.Class == crawl.Data && f.Sum == "" {
+			what, err := secret.of(f.OnDisk)
+			if err != nil {
+				return err
+			}
+			if what != "" {
+				left = append(left, f.Path+" ("+what+")")
+				continue
+			}
+		}
 		if c.JSON {
 			err = out.Encode(f)
 		} else {
@@ -60,12 +72,19 @@ func (c *filesCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 	}
+	warnOfSecret(std, left)
 	return nil
+}
+
+func warnOfSecret(std *cli.Std, secret []string) {
+	if len(secret) > 0 {
+		std.Warn("not copied, since secrets are in it: %s", cli.Printable(strings.Join(secret, ", ")))
+	}
 }
 
 func warnOfLeft(std *cli.Std, left []string) {
 	if len(left) > 0 {
-		std.Warn("not copied: %s that are no regular files or have odd names, such as %q", cli.Count(len(left), "file"), left[0])
+		std.Warn("not copied: %s that are links or no regular files, or have odd names, such as %q", cli.Count(len(left), "file"), left[0])
 	}
 }
 
@@ -88,7 +107,8 @@ type pushCmd struct {
 func (*pushCmd) Help() string {
 	return `Only what the remote lacks is sent; rounds may go on meanwhile. If it is interrupted,
 the snapshot before counts, and the same command goes on. HOST:PATH and rsync:// need
-rsync, and ssh at both ends; rclone:NAME:PATH needs a remote of "rclone config".
+rsync, and ssh at both ends; rclone:NAME:PATH needs a remote of "rclone config". Links
+are not copied, nor files with passwords, cookies or private keys.
 
 Examples:
   mckpt push crawl /mnt/backup/crawl
@@ -119,16 +139,20 @@ func (c *pushCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	progress := std.StartProgress("bytes", 0)
 	defer progress.Done()
-	done, err := snapshot.Push(ctx, folder, remote, snapshot.Options{LockWait: c.LockWait, Now: std.Now(), Check: c.Check, Progress: progress.Add})
+	done, err := snapshot.Push(ctx, folder, remote, snapshot.Options{LockWait: c.LockWait, Now: std.Now(), Check: c.Check, Progress: progress.Add, Secret: (&secrets{crawl: c.Crawl}).of})
 	progress.Done()
 	if err != nil {
 		return err
 	}
 	std.Stat("pushed", done)
 	warnOfLeft(std, done.Left)
+	warnOfSecret(std, done.Secret)
 	c.warnOfGone(std.Warn, "which the copy keeps", done.Kept)
 	c.warnOfGone(std.WarnAlways, "which the copy has not", done.Lost)
 	if conf != nil {
+		if header := secretHeader(conf.File.Fetch.Headers); header != "" {
+			std.Warn("crawl.toml is copied with fetch.headers, and so with the value of %s", cli.Printable(header))
+		}
 		outside, absolute, err := conf.Outside(c.Crawl)
 		if err != nil {
 			return err
@@ -162,6 +186,7 @@ func ofRound(txn string) string {
 type pullCmd struct {
 	Remote string `arg:"" help:"A folder, HOST:PATH, or rclone:NAME:PATH."`
 	Crawl  string `arg:"" help:"Folder to make, or that of an unfinished pull."`
+	Trust  bool   `name:"trust-programs" help:"Take settings and filter rules that run programs, too."`
 	JSON   bool   `name:"json" help:"Print what was done as JSON."`
 	lockFlag
 }
@@ -170,7 +195,8 @@ type pullCmd struct {
 func (*pullCmd) Help() string {
 	return `For one machine to go on where another was lost. See to it that the other does not go
 on. What it did since the snapshot is fetched again. If the command is interrupted, the
-same command goes on.
+same command goes on. Settings and filter rules that run programs are left off, and listed,
+unless you trust whoever can write to the remote, by --trust-programs.
 
 Examples:
   mckpt pull backup.example.org:crawl crawl && mcrawl run crawl`
@@ -179,12 +205,19 @@ Examples:
 func (c *pullCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress := std.StartProgress("bytes", 0)
 	defer progress.Done()
+	var off disarmed
+	arrived := func() (err error) {
+		if !c.Trust {
+			off, err = disarm(c.Crawl)
+		}
+		return err
+	}
 	done, err := snapshot.Pull(ctx, c.Remote, c.Crawl, func(dir, name string, newest uint64) error {
 		if name != fetch.Kind {
 			return nil
 		}
 		return fetch.TakenOver(dir, newest, std.Now())
-	}, snapshot.Options{LockWait: c.LockWait, Now: std.Now(), Progress: progress.Add})
+	}, snapshot.Options{LockWait: c.LockWait, Now: std.Now(), Progress: progress.Add, Arrived: arrived})
 	progress.Done()
 	if err != nil {
 		return err
@@ -192,6 +225,12 @@ func (c *pullCmd) Run(ctx context.Context, std *cli.Std) error {
 	std.Stat("pulled", done)
 	if err := (&verifyCmd{Crawl: c.Crawl}).Run(ctx, std); err != nil {
 		return err
+	}
+	off.warn(std)
+	if conf, err := config.Load(filepath.Join(c.Crawl, config.Name)); err == nil {
+		if login, err := conf.Setting("fetch.login"); err == nil && len(login) > 0 && login[0] != "" && conf.CheckPaths(c.Crawl, "fetch.login") != nil {
+			std.WarnAlways("fetch.login names %s, which copies leave out: put it there again, for its user alone (chmod 600)", cli.Printable(login[0]))
+		}
 	}
 	std.Warn("the crawl goes on from checkpoint %d%s, in a new epoch; it must not go on anywhere else, and waits before it contacts any host", done.Checkpoint, ofRound(done.Round))
 	if c.JSON {

@@ -6,7 +6,7 @@
 // without that tag are read by pipelines ("mckpt show --setting"). The tag path
 // marks names of files, which are relative to the folder of crawl.toml. The tag crawl
 // is the default in a crawl folder, where it is not that of the flags, fixed marks what cannot change after the crawl
-// is made, is says what check takes, and list how Set reads a list. An embedded struct with
+// is made, is says what check takes, runs that a value names programs, and list how Set reads a list. An embedded struct with
 // the tag flag has settings that are flags of that command by the same names.
 //
 // Settings are defaults of flags and nothing else, so that whatever a crawl does can be tried with a
@@ -16,6 +16,7 @@
 //
 //   - An unknown key is an error that names it, its line, and the nearest known key.
 //   - A key of another type is an error with its line.
+//   - The settings of a crawl folder that another user owns are refused: some name programs. SafeVariable allows a folder.
 //   - Config is read-only after Load.
 package config
 
@@ -52,7 +53,7 @@ type File struct {
 	RoundTime          string   `toml:"round_time" is:"time 0s 24h" crawl:"30s" flag:"mfrontier next --for, mfrontier plan --for, mfetch --for" doc:"time that a round is to take: of each host what it can do in that time, at most batch in all; 30s where it is not set, 0s: any" like:"\"30s\""`
 	Rounds             int      `toml:"rounds" is:"whole 0" doc:"stop after this round, where ROUNDS= names none; 0: when the frontier is empty" like:"0"`
 	CheckpointInterval string   `toml:"checkpoint_interval" is:"time 0s" flag:"mckpt commit --interval" doc:"least time between two checkpoints that are kept; 0s: keep that of every round" like:"\"1h\""`
-	Push               string   `toml:"push" is:"remote" doc:"where mckpt push keeps a copy of the crawl, after each round too: an absolute folder, HOST:PATH, or rclone:NAME:PATH" like:"\"backup.example.org:crawl\""`
+	Push               string   `toml:"push" is:"remote" runs:"remote" doc:"where mckpt push keeps a copy of the crawl, after each round too: an absolute folder, HOST:PATH, or rclone:NAME:PATH" like:"\"backup.example.org:crawl\""`
 	Schemes            []string `toml:"schemes" is:"schemes" flag:"mfetch --scheme, mextract --scheme, mfrontier next --scheme, mfrontier plan --scheme, mfrontier add --scheme, mfrontier raise --scheme, murlset new --scheme, murlset add --scheme, murlset test --scheme, murlset build --scheme, murlset key --scheme, mcat --scheme, mresolve canon --scheme" doc:"schemes whose URLs are crawled, others with their default ports" like:"[\"http\", \"https\", \"ftp\", \"gopher\"]"`
 
 	URLs struct {
@@ -86,7 +87,7 @@ type File struct {
 		DeadDelay    string `toml:"dead_delay" is:"time 0s 168h" flag:"mfrontier update --dead-delay" doc:"how long such a host is left alone; doubles each time, up to 168h" like:"\"1h\""`
 		MaxDepth     int    `toml:"max_depth" is:"whole 0" flag:"mfrontier update --max-depth, mfrontier add --max-depth" doc:"links from a seed, beyond which new URLs are dropped; 0: any number" like:"0"`
 		MaxHostURLs  int    `toml:"max_host_urls" is:"whole 0" flag:"mfrontier update --max-host-urls, mfrontier add --max-host-urls" doc:"URLs of one host, beyond which new ones are dropped; 0: any number" like:"0"`
-		Prioritizer  string `toml:"prioritizer" flag:"mfrontier update --prioritizer, mfrontier add --prioritizer" doc:"what gives new URLs their priority: depth, score (with focus.model: what relevant pages link to comes first), or a command that answers a line of JSON with PRIORITY or PRIORITY SCORE" like:"\"depth\""`
+		Prioritizer  string `toml:"prioritizer" runs:"word" flag:"mfrontier update --prioritizer, mfrontier add --prioritizer" doc:"what gives new URLs their priority: depth, score (with focus.model: what relevant pages link to comes first), or a command that answers a line of JSON with PRIORITY or PRIORITY SCORE" like:"\"depth\""`
 		PriorityWait string `toml:"prioritizer_timeout" is:"time 0s" flag:"mfrontier update --prioritizer-timeout, mfrontier add --prioritizer-timeout" doc:"time that the command has for an answer" like:"\"10s\""`
 
 		DomainBudget int      `toml:"domain_budget" is:"whole 0 4294967296" flag:"mfrontier update --domain-budget" doc:"new URLs of one registered domain that a round lets into the queues, others wait; 0: any number" like:"0"`
@@ -117,7 +118,7 @@ type File struct {
 		Headers     []string `toml:"headers" list:"whole" is:"header" flag:"mfetch --header" doc:"header lines for every request" like:"[\"Accept-Language: de\"]"`
 		Login       string   `toml:"login" path:"yes" flag:"mfetch --login" doc:"file of user names and passwords, ORIGIN USER:PASSWORD a line" like:"\"login.txt\""`
 		Cookies     bool     `toml:"cookies" flag:"mfetch --cookies" doc:"keep cookies over the whole crawl" like:"true"`
-		Exec        []string `toml:"exec" list:"whole" is:"program" flag:"mfetch --exec" doc:"programs that fetch a scheme's URLs, SCHEME=COMMAND" like:"[\"gemini=./gemini.sh\"]"`
+		Exec        []string `toml:"exec" list:"whole" is:"program" runs:"always" flag:"mfetch --exec" doc:"programs that fetch a scheme's URLs, SCHEME=COMMAND" like:"[\"gemini=./gemini.sh\"]"`
 		ExecState   []string `toml:"exec_state" flag:"mfetch --exec-state" doc:"schemes among them whose programs keep a state over the whole crawl, in modules/SCHEME; after a change, mckpt init makes the stores that are missing" like:"[\"gemini\"]"`
 		Proxy       string   `toml:"proxy" is:"proxy" flag:"mfetch --proxy" doc:"http://HOST:PORT or socks5://HOST:PORT" like:"\"socks5://127.0.0.1:1080\""`
 		RefusedOK   bool     `toml:"refused_ok" flag:"mfetch --refused-ok" doc:"go on where settings refuse many URLs of a batch" like:"false"`
@@ -146,7 +147,7 @@ type File struct {
 		IgnoreNofollow bool     `toml:"ignore_nofollow" flag:"mextract --ignore-nofollow" doc:"follow links marked nofollow" like:"false"`
 		From           []string `toml:"from" is:"default|all|headers|html|css|sitemap|feed|robots|pdf|ftp|gopher|text|json|xml|script" flag:"mextract --from" doc:"what links are taken from: default, or a list of headers, html, css, sitemap, feed, robots, pdf, ftp, gopher, text, json, xml, script" like:"[\"default\"]"`
 		Duplicates     bool     `toml:"duplicates" flag:"mextract --duplicates" doc:"search all duplicate documents for links, not only style sheets" like:"false"`
-		Modules        []string `toml:"modules" list:"whole" is:"module" flag:"mextract --module" doc:"processing modules: NAME, NAME=TYPE,TYPE, NAME=TYPE,TYPE:COMMAND, or with \"stay \" before a COMMAND that stays; pipelines keep what they find in rounds/rN/modules.arrows.zst" like:"[\"page\", \"words=text/html,text/plain:wc -w\"]"`
+		Modules        []string `toml:"modules" list:"whole" is:"module" runs:"module" flag:"mextract --module" doc:"processing modules: NAME, NAME=TYPE,TYPE, NAME=TYPE,TYPE:COMMAND, or with \"stay \" before a COMMAND that stays; pipelines keep what they find in rounds/rN/modules.arrows.zst" like:"[\"page\", \"words=text/html,text/plain:wc -w\"]"`
 		ModuleState    []string `toml:"module_state" flag:"mextract --module-state" doc:"those of them that keep a state over the whole crawl, in modules/NAME: tags, image or a command; after a change, mckpt init makes the stores that are missing" like:"[\"tags\"]"`
 		ModuleTimeout  string   `toml:"module_timeout" is:"time 1ms" flag:"mextract --module-timeout" doc:"time that a module's command gets for one document" like:"\"10s\""`
 	} `toml:"extract"`
@@ -159,8 +160,8 @@ type File struct {
 
 	Engine struct {
 		On   string `toml:"on" is:"local|slurm|spark" doc:"what runs the tasks of a crawl of several shards: local (this machine), slurm or spark" like:"\"local\""`
-		Args string `toml:"args" doc:"options of sbatch or pyspark, separated by spaces" like:"\"--partition=internet --time=1:00:00\""`
-		Bin  string `toml:"bin" doc:"mcrawl as the machines of the engine see it, beside the other commands; where it is not set, as this machine does" like:"\"/shared/mercator/bin/mcrawl\""`
+		Args string `toml:"args" runs:"always" doc:"options of sbatch or pyspark, separated by spaces" like:"\"--partition=internet --time=1:00:00\""`
+		Bin  string `toml:"bin" runs:"always" doc:"mcrawl as the machines of the engine see it, beside the other commands; where it is not set, as this machine does" like:"\"/shared/mercator/bin/mcrawl\""`
 	} `toml:"engine"`
 }
 
@@ -181,6 +182,7 @@ type Key struct {
 	typ   reflect.Type
 	flags string // Targets, as the tag has them
 	is    string // what a value is, see check
+	runs  string // how it names programs, see plain; "": it does not
 	whole bool   // a list: what follows "=" or ":" may hold commas
 }
 
@@ -197,7 +199,7 @@ func keysOf(t reflect.Type, of Key, verb string) (keys []Key) {
 		f := t.Field(i)
 		tag := f.Tag.Get
 		k := Key{Name: of.Name + tag("toml"), Doc: tag("doc"), Like: tag("like"), Path: tag("path") != "", Word: tag("word"), Fixed: of.Fixed || tag("fixed") != "", Crawl: tag("crawl"),
-			typ: f.Type, flags: tag("flag"), is: tag("is"), whole: tag("list") == "whole"}
+			typ: f.Type, flags: tag("flag"), is: tag("is"), runs: tag("runs"), whole: tag("list") == "whole"}
 		switch {
 		case f.Anonymous:
 			of := Key{Name: of.Name, Fixed: k.Fixed}
@@ -280,6 +282,11 @@ func Load(path string) (*Config, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if (&Config{Path: path}).ofCrawl() {
+		if err := owned(path); err != nil {
+			return nil, err
+		}
+	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, err

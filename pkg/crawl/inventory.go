@@ -65,7 +65,7 @@ func (c *Crawl) unfinished() error {
 }
 
 // Inventory lists what a copy of the crawl as of its checkpoints needs: all checkpoints that are kept, their manifests and
-// the files of these; the files of closed rounds; and everything else in the folder that is not a process's own (locks, PROGRESS).
+// the files of these; the files of closed rounds; and everything else in the folder that is not a process's own (locks, PROGRESS) and no link.
 // Kept outputs and what an open round has made are left out, and so are pointers.
 //
 // What the list names may be deleted by gc afterwards.
@@ -256,7 +256,7 @@ func (in *collector) others(inv *Inventory, stores []*store.Store) error {
 				return err
 			}
 			switch {
-			case st.IsDir() && e.Type()&fs.ModeSymlink != 0: // it may lead out of the crawl, or around
+			case e.Type()&fs.ModeSymlink != 0 && (st.IsDir() || named[p].Path == ""): // it may lead out of the crawl, or around; what a checkpoint has a checksum of may be a link
 				inv.Left = append(inv.Left, p)
 			case st.IsDir() && depth < deepest:
 				if err := down(p, depth+1); err != nil {

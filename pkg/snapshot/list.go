@@ -39,6 +39,7 @@ type File struct {
 	Sum      string `json:"sum"`                // xxh3-128; of a file with a link that of a store.Chain
 	Link     string `json:"link,omitempty"`     // the chain's last link
 	Modified int64  `json:"modified,omitempty"` // ns since 1970 at the crawl, of a file that neither a store holds nor a checkpoint names
+	Mode     uint32 `json:"mode,omitempty"`     // permissions, of such a file
 	Parts    []Part `json:"parts,omitempty"`    // of a file with a link; any other is one part, or none if it is empty
 }
 
@@ -139,6 +140,9 @@ func (l *List) check(name string) error {
 		}
 		if f.Length < 0 || !store.IsSum(f.Sum) || f.Link != "" && !store.IsSum(f.Link) {
 			return bad(place, fmt.Sprintf("length %d, sum %s", f.Length, text(f.Sum)), "0 or more, and a checksum")
+		}
+		if f.Mode > 0o777 {
+			return bad(place, fmt.Sprintf("mode %#o", f.Mode), "permissions, at most 0777")
 		}
 		if f.Link == "" && len(f.Parts) > 0 {
 			return bad(place, fmt.Sprintf("%d parts, without a link", len(f.Parts)), "none: it is one part")

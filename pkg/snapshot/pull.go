@@ -163,6 +163,11 @@ func (c *copier) pull(ctx context.Context, prepare func(dir, name string, newest
 	for _, f := range l.Files {
 		c.done.Bytes += f.Length
 	}
+	if c.opt.Arrived != nil {
+		if err := c.opt.Arrived(); err != nil {
+			return err
+		}
+	}
 	_, err = crawl.TakeOver(c.dir, l.Current, prepare, crawl.Options{})
 	return err
 }
@@ -208,7 +213,10 @@ func (c *copier) lacks(ctx context.Context, f *File, each func(name string, p Pa
 			return err
 		}
 		defer out.Abort()
-		return out.Commit()
+		if err := out.Commit(); err != nil || f.Mode == 0 {
+			return err
+		}
+		return os.Chmod(path, os.FileMode(f.Mode)|0o600)
 	}
 	parts := f.parts()
 	here := 0
@@ -260,6 +268,11 @@ func (c *copier) place(ctx context.Context, f *File, name string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := in.Sync(); err != nil {
 			return err
+		}
+		if f.Mode != 0 {
+			if err := in.Chmod(os.FileMode(f.Mode) | 0o600); err != nil {
+				return err
+			}
 		}
 		return os.Rename(from, path)
 	} else if err != nil {

@@ -45,6 +45,9 @@ type Options struct {
 	Check    bool              // of Push: read back all that is at the remote, and send again what is damaged
 	Progress func(bytes int64) // gets the bytes sent or received; may be nil
 
+	Secret  func(path string) (what string, err error) // of Push: what a file that no store holds has that is left out, such as "passwords"; "": nothing. nil: no file has
+	Arrived func() error                               // of Pull: is called when all files are there, before the folder is a crawl; may be nil
+
 	remote remote // of tests; nil: as it is spelled
 }
 
@@ -60,6 +63,7 @@ type Done struct {
 	Removed    int      `json:"removed_files"`      // at the remote
 	Damaged    int      `json:"damaged_files"`      // at the remote, sent again
 	Left       []string `json:"left_out,omitempty"` // files with names, or of kinds, that are not copied
+	Secret     []string `json:"secret,omitempty"`   // files that are not copied since they hold secrets, with what these are
 	Kept       []string `json:"kept,omitempty"`     // files of rounds that the crawl has lost and the copy has
 	Lost       []string `json:"lost,omitempty"`     // those that the copy has not either
 }
@@ -117,6 +121,9 @@ func begin(ctx context.Context, dir, spelling, what string, opt Options) (*copie
 
 func (c *copier) stage() string { return c.stageDir }
 
+// makeStage makes the stage, which is for this user alone: files there do not have their modes yet.
+func (c *copier) makeStage() error { return os.MkdirAll(c.stage(), 0o700) }
+
 func (c *copier) staging(name string) string {
 	return filepath.Join(c.stage(), filepath.FromSlash(name))
 }
@@ -161,7 +168,7 @@ func (c *copier) newest(ctx context.Context) (*List, uint64, error) {
 
 // read reads a small file at the remote.
 func (c *copier) read(ctx context.Context, name string) ([]byte, error) {
-	if err := os.MkdirAll(c.stage(), 0o777); err != nil {
+	if err := c.makeStage(); err != nil {
 		return nil, err
 	}
 	if err := c.to.get(ctx, []string{name}, c.stage()); err != nil {
@@ -243,7 +250,18 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 		}
 	}
 	before := last.byPath()
+	c.done.Secret = nil
 	for _, f := range inv.Files {
+		if c.opt.Secret != nil && f.Class == crawl.Data && f.Sum == "" {
+			what, err := c.opt.Secret(f.OnDisk)
+			if err != nil {
+				return err
+			}
+			if what != "" {
+				c.done.Secret = append(c.done.Secret, f.Path+" ("+what+")")
+				continue
+			}
+		}
 		file, err := c.file(ctx, f, before[f.Path])
 		if errors.Is(err, fs.ErrNotExist) || f.Round && errors.Is(err, fault.Corrupt) && c.restored(inv) {
 			err = fmt.Errorf("%w: %w", errMoved, err)
@@ -508,11 +526,14 @@ func (c *copier) file(ctx context.Context, f crawl.CrawlFile, before *File) (*Fi
 		_, err := c.whole(ctx, f, f.Sum, io.Discard)
 		return file, err
 	}
-	info, err := os.Stat(c.local(f.OnDisk))
+	info, err := os.Lstat(c.local(f.OnDisk))
+	if err == nil && !info.Mode().IsRegular() { // since it was listed
+		err = errMoved
+	}
 	if err != nil {
 		return nil, err
 	}
-	file.Length, file.Modified = info.Size(), info.ModTime().UnixNano()
+	file.Length, file.Modified, file.Mode = info.Size(), info.ModTime().UnixNano(), uint32(info.Mode().Perm())
 	if before != nil && before.Link == "" && before.Length == file.Length && before.Modified == file.Modified && (file.Length == 0 || c.at(f.Path, Part{file.Length, before.Sum})) {
 		file.Sum = before.Sum
 		return file, nil
@@ -561,6 +582,9 @@ func (c *copier) damaged(f crawl.CrawlFile, found, want string) error {
 func (c *copier) link(ctx context.Context, f crawl.CrawlFile, p Part) error {
 	to := c.staging(object(f.Path, p))
 	from, err := filepath.Abs(c.local(f.OnDisk))
+	if err == nil {
+		err = c.makeStage()
+	}
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(to), 0o777)
 	}
@@ -624,12 +648,15 @@ func (c *copier) cut(ctx context.Context, f crawl.CrawlFile, from, to int64, als
 	if to >= 0 {
 		src = io.LimitReader(src, to-from)
 	}
-	if err := os.MkdirAll(c.stage(), 0o777); err != nil {
+	if err := c.makeStage(); err != nil {
 		return Part{}, err
 	}
 	out, err := os.Create(c.staging("part"))
 	if err != nil {
 		return Part{}, err
+	}
+	if st, err := in.Stat(); err == nil { // programs that copy go by it
+		_ = out.Chmod(st.Mode().Perm() | 0o600)
 	}
 	defer os.Remove(out.Name()) // where it was moved, there is none
 	defer out.Close()
@@ -761,7 +788,7 @@ func (c *copier) publish(ctx context.Context, last, l *List) error {
 	if err := c.writeSent(last, l); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.stage(), 0o777); err != nil {
+	if err := c.makeStage(); err != nil {
 		return err
 	}
 	name := listName(l.Number)
@@ -823,7 +850,7 @@ func (c *copier) receive(ctx context.Context, names []string, lengths map[string
 		if err := os.RemoveAll(c.stage()); err != nil {
 			return err
 		}
-		if err := os.MkdirAll(c.stage(), 0o777); err != nil {
+		if err := c.makeStage(); err != nil {
 			return err
 		}
 		if err := c.to.get(ctx, names[:n], c.stage()); err != nil {

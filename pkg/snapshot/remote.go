@@ -290,8 +290,12 @@ func (r folder) put(ctx context.Context, dir string, names []string) error {
 		folders[filepath.Dir(to)] = true
 		out, err := durable.CreateAll(durable.OS, to)
 		if err == nil {
-			if err = copyFile(ctx, filepath.Join(dir, filepath.FromSlash(name)), out); err == nil {
+			from := filepath.Join(dir, filepath.FromSlash(name))
+			if err = copyFile(ctx, from, out); err == nil {
 				err = out.Place()
+			}
+			if st, statErr := os.Stat(from); err == nil && statErr == nil && st.Mode().Perm()&0o077 == 0 {
+				err = os.Chmod(to, st.Mode().Perm())
 			}
 			out.Abort()
 		}

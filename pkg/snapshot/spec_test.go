@@ -52,6 +52,7 @@ func vectors() []spectest.Vector {
 		bad("R7-no-link", "file 1: 2 parts, without a link", func(l *List) { l.Files[1].Link = "" }),
 		bad("R7-empty", "file 1: part of length 0", func(l *List) { l.Files[1].Parts[0].Length = 0 }),
 		bad("R7-short", "file 1: parts of 2 bytes, want 5", func(l *List) { l.Files[1].Parts = l.Files[1].Parts[:1] }),
+		bad("R8-mode", "file 0: mode 01000", func(l *List) { l.Files[0].Mode = 0o1000 }),
 		bad("R7-long", "file 1: part of length 4", func(l *List) { l.Files[1].Parts[1].Length = 4 }),
 	}
 }

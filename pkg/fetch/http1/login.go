@@ -56,6 +56,11 @@ func ReadLogins(path string) (Logins, error) {
 	if len(b) > loginsMax {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a longer file", Want: fmt.Sprintf("at most %d bytes", loginsMax)}
 	}
+	return ParseLogins(path, b)
+}
+
+// ParseLogins reads the text of such a file.
+func ParseLogins(path string, b []byte) (Logins, error) {
 	all := Logins{}
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	for n := 1; lines.Scan(); n++ {
