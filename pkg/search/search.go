@@ -13,6 +13,7 @@
 //   - A page leaves the index when its URL is gone, redirects, is refused, or has failed for the last time,
 //     or when it asks not to be indexed (noindex, by meta element or X-Robots-Tag); its document leaves with its last URL.
 //   - Titles and text hold no control characters, nor those that change the direction of what follows.
+//   - A file with other tables, with views or with triggers is refused: it may come from somebody else.
 //   - Memory is bounded: SQLite's cache, and two windows of documents, of each at most MaxText bytes of text.
 //
 // An Index serves one goroutine. Several processes may use the file.
@@ -27,7 +28,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"modernc.org/sqlite"
@@ -75,14 +78,16 @@ func Open(ctx context.Context, path string, create bool, wait time.Duration) (*I
 	if err != nil {
 		return nil, err
 	}
-	name := url.URL{Scheme: "file", OmitHost: true, Path: abs, RawQuery: fmt.Sprintf("mode=%s&_pragma=busy_timeout(%d)&_pragma=cache_size(-8000)", mode, wait.Milliseconds())}
+	name := url.URL{Scheme: "file", OmitHost: true, Path: abs, RawQuery: fmt.Sprintf("mode=%s&_pragma=busy_timeout(%d)&_pragma=cache_size(-8000)&_pragma=trusted_schema(off)&_pragma=cell_size_check(on)&_defensive=1", mode, wait.Milliseconds())}
 	db, err := sql.Open("sqlite", name.String())
 	if err != nil {
 		return nil, err
 	}
 	x := &Index{path: path, db: db}
 	if x.conn, err = db.Conn(ctx); err == nil {
-		err = x.prepare(ctx, create)
+		if _, err = sqlite.Limit(x.conn, sqlite3.SQLITE_LIMIT_LENGTH, maxValue); err == nil {
+			err = x.prepare(ctx, create)
+		}
 	}
 	if err != nil {
 		x.Close()
@@ -130,6 +135,56 @@ func (x *Index) prepare(ctx context.Context, create bool) error {
 	})
 }
 
+// maxValue bounds what SQLite reads as one value or row, in bytes: the file may be another's. A title and a text take at most twice MaxText.
+const maxValue = 4 << 20
+
+// schemaOf lists what a database is made of.
+func schemaOf(ctx context.Context, conn *sql.Conn) (lines []string, err error) {
+	rows, err := conn.QueryContext(ctx, `SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema ORDER BY name, type LIMIT 100`)
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		var typ, name, table, text string
+		if err := rows.Scan(&typ, &name, &table, &text); err != nil {
+			return nil, errors.Join(err, rows.Close())
+		}
+		lines = append(lines, typ+" "+name+" "+table+" "+text)
+	}
+	return lines, errors.Join(rows.Err(), rows.Close())
+}
+
+// ownSchema is that of a new index.
+var ownSchema = sync.OnceValues(func() ([]string, error) {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	conn, err := db.Conn(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(context.Background(), tables); err != nil {
+		return nil, err
+	}
+	return schemaOf(context.Background(), conn)
+})
+
+// ours refuses a database that has other tables, or views and triggers beside: a query would run what these say.
+func (x *Index) ours(ctx context.Context) error {
+	want, err := ownSchema()
+	if err != nil {
+		return err
+	}
+	have, err := schemaOf(ctx, x.conn)
+	if err == nil && !slices.Equal(have, want) {
+		err = &fault.Error{Class: fault.WrongKind, File: x.path, Found: "other tables than those of an index", Want: "an index that msearch made", Hint: x.anew()}
+	}
+	return err
+}
+
 // fresh reports whether a database has nothing in it yet. It is an error if that is not ours.
 func (x *Index) fresh(ctx context.Context) (bool, error) {
 	var id, version, schema int
@@ -143,7 +198,7 @@ func (x *Index) fresh(ctx context.Context) (bool, error) {
 	}
 	switch {
 	case id == application && version == Version:
-		return false, nil
+		return false, x.ours(ctx)
 	case id == application:
 		return false, &fault.Error{Class: fault.Version, File: x.path, Found: fmt.Sprintf("an index of version %d", version), Want: fmt.Sprintf("version %d", Version), Hint: x.anew()}
 	case id == 0 && version == 0 && schema == 0:
@@ -193,6 +248,8 @@ func (x *Index) named(ctx context.Context, err error) error {
 	switch code {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
 		return &fault.Error{File: x.path, Found: strings.TrimSpace(e.Error()), Hint: "make room on that disk, and run the same command again: df -h shows the disks", Err: err}
+	case sqlite3.SQLITE_TOOBIG:
+		return &fault.Error{Class: fault.Corrupt, File: x.path, Found: fmt.Sprintf("a row of more than %d bytes", maxValue), Want: "one that msearch made", Hint: x.anew(), Err: err}
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return &fault.Error{Class: fault.Busy, File: x.path, Found: "in use by another process", Want: "it free", Hint: "run the same command again", Err: err}
 	case sqlite3.SQLITE_NOTADB:

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -549,5 +550,54 @@ func TestTogether(t *testing.T) {
 	}
 	if got := dump(t, crawl); got != want {
 		t.Errorf("two updates gave\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The file may come from somebody else: what it says is not run, and a value is bounded.
+func TestForeignIndex(t *testing.T) {
+	ctx := context.Background()
+	for _, c := range []struct {
+		name, change string
+		class        fault.Class
+	}{
+		{"as made", ``, ""},
+		{"a view", `CREATE VIEW v AS SELECT 1`, fault.WrongKind},
+		{"a view in place of a table", `DROP TABLE page; CREATE VIEW page AS WITH RECURSIVE n(doc) AS (SELECT 1 UNION ALL SELECT doc FROM n) SELECT doc, 'u' url, 'h' host, 0 gone, 0 fetched FROM n`, fault.WrongKind},
+		{"a trigger", `CREATE TRIGGER t AFTER INSERT ON file BEGIN DELETE FROM page; END`, fault.WrongKind},
+		{"a column that is computed", `DROP TABLE doc; CREATE TABLE doc(id INTEGER PRIMARY KEY, fp INTEGER AS (id + 1))`, fault.WrongKind},
+		{"an index on an expression", `CREATE INDEX i ON doc(abs(fp))`, fault.WrongKind},
+		{"a table less", `DROP INDEX page_doc`, fault.WrongKind},
+		{"a large value", `INSERT INTO doc VALUES (1, 1); INSERT INTO text(rowid, title, body) VALUES (1, 'word ' || hex(zeroblob(3000000)), 'word')`, fault.Corrupt},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "search.db")
+			x, err := Open(ctx, path, true, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := x.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db, err := sql.Open("sqlite", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.Exec(c.change); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for _, create := range []bool{false, true} {
+				x, err = Open(ctx, path, create, 0)
+				if err == nil {
+					_, _, err = x.Find(ctx, Query{Words: "word", Most: 10})
+					x.Close()
+				}
+				if fault.ClassOf(err) != c.class || (err == nil) != (c.class == "") {
+					t.Errorf("create %v: %v, want %q", create, err, c.class)
+				}
+			}
+		})
 	}
 }

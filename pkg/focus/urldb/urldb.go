@@ -150,7 +150,7 @@ func Make(ctx context.Context, path string, from *distill.Folder) (err error) {
 
 // dsn is the name of a file for the driver.
 func dsn(path, mode string) string {
-	return (&url.URL{Scheme: "file", OmitHost: true, Path: absolute(path), RawQuery: "mode=" + mode}).String()
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: absolute(path), RawQuery: "mode=" + mode + "&_pragma=trusted_schema(off)"}).String()
 }
 
 func absolute(path string) string {

@@ -71,7 +71,7 @@ func OpenDB(ctx context.Context, path string, create bool, wait time.Duration) (
 	if !filepath.IsAbs(file) {
 		file = "./" + file // ":memory:" is a name like others
 	}
-	name := fmt.Sprintf("file:%s?mode=%s&_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=synchronous(full)&_pragma=cache_size(-8192)",
+	name := fmt.Sprintf("file:%s?mode=%s&_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=synchronous(full)&_pragma=cache_size(-8192)&_pragma=trusted_schema(off)",
 		strings.ReplaceAll(url.PathEscape(file), "%2F", "/"), mode, wait.Milliseconds())
 	db, err := sql.Open("sqlite", name)
 	if err != nil {
