@@ -333,11 +333,12 @@ func lineOfCSV[T record.Row](p *printer, x *record.Text[T]) (func([]byte, *T) []
 		p.table = csv.NewWriter(&p.cell)
 	}
 	shown := (p.g.Output == "" || p.g.Output == "-") && p.std.OnTerminal()
-	record := func(cells []string) []byte {
+	line := func(cells []string) []byte {
 		for i := range cells {
 			if shown {
 				cells[i] = cli.Printable(cells[i])
 			}
+			cells[i] = record.CSVCell(cells[i])
 		}
 		p.cell.Reset()
 		p.table.Write(cells) // to memory
@@ -345,14 +346,14 @@ func lineOfCSV[T record.Row](p *printer, x *record.Text[T]) (func([]byte, *T) []
 		return bytes.TrimSuffix(p.cell.Bytes(), []byte("\n"))
 	}
 	if p.files == 1 {
-		if _, err := fmt.Fprintf(p.out, "%s\n", record(x.Columns())); err != nil {
+		if _, err := fmt.Fprintf(p.out, "%s\n", line(x.Columns())); err != nil {
 			return nil, err
 		}
 	}
 	var cells []string
 	return func(b []byte, row *T) []byte {
 		cells = x.AppendCells(cells[:0], row)
-		return append(b, record(cells)...)
+		return append(b, line(cells)...)
 	}, nil
 }
 

@@ -386,6 +386,9 @@ func (c *showCmd) setting(std *cli.Std) error {
 		return err
 	}
 	for _, v := range values {
+		if std.OnTerminal() {
+			v = cli.Printable(v)
+		}
 		if _, err := fmt.Fprintln(std.Out, v); err != nil {
 			return err
 		}

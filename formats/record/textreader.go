@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mercator/pkg/fault"
@@ -172,12 +173,40 @@ func (r *TextReader[T]) record() (cells []string, bad, err error) {
 		return nil, fmt.Errorf("%w in line %d", e.Err, e.Line), nil
 	}
 	if err == nil {
+		for i, c := range cells {
+			cells[i] = CSVValue(c)
+		}
 		r.line, _ = r.table.FieldPos(0)
 	} else if err != io.EOF {
 		r.line++
 	}
 	return cells, nil, err
 }
+
+// CSVCell is a value as it stands in CSV. To spreadsheets a cell that begins with one of "=+-@", a tab or CR is a formula, which may run programs or send
+// other cells away; the value may come from a server. Such a cell gets an apostrophe before it, but for a number. One that begins like a cell with apostrophes gets
+// one more, so that CSVValue gives back each value.
+func CSVCell(value string) string {
+	if !isFormula(strings.TrimLeft(value, "'")) {
+		return value
+	}
+	if value[0] != '\'' {
+		if _, err := strconv.ParseFloat(value, 64); err == nil {
+			return value
+		}
+	}
+	return "'" + value
+}
+
+// CSVValue is the value of a cell that CSVCell made.
+func CSVValue(cell string) string {
+	if strings.HasPrefix(cell, "'") && isFormula(strings.TrimLeft(cell, "'")) {
+		return cell[1:]
+	}
+	return cell
+}
+
+func isFormula(s string) bool { return s != "" && strings.IndexByte("=+-@\t\r", s[0]) >= 0 }
 
 // window lets a limited number of bytes through: a quote that is never closed would take all memory.
 type window struct {

@@ -576,11 +576,11 @@ func shown(s string) string {
 	return Printable(s)
 }
 
-// Printable replaces control characters, which may come from a server, so that
+// Printable replaces control characters, and those that change the direction of the text after them (UAX 9), which may come from a server, so that
 // none reaches a terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 {
+		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 || config.Turns(r) {
 			return '\uFFFD'
 		}
 		return r

@@ -17,6 +17,7 @@
 //   - An unknown key is an error that names it, its line, and the nearest known key.
 //   - A key of another type is an error with its line.
 //   - The settings of a crawl folder that another user owns are refused: some name programs. SafeVariable allows a folder.
+//   - A value with a control character, or with one that changes the direction of text, is an error.
 //   - Config is read-only after Load.
 package config
 
@@ -34,6 +35,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -314,7 +316,22 @@ func parse(path string, b []byte) (*Config, error) {
 	if err := toml.Unmarshal(b, &c.set); err != nil {
 		return nil, explain(path, err)
 	}
+	for _, k := range allKeys() {
+		v, _ := c.get(k.Name)
+		if at := strings.IndexFunc(fmt.Sprint(v), unseen); at >= 0 {
+			return nil, &fault.Error{Class: fault.Usage, File: path, Place: k.Name, Found: fmt.Sprintf("the character %+q", []rune(fmt.Sprint(v)[at:])[0]), Want: "text that shows as it is"}
+		}
+	}
 	return c, nil
+}
+
+// unseen says whether a character makes a setting look other than it is, where it is printed.
+func unseen(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' || Turns(r) }
+
+// Turns says whether a character changes the direction or the line of the text after it: line and paragraph separators, and the directional embeddings, overrides
+// and isolates of Unicode (UAX 9).
+func Turns(r rune) bool {
+	return r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
 func explain(path string, err error) error {

@@ -141,3 +141,17 @@ func TestRuns(t *testing.T) {
 		}
 	}
 }
+
+// A setting is what it looks like where it is printed.
+func TestUnseen(t *testing.T) {
+	for text, bad := range map[string]bool{
+		`fetch.contact = "a\u001b[2J@b.test"`: true, `seeds = ["a", "b\u202E"]`: true, "push = \"/a\u202Eb\"": true, `focus.model = "a\u0085"`: true, `fetch.login = "\u2066x"`: true,
+		`fetch.exec = ["x=a\u0007"]`: true, `frontier.prioritizer = '''
+one	two
+three'''`: false, `push = "/\u05d0\u05d1\u200f"`: false,
+	} {
+		if _, err := Parse(Name, []byte(text+"\n")); (err != nil) != bad || bad && fault.ClassOf(err) != fault.Usage || err != nil && strings.ContainsFunc(err.Error(), unseen) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

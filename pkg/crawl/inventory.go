@@ -262,7 +262,7 @@ func (in *collector) others(inv *Inventory, stores []*store.Store) error {
 				if err := down(p, depth+1); err != nil {
 					return err
 				}
-			case !st.Mode().IsRegular() || strings.ContainsFunc(p, unicode.IsControl) || strings.ContainsAny(p, "\\\ufffd"):
+			case !st.Mode().IsRegular() || strings.ContainsFunc(p, odd) || strings.ContainsAny(p, "\\\ufffd"):
 				inv.Left = append(inv.Left, p)
 			default:
 				f, ok := named[p]
@@ -282,6 +282,11 @@ func (in *collector) others(inv *Inventory, stores []*store.Store) error {
 		inv.Gone = append(inv.Gone, named[p])
 	}
 	return nil
+}
+
+// odd says whether a character in a name is one that a listing would show as something else.
+func odd(r rune) bool {
+	return unicode.IsControl(r) || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
 // roundsOf adds the files of a checkpoint's round that are there.
