@@ -168,7 +168,7 @@ func TestSize(t *testing.T) {
 }
 
 func TestPrintable(t *testing.T) {
-	if got := Printable("a\x1b[2J\r\nb\u0085\u2028é\t"); got != "a\uFFFD[2J\uFFFD\uFFFDb\uFFFD\uFFFDé\t" {
+	if got := Printable("a\x1b[2J\r\nb\u0085\u2028é\t\u202e\u2066"); got != "a\uFFFD[2J\uFFFD\uFFFDb\uFFFD\uFFFDé\t\uFFFD\uFFFD" {
 		t.Errorf("%q", got)
 	}
 }

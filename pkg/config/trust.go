@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -68,7 +69,7 @@ func Owned(path string) (bool, error) {
 }
 
 // plainRclone is the spelling of a remote of rclone's own configuration: one that brings its options with it may name programs.
-var plainRclone = regexp.MustCompile(`^rclone:[\w.+@ -]+:`)
+var plainRclone = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^rclone:[\w.+@ -]+:`) })
 
 // Programs lists the settings that name programs, or options of programs, with their values.
 func (c *Config) Programs() []Pair {
@@ -107,7 +108,7 @@ func (k Key) plain(c *Config) (left []string, programs bool) {
 	case "word": // a command, but for a few words
 		return nil, text != "" && text != "depth" && text != "score"
 	case "remote":
-		return nil, strings.HasPrefix(text, "rclone:") && !plainRclone.MatchString(text)
+		return nil, strings.HasPrefix(text, "rclone:") && !plainRclone().MatchString(text)
 	case "module": // NAME=TYPES:COMMAND
 		for _, m := range list {
 			if _, types, _ := strings.Cut(m, "="); !strings.Contains(types, ":") {
