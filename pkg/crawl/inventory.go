@@ -182,7 +182,7 @@ func (in *collector) generation(s *store.Store, name string, g uint64) error {
 		return err
 	}
 	for _, e := range m.Files {
-		if e.Role == store.RoleOutput {
+		if e.Role == store.RoleOutput || e.Secret {
 			continue
 		}
 		p := path.Join(name, e.Path)

@@ -50,7 +50,7 @@ type visits struct {
 }
 
 func (v *visits) add(row *record.Fetch, head bool) {
-	if row.Role == record.RoleRobots || row.Outcome == record.OutcomeDeferred || row.Outcome == record.OutcomeParked {
+	if !row.OfPage() || row.Outcome == record.OutcomeDeferred || row.Outcome == record.OutcomeParked {
 		return
 	}
 	old := v.of[row.URL]
@@ -162,7 +162,7 @@ func (d *Driver) fruitless(conf *config.Config) error {
 	for _, file := range files {
 		if err == nil {
 			err = history.Read(file, func(row *record.Fetch) error {
-				if !site && row.Role != record.RoleRobots && row.RedirectURL == "" && (row.Outcome == record.OutcomeFetched || row.Outcome == record.OutcomeNotModified) {
+				if !site && row.OfPage() && row.RedirectURL == "" && (row.Outcome == record.OutcomeFetched || row.Outcome == record.OutcomeNotModified) {
 					return errEnough
 				}
 				if v.add(row, conf.File.Fetch.Method == "HEAD"); v.documents > documentsMax {

@@ -366,14 +366,10 @@ func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
 	case "sitemapindex", "urlset":
 		// What is around a loc says what it names. Its prefix does not: many declare it wrongly.
 		switch name {
-		case "sitemap": // whose text is the URL where nobody wrote loc
-			if x.vocabulary == "sitemapindex" {
-				return KindSitemap
-			}
-		case "url": // likewise
-			if own && x.vocabulary == "urlset" {
-				return KindSitemapURL
-			}
+		case "url":
+			return KindSitemapURL // its text is the URL where nobody wrote loc
+		case "sitemap":
+			return KindSitemap // the same
 		case "loc":
 			switch {
 			case x.of == "image" || x.of == "video":
