@@ -460,6 +460,9 @@ func (l *label) add(text []byte, limit int) {
 			l.space = true
 			continue
 		}
+		if r == 0xFEFF { // a byte order mark is no text
+			continue
+		}
 		var b [utf8.UTFMax]byte
 		l.put(utf8.AppendRune(b[:0], r), limit)
 	}

@@ -31,6 +31,8 @@ func TestOtherPlaces(t *testing.T) {
 		{"XHTML: no form within a form is dropped, nor a cell", xhtml, `<form action="f"><form action="g"/></form><td background="b"/>`, []string{"form http://h/d/f", "form http://h/d/g", "background http://h/d/b"}},
 		{"self-closed script of HTML", "", "<script src=s.js /><a href=no></script><a href=x>", []string{"script http://h/d/s.js", "a http://h/d/x"}},
 
+		{"byte order mark in text", "", "<a href=x>\uFEFFa\uFEFFb &#xFEFF;</a>", []string{`a http://h/d/x "ab"`}},
+		{"byte order mark in a title", rss, "<rss><item><title>\uFEFFt</title><link>/x</link></item></rss>", []string{`feed http://h/x "t"`}},
 		{"srcdoc", "", `<base href=/b/><iframe srcdoc="<base href=/no/><meta name=robots content=nofollow><a href=x>t</a>&lt;img src=i>"></iframe><a href=y>`,
 			[]string{"a http://h/b/y", `a http://h/b/x "t"`, "img http://h/b/i"}},
 		{"srcdoc in srcdoc", "", `<iframe srcdoc="<iframe srcdoc='<a href=x>'>">`, []string{"a http://h/d/x"}},

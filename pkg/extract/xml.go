@@ -195,7 +195,7 @@ func (x *xmlFinder) end(name string) {
 		text := strings.TrimSpace(string(x.text))
 		switch {
 		case x.kind == "":
-			x.title = text
+			x.title = strings.ReplaceAll(text, "\uFEFF", "")
 		case x.kind == kindMarkup:
 			x.markup()
 		case (name == "sitemap" || name == "url" && x.vocabulary == "urlset") && !isAbsolute(text): // what stands in it is no URL, but elements
