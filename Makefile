@@ -70,6 +70,10 @@ fencing: build ## machines that take each other for lost, with locks that hold f
 	python3 -m venv "$$venv"; "$$venv/bin/pip" install --quiet --disable-pip-version-check warcio; \
 	MERCATOR_BIN=$(CURDIR)/bin MERCATOR_FENCING=1 WARCIO=$$venv/bin/python $(GO) test ./pipelines -run TestFencing -count=1 -timeout 15m
 
+.PHONY: archives
+archives: build ## what we read in archives, beside warcio, FastWARC, cdxj-indexer (needs wget, python3, PyPI)
+	@bench/archives.sh
+
 .PHONY: protocols
 protocols: build ## crawl over FTP, Gopher and a program, to the end (needs python3-pyftpdlib, gophernicus)
 	@pipelines/protocols.sh

@@ -9,6 +9,7 @@ import (
 	"mercator/formats/record/parquet"
 	"mercator/pkg/cli"
 	"mercator/pkg/derive"
+	"mercator/pkg/fault"
 )
 
 // runParquet makes one Parquet file of record files.
@@ -26,6 +27,11 @@ func (g *grammar) runParquet(ctx context.Context, std *cli.Std) error {
 	in, err := open(std, files[0])
 	if err != nil {
 		return err
+	}
+	if sniff(in.Reader, in.opt.Name) == warcs {
+		in.close()
+		return &fault.Error{Class: fault.WrongKind, File: in.opt.Name, Found: "an archive", Want: "fetch records, or the crawl folder: a Parquet file has a crawl's outcomes",
+			Hint: "mextract " + in.opt.Name + " -o links.arrows.zst, then mcat --format parquet -o links.parquet links.arrows.zst, has its links; mcat --format cdxj " + in.opt.Name + " its index"}
 	}
 	src, err := record.Open(in, in.opt)
 	in.close()

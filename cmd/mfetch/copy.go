@@ -19,8 +19,9 @@ type copyCmd struct {
 	From   []string `required:"" placeholder:"STORE" help:"Fetch store of the records; or one for each file."`
 	Output string   `short:"o" placeholder:"FILE" help:"Write to this file instead of standard output."`
 
-	WARCCodec string `name:"warc-codec" default:"gzip" placeholder:"gzip" enum:"gzip,zstd,none" help:"gzip, zstd or none: how the records are compressed."`
-	Robots    bool   `help:"Copy robots.txt files too."`
+	WARCCodec  string `name:"warc-codec" default:"gzip" placeholder:"gzip" enum:"gzip,zstd,none" help:"gzip, zstd or none: how the records are compressed."`
+	Dictionary string `type:"existingfile" placeholder:"FILE" help:"With zstd: a dictionary that zstd --train made, with which the file begins."`
+	Robots     bool   `help:"Copy robots.txt files too."`
 }
 
 // Help is part of --help.
@@ -30,7 +31,8 @@ func (*copyCmd) Help() string {
 Examples:
   mfetch copy --from crawl crawl/rounds/r7/marked.arrows.zst -o r7.warc.gz
   mcat crawl | grep '"host":"a.example"' | mcat --from json --kind fetch |
-    mfetch copy --from crawl -o a.warc.gz`
+    mfetch copy --from crawl -o a.warc.gz
+  mfetch copy --from crawl --warc-codec zstd --dictionary pages.dict marked.arrows.zst -o r7.warc.zst`
 }
 
 func (c *copyCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -40,6 +42,16 @@ func (c *copyCmd) Run(ctx context.Context, std *cli.Std) error {
 	for i, dir := range c.From {
 		c.From[i] = store.Within(dir, "fetch", store.Options{})
 		if _, err := store.Open(c.From[i], fetch.Kind, fetch.Version, store.Options{}); err != nil {
+			return err
+		}
+	}
+	var dictionary *warc.Dictionary
+	if c.Dictionary != "" {
+		if warc.Codec(c.WARCCodec) != warc.Zstd {
+			return wrong("--dictionary", "--warc-codec "+c.WARCCodec, "--warc-codec zstd")
+		}
+		var err error
+		if dictionary, err = warc.ReadDictionary(c.Dictionary); err != nil {
 			return err
 		}
 	}
@@ -57,7 +69,7 @@ func (c *copyCmd) Run(ctx context.Context, std *cli.Std) error {
 		to, commit = file, file.Commit
 	}
 	out := bufio.NewWriterSize(to, 64<<10)
-	copier := fetch.Copier{Encoder: warc.Encoder{Codec: warc.Codec(c.WARCCodec)}, Out: out, RecordMax: std.MemoryLimit() / 4}
+	copier := fetch.Copier{Encoder: warc.Encoder{Codec: warc.Codec(c.WARCCodec), Dictionary: dictionary}, Out: out, RecordMax: std.MemoryLimit() / 4}
 	defer copier.Close()
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -45,6 +46,25 @@ func NewDictionary(content []byte) (*Dictionary, error) {
 		return nil, &fault.Error{Class: fault.Corrupt, Found: "a damaged dictionary", Want: "what zstd --train makes", Err: err}
 	}
 	return d, nil
+}
+
+// ReadDictionary reads one from a file.
+func ReadDictionary(path string) (*Dictionary, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // was read only
+	content, err := io.ReadAll(io.LimitReader(f, DictionaryMax+1))
+	if err != nil {
+		return nil, err
+	}
+	d, err := NewDictionary(content)
+	var e *fault.Error
+	if errors.As(err, &e) {
+		e.File = path
+	}
+	return d, err
 }
 
 // encoder of a record of that size.

@@ -87,7 +87,7 @@ type tolerant struct {
 	member int64        // offset of the member that was opened last
 	broken bool         // it does not decompress
 	more   bool         // it goes on with a record
-	last   Codec        // of the last whole record
+	last   Codec        // of the last record that was found
 	inside bool         // the current record is not the first of its member
 }
 

@@ -187,7 +187,8 @@ func (r *Reader) nextTolerant() (*Record, error) {
 		if r.err == nil {
 			rec, err := r.next()
 			if err == nil {
-				if r.seen = true; r.held != nil {
+				r.seen, r.last = true, r.codec
+				if r.held != nil {
 					r.opt.Tolerance.skip(r.held)
 					r.held = nil
 				}
@@ -445,7 +446,7 @@ func (r *Reader) finishTolerant() error {
 	}
 	err := r.asWanted(want, &end)
 	if err == nil && string(end) == want && r.codec == None { // nobody waits for the next record
-		r.open, r.last = false, None
+		r.open = false
 		r.good = r.offset()
 		r.opt.Tolerance.Records++
 		return nil
@@ -484,7 +485,7 @@ func (r *Reader) finishTolerant() error {
 	if odd {
 		r.odd("end", fmt.Sprintf("%q after the block, want %q", end, want))
 	}
-	r.open, r.last = false, r.codec
+	r.open = false
 	r.good = r.offset()
 	r.opt.Tolerance.Records++
 	return nil

@@ -3,6 +3,7 @@ package derive
 import (
 	"bytes"
 	"context"
+	"crypto/sha1"
 	"encoding/binary"
 	"encoding/json"
 	"io"
@@ -61,7 +62,7 @@ func AppendRowCDXJ(b []byte, r *record.Fetch) []byte {
 
 // AppendCDXJ appends the index line of the record that r gave last, without line end, and
 // reads the record to its end. It appends nothing for records that an index leaves out: it
-// has replies, revisits, and documents that came without HTTP. file is the name in the line.
+// has replies, revisits, and documents that came without HTTP. A reply whose record has no payload digest gets one. file is the name in the line.
 func AppendCDXJ(b []byte, r *warc.Reader, rec *warc.Record, file string) ([]byte, error) {
 	return appendRecord(b, r, rec, file, nil)
 }
@@ -90,12 +91,18 @@ func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPag
 	case warc.TypeResource:
 		c.MIME, _ = httpmsg.MediaType(rec.ContentType)
 	}
-	if strings.HasPrefix(rec.ContentType, "application/http") {
+	var payload io.Reader // whose digest nobody has made
+	if strings.HasPrefix(strings.ToLower(rec.ContentType), "application/http") || rec.Type == warc.TypeResponse && rec.ContentType == "" {
 		if m, err := httpmsg.OpenArchived(rec.Block); err == nil { // a reply that no one can parse has no status
 			c.Status = strconv.Itoa(m.Head.Status)
 			mime, charset := httpmsg.MediaType(m.Head.Get("Content-Type"))
 			if c.MIME == "" {
 				c.MIME = mime
+			}
+			sum := sha1.New()
+			if c.Digest == "" && rec.Type == warc.TypeResponse {
+				m.Payload = io.TeeReader(m.Payload, sum)
+				payload = m.Payload
 			}
 			if onPage != nil && rec.Type == warc.TypeResponse && m.Head.Status >= 200 && m.Head.Status <= 299 && isHTML(mime) {
 				body := httpmsg.NewBody(&m.Head, m.Payload, titleBody)
@@ -109,6 +116,10 @@ func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPag
 				if err := onPage(rec, process.Title(&process.Document{URL: rec.TargetURI, MIME: mime, Charset: charset, Body: front})); err != nil {
 					return b, err
 				}
+			}
+			if payload != nil {
+				_, _ = io.Copy(io.Discard, payload) // a damaged transfer coding ends it: what came counts
+				c.Digest = warc.Base32SHA1([sha1.Size]byte(sum.Sum(nil)))
 			}
 		}
 	}

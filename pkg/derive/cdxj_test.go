@@ -117,7 +117,7 @@ func TestCDXJOfOneRecord(t *testing.T) {
 		block, want string
 		add         func(*warc.Record)
 	}{
-		"a reply":           {"HTTP/1.1 404 No\r\nContent-Type: text/HTML; charset=x\r\n\r\ngone", `"mime":"text/html","status":"404","length":`, func(*warc.Record) {}},
+		"a reply":           {"HTTP/1.1 404 No\r\nContent-Type: text/HTML; charset=x\r\n\r\ngone", `"mime":"text/html","status":"404","digest":"U3P55KR2ISSMKLKEFBEEPVYWBCJLIAL6","length":`, func(*warc.Record) {}},
 		"no HTTP":           {"220 ftp ready\r\n\r\nrest", `"url":"http://example.com/","length":`, func(*warc.Record) {}},
 		"a digest":          {"HTTP/1.1 200 OK\r\n\r\n", `"digest":"3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"`, func(r *warc.Record) { r.Add(warc.FieldPayloadDigest, "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ") }},
 		"a revisit":         {"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", `"mime":"warc/revisit","status":"200"`, func(r *warc.Record) { r.Type = warc.TypeRevisit }},
@@ -129,6 +129,7 @@ func TestCDXJOfOneRecord(t *testing.T) {
 		}
 	}
 	for _, add := range []func(*warc.Record){
+		func(r *warc.Record) { r.TargetURI = "" },
 		func(r *warc.Record) { r.Type = warc.TypeRequest },
 		func(r *warc.Record) { r.Type = warc.TypeMetadata },
 		func(r *warc.Record) { r.Type, r.TargetURI = warc.TypeResource, "dns:example.com" },

@@ -45,6 +45,11 @@ func (c *Copier) Begin(now record.Time) (err error) {
 		return nil
 	}
 	c.begun = true
+	if c.Encoder.Dictionary != nil {
+		if _, err := c.Out.Write(c.Encoder.Dictionary.Frame()); err != nil {
+			return err
+		}
+	}
 	block := warc.FormatFields([]warc.Field{{Name: "software", Value: "mercator mfetch copy"}, {Name: "format", Value: "WARC File Format 1.1"}})
 	info := warc.Record{Type: warc.TypeInfo, Date: now.Go(), ContentType: warc.MediaFields, Block: bytes.NewReader(block), Length: int64(len(block))}
 	if c.member, err = c.Encoder.Append(c.member[:0], &info); err == nil {
