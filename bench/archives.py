@@ -1,10 +1,11 @@
 """What our commands read in archives and PDF files, beside warcio, FastWARC, cdxj-indexer and pypdf. See archives.sh."""
-import collections, io, json, os, re, subprocess, sys, tempfile
+import collections, contextlib, io, json, os, re, subprocess, sys, tempfile
 
 from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
+import cdxj_indexer.main
 import pypdf
 
 ARC = "warcio takes ARC lines by position: version 2, and blanks in them, are misread"
@@ -94,10 +95,16 @@ def archive(file):
 
 
 def cdxj(file, name, skipped, told, arc, types):
-    p = subprocess.run(["cdxj-indexer", file], capture_output=True, text=True)
+    path, stopped = os.path.join(work, "index"), False
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            cdxj_indexer.main.main(["-o", path, file])
+    except (Exception, SystemExit):
+        stopped = True
     _, out, _ = run("mcat", "--format", "cdxj", file)
-    ours, theirs = index(out.decode()), index(p.stdout)
-    stopped = p.returncode != 0 or not theirs
+    with open(path) as f:
+        ours, theirs = index(out.decode()), index(f.read())
+    stopped = stopped or not theirs
     for at, c in theirs.items():
         o = ours.get(at)
         if o is None:

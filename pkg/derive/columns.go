@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,6 +16,8 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/record/parquet"
 	"mercator/pkg/canon"
+	"mercator/pkg/extract"
+	"mercator/pkg/process"
 )
 
 // Outcomes writes files of fetch rows as one Parquet file that has the columns of Common Crawl's columnar index
@@ -25,16 +28,66 @@ import (
 //     written, fetch_status is 0 if no reply came, and fetch_time is null if no server was contacted.
 //   - warc_record_offset and warc_record_length have 64 bits: a WARC file here may be larger than 2 GiB.
 //   - warc_segment is the round, warc_filename the name within the crawl's folder fetch, crawl the name of the crawl folder.
-//   - content_charset is that of Content-Type, under its MIME name. Nothing here detects content_mime_detected and
-//     content_languages: they are null, unless a stage added columns of these names to the rows.
+//   - content_mime_detected, content_charset and content_languages are made of the first 256 KiB of a document of status 200 in the archive of the
+//     crawl folder that the file is in, whatever its header says; the language is the one of most of its text. They are null where the archive is not
+//     there, and where nothing can be told.
 //   - A host under no public suffix has its last label as suffix.
 func Outcomes(ctx context.Context, out io.Writer, files []string, progress func(n int64)) error {
-	return parquet.Files(ctx, out, files, outcomeTable(), progress)
+	d := &detector{}
+	defer d.close()
+	return parquet.Files(ctx, out, files, outcomeTable(d), progress)
+}
+
+// detector looks at the documents of rows.
+type detector struct {
+	crawl string // folder that documents is of; "": none
+	from  *extract.Documents
+}
+
+const detectBody = 256 << 10 // bytes of a document that are looked at
+
+func (d *detector) close() {
+	if d.from != nil {
+		d.from.Close()
+	}
+}
+
+// look gives a document's media type, the MIME name of its charset, and its language; "" where nothing can be told.
+func (d *detector) look(r *record.Fetch, file string) (mime, encoding, languages string) {
+	if d == nil || r.Outcome != record.OutcomeFetched || r.Status != 200 || r.WARCFilename == "" || r.BodyLength <= 0 {
+		return "", "", ""
+	}
+	abs, err := filepath.Abs(file)
+	rounds := filepath.Dir(filepath.Dir(abs))
+	if err != nil || filepath.Base(rounds) != "rounds" {
+		return "", "", ""
+	}
+	if crawl := filepath.Dir(rounds); crawl != d.crawl || d.from == nil {
+		d.close()
+		dir := filepath.Join(crawl, "fetch")
+		if _, err := os.Stat(dir); err != nil {
+			dir = crawl // of several shards
+		}
+		d.crawl, d.from = crawl, extract.NewDocuments(dir, detectBody)
+	}
+	row := *r
+	row.MIME, row.Charset = "", "" // what was said is in other columns
+	doc, err := d.from.Read(&row)
+	if err != nil || doc == nil { // mckpt verify tells of damage
+		return "", "", ""
+	}
+	if mime = doc.MIME; strings.HasPrefix(mime, "text/") || strings.Contains(mime, "xml") {
+		encoding = charsetOf(doc.Charset)
+	}
+	if text, err := process.Text(doc, 0); err == nil && text != "" {
+		languages = language(text)
+	}
+	return mime, encoding, languages
 }
 
 // outcomeTable is for one Writer: a row's values are in it.
-func outcomeTable() *parquet.Table[record.Fetch] {
-	var surt, host, reversed, protocol, path, query, redirect, digest, mime, encoding, truncated, segment, crawl, subset, none string
+func outcomeTable(d *detector) *parquet.Table[record.Fetch] {
+	var surt, host, reversed, protocol, path, query, redirect, digest, mime, encoding, truncated, segment, crawl, subset, detected, languages string
 	var parts [5]string // of the host, the last first
 	var domains canon.Domains
 	var port int32
@@ -64,9 +117,9 @@ func outcomeTable() *parquet.Table[record.Fetch] {
 			{Name: "fetch_redirect", Text: &redirect},
 			{Name: "content_digest", Text: &digest},
 			{Name: "content_mime_type", Text: &mime},
-			{Name: "content_mime_detected", Text: &none},
+			{Name: "content_mime_detected", Text: &detected},
 			{Name: "content_charset", Text: &encoding},
-			{Name: "content_languages", Text: &none},
+			{Name: "content_languages", Text: &languages},
 			{Name: "content_truncated", Text: &truncated},
 			{Name: "warc_filename"},
 			{Name: "warc_record_offset"},
@@ -90,7 +143,8 @@ func outcomeTable() *parquet.Table[record.Fetch] {
 			}
 			status = int16(min(r.Status, math.MaxInt16))
 			redirect, digest, mime, truncated = r.RedirectURL, r.PayloadSHA1, r.MIME, r.Truncated
-			encoding, segment, subset = charsetOf(r.Charset), round, subsetOf(r)
+			segment, subset = round, subsetOf(r)
+			detected, encoding, languages = d.look(r, file)
 			if file != from {
 				from, crawl = file, crawlOf(file)
 			}

@@ -2,10 +2,16 @@ package derive
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/text/encoding/charmap"
 
 	"mercator/formats/record"
+	"mercator/formats/warc"
 )
 
 // TestOutcomeColumns has the names of Common Crawl's index in its order, and what its documentation says of each for made rows.
@@ -14,7 +20,7 @@ func TestOutcomeColumns(t *testing.T) {
 		"url_host_registry_suffix url_host_registered_domain url_host_private_suffix url_host_private_domain url_host_name_reversed url_protocol url_port url_path url_query " +
 		"fetch_time fetch_status fetch_redirect content_digest content_mime_type content_mime_detected content_charset content_languages content_truncated " +
 		"warc_filename warc_record_offset warc_record_length warc_segment crawl subset"
-	table := outcomeTable()
+	table := outcomeTable(nil)
 	var have []string
 	for _, c := range table.Columns {
 		have = append(have, c.Name)
@@ -44,12 +50,12 @@ func TestOutcomeColumns(t *testing.T) {
 		{at("https://www.a.b.bbc.co.uk:8443/A/?q=1&a", same), "/x/my/rounds/r2/marked.arrows.zst",
 			"url_surtkey=uk,co,bbc,b,a:8443)/a?a&q=1 url_host_name=www.a.b.bbc.co.uk url_host_tld=uk url_host_2nd_last_part=co url_host_3rd_last_part=bbc url_host_4th_last_part=b url_host_5th_last_part=a " +
 				"url_host_registry_suffix=co.uk url_host_registered_domain=bbc.co.uk url_host_private_suffix=co.uk url_host_private_domain=bbc.co.uk url_host_name_reversed=uk.co.bbc.b.a.www " +
-				"url_protocol=https url_port=8443 url_path=/A/ url_query=q=1&a fetch_status=200 content_digest=ABC content_mime_type=text/html content_charset=UTF-8 warc_segment=r2 crawl=my subset=warc"},
+				"url_protocol=https url_port=8443 url_path=/A/ url_query=q=1&a fetch_status=200 content_digest=ABC content_mime_type=text/html warc_segment=r2 crawl=my subset=warc"},
 		{at("http://10.0.0.1/x", func(r *record.Fetch) {
 			r.Status, r.RedirectURL, r.Charset, r.Truncated = 301, "http://h/", "none", "length"
 		}), "marked.arrows.zst",
 			"url_surtkey=1,0,0,10)/x url_host_name=10.0.0.1 url_protocol=http url_path=/x fetch_status=301 fetch_redirect=http://h/ content_digest=ABC content_mime_type=text/html " +
-				"content_charset=none content_truncated=length warc_segment=r2 subset=crawldiagnostics"},
+				"content_truncated=length warc_segment=r2 subset=crawldiagnostics"},
 		{at("http://anna.github.io/robots.txt", func(r *record.Fetch) { r.Role = record.RoleRobots; r.Charset = "" }), "/my/rounds/r2/marked.arrows.zst",
 			"url_surtkey=io,github,anna)/robots.txt url_host_name=anna.github.io url_host_tld=io url_host_2nd_last_part=github url_host_3rd_last_part=anna url_host_registry_suffix=io " +
 				"url_host_registered_domain=github.io url_host_private_suffix=github.io url_host_private_domain=anna.github.io url_host_name_reversed=io.github.anna url_protocol=http " +
@@ -78,5 +84,45 @@ func TestOutcomeColumns(t *testing.T) {
 		if got := strings.Join(got, " "); got != c.want {
 			t.Errorf("%s:\n%s, want\n%s", c.row.URL, got, c.want)
 		}
+	}
+}
+
+// TestDetected: what a document is does not go by its header.
+func TestDetected(t *testing.T) {
+	text := strings.Repeat("Größere Straßen führen schöne Menschen über die Brücke nach Hause, und niemand weiß, warum sie nicht schlafen. ", 20)
+	latin1, err := charmap.ISO8859_1.NewEncoder().String(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crawl := t.TempDir()
+	if err := os.Mkdir(filepath.Join(crawl, "fetch"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ head, body, mime, charset, languages string }{
+		"a header that lies":    {"Content-Type: text/plain; charset=koi8-r", "<!doctype html><meta charset=utf-8><p>" + text, "text/html", "UTF-8", "deu"},
+		"latin1 without a word": {"Content-Type: text/html; charset=utf-8", "<!doctype html><p>" + latin1, "text/html", "windows-1252", "deu"},
+		"an image":              {"Content-Type: text/html", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "image/png", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			block := "HTTP/1.1 200 OK\r\n" + c.head + "\r\n\r\n" + c.body
+			rec := &warc.Record{Type: warc.TypeResponse, Date: time.Unix(1e9, 0), TargetURI: "http://h/", ContentType: warc.MediaResponse, Block: strings.NewReader(block), Length: int64(len(block))}
+			member, err := warc.Encoder{}.Append(nil, rec)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(crawl, "fetch", name+".warc.gz"), member, 0o666)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := &record.Fetch{URL: "http://h/", Outcome: record.OutcomeFetched, Status: 200, MIME: "text/plain", Charset: "koi8-r", BodyLength: int64(len(c.body)), WARCFilename: name + ".warc.gz", WARCLength: int64(len(member))}
+			d := &detector{}
+			defer d.close()
+			if mime, charset, languages := d.look(row, filepath.Join(crawl, "rounds", "r1", "marked.arrows.zst")); mime != c.mime || charset != c.charset || languages != c.languages {
+				t.Errorf("%q %q %q, want %q %q %q", mime, charset, languages, c.mime, c.charset, c.languages)
+			}
+			row.WARCFilename = "gone.warc.gz"
+			if mime, charset, languages := d.look(row, filepath.Join(crawl, "rounds", "r1", "marked.arrows.zst")); mime+charset+languages != "" {
+				t.Errorf("without the archive %q %q %q", mime, charset, languages)
+			}
+		})
 	}
 }
