@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -545,7 +546,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 		hints = append(hints, fmt.Sprintf("%q puts back what a restore has set aside", fault.Quote("mckpt", "rounds", c.Crawl)))
 	}
 	if len(v.Lost) > 0 {
-		hints = append(hints, fmt.Sprintf("put the files of these rounds back from a copy; if you want to be without them, %q forgets the checkpoints that name them", fault.Quote("mckpt", "gc", c.Crawl)+" --keep N"))
+		hints = append(hints, "the crawl goes on without the files of these rounds, but exports, reports and repeated fetches (mcrawl again) lack them: put them back from a copy; if you moved them away, gc, once it forgets their checkpoints, ends this message")
 	}
 	for _, check := range []func() error{
 		func() error { _, err := config.Load(filepath.Join(c.Crawl, config.Name)); return err },
@@ -555,7 +556,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 		},
 	} {
 		err := check()
-		if fewFiles := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE); ctx.Err() != nil || fewFiles {
+		if fewFiles := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, fs.ErrPermission); ctx.Err() != nil || fewFiles {
 			return cmp.Or(ctx.Err(), err)
 		} else if err != nil && !slices.Contains(v.Problems, err.Error()) {
 			v.Problems = append(v.Problems, err.Error())
@@ -563,6 +564,12 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 				hints = append(hints, own.Hint)
 			}
 		}
+	}
+	for _, f := range v.Longer {
+		hints = append(hints, fmt.Sprintf("%q cuts off what does not belong to the file", fault.Quote("truncate", "-s", fmt.Sprint(f.Length), f.Path)))
+	}
+	if v.Output != "" {
+		hints = append(hints, fmt.Sprintf("the open round needs %s: put it back from a copy, or %q drops the round, which is then made again", v.Output, fault.Quote("mckpt", "abandon", c.Crawl)))
 	}
 	told := len(hints) + v.Gaps + len(v.Needed) + len(v.Spare)
 	hints = append(hints, c.hints(v)...)
@@ -594,12 +601,12 @@ func (c *verifyCmd) hints(v *crawl.Verified) (hints []string) {
 		if err == nil && conf.File.Push != "" {
 			way = fmt.Sprintf("%q makes a crawl of the copy", fault.Quote("mckpt", "pull", conf.File.Push, "NEW"))
 		} else if v.Sound > 0 {
-			way += fmt.Sprintf(", or %q goes back to a checkpoint without it", fault.Quote("mckpt", "restore", c.Crawl, fmt.Sprint(v.Sound)))
+			way += fmt.Sprintf(", or %q goes back to a checkpoint that does not need it", fault.Quote("mckpt", "restore", c.Crawl, fmt.Sprint(v.Sound)))
 		}
-		hints = append(hints, fmt.Sprintf("the current checkpoint needs %s: %s", v.Needed[0], way))
+		hints = append(hints, fmt.Sprintf("the crawl needs %s to go on: %s", v.Needed[0], way))
 	}
 	if len(v.Spare) > 0 {
-		hints = append(hints, fmt.Sprintf("the current checkpoint does not need %s: put it back from a copy to return to those that do", v.Spare[0]))
+		hints = append(hints, fmt.Sprintf("the crawl goes on without %s: put it back from a copy to return to the checkpoints that need it", v.Spare[0]))
 	}
 	if v.Gaps > 0 {
 		hints = append(hints, "a stage that is not ours leaves a gap in the ledger unless mcat --stage names it")

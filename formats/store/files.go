@@ -32,7 +32,7 @@ func (s *Store) OpenFile(path string) (durable.File, error) {
 		}
 	}
 	return nil, &fault.Error{Class: fault.Corrupt, File: s.Path(path), Found: "no file", Want: "the file that the manifest names", Err: first,
-		Hint: hintAgain}
+		Hint: "run the command again; if it is missing still, " + s.HintMissing()}
 }
 
 // OpenSummed opens a file of a manifest to be read from its first byte to its last. Where it ends it refuses one that is
@@ -42,7 +42,7 @@ func (s *Store) OpenSummed(e Entry) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &summed{file: f, path: s.Path(e.Path), want: e, hash: xxh3.New()}, nil
+	return &summed{file: f, path: s.Path(e.Path), want: e, hash: xxh3.New(), hint: s.HintMissing}, nil
 }
 
 type summed struct {
@@ -51,6 +51,7 @@ type summed struct {
 	want   Entry
 	hash   *xxh3.Hasher
 	length int64
+	hint   func() string
 }
 
 func (r *summed) Read(b []byte) (int, error) {
@@ -73,7 +74,7 @@ func (r *summed) Read(b []byte) (int, error) {
 }
 
 func (r *summed) refuse(class fault.Class, place, found, want string) error {
-	return &fault.Error{Class: class, File: r.path, Place: place, Found: found, Want: want + ", as in the manifest", Hint: hintRestore}
+	return &fault.Error{Class: class, File: r.path, Place: place, Found: found, Want: want + ", as in the manifest", Hint: r.hint()}
 }
 
 func (r *summed) Close() error { return r.file.Close() }

@@ -600,6 +600,9 @@ func (s *Store) lookup(v *View, verb, txn string) (*Done, error) {
 				}
 				gone = !ok
 			}
+			if gone && open == txn && !v.closed(d, txn) {
+				return nil, s.openOutputGone(d)
+			}
 			if gone {
 				return nil, s.outputGone(verb, txn, v.closedBy(txn))
 			}
@@ -630,6 +633,12 @@ func (s *Store) RoundOpen(what string, v *View) error {
 	return &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("round %q is open", open.Txn), Want: "none for " + what, Hint: hint}
 }
 
+// openOutputGone is the error of a kept output of the open round that is lost.
+func (s *Store) openOutputGone(d *Done) error {
+	return &fault.Error{Class: fault.Corrupt, File: s.Path(d.Output), Found: "missing", Want: fmt.Sprintf("the kept output of %s %s, a round that is open", d.Verb, d.Txn),
+		Hint: fmt.Sprintf("put it back from a copy, or drop the round and make it again: %q", fault.Quote("mckpt", "abandon", s.root()))}
+}
+
 func (s *Store) outputGone(verb, txn string, checkpoint uint64) error {
 	e := &fault.Error{Class: fault.Conflict, File: s.dir, Hint: hintClosed}
 	if checkpoint == 0 {
@@ -642,21 +651,18 @@ func (s *Store) outputGone(verb, txn string, checkpoint uint64) error {
 
 // Hints are for people at a terminal. They alone name commands: mckpt, which works on crawl folders.
 const (
-	hintInit    = `make a whole crawl folder with "mckpt init CRAWL"`
-	hintOpen    = `run its commands with --txn %s to the end and close it with "mckpt commit CRAWL --txn %s", or give it up with "mckpt abandon CRAWL"`
-	hintMove    = `finish it with "mcrawl run CRAWL", or give it up with "mckpt abandon CRAWL"`
-	hintClosed  = `give the new work a name of its own, or go back before it: "mckpt list CRAWL" shows the checkpoints`
-	hintAgain   = `run the command again; if it is missing still, go back with "mckpt restore"`
-	hintRestore = `go back with "mckpt restore"`
+	hintInit   = `make a whole crawl folder with "mckpt init CRAWL"`
+	hintOpen   = `run its commands with --txn %s to the end and close it with "mckpt commit CRAWL --txn %s", or give it up with "mckpt abandon CRAWL"`
+	hintMove   = `finish it with "mcrawl run CRAWL", or give it up with "mckpt abandon CRAWL"`
+	hintClosed = `give the new work a name of its own, or go back before it: "mckpt list CRAWL" shows the checkpoints`
 )
 
 // HintMissing is what to do about a store, or a file of one, that is missing or damaged.
 func (s *Store) HintMissing() string {
-	hint := "put it back from a copy"
 	if s.CrawlDir() != "" {
-		hint += fmt.Sprintf("; %q names all that is missing or damaged", fault.Quote("mckpt", "verify", s.root()))
+		return fmt.Sprintf("%q names all that is missing or damaged, and what to do", fault.Quote("mckpt", "verify", s.root()))
 	}
-	return hint
+	return "put it back from a copy"
 }
 
 // hintHead is what to do about a HEAD that is lost, damaged or old.

@@ -357,10 +357,10 @@ func (s *Store) readJournal(generation, attempt uint64) (journal, error) {
 	if err == nil && j.Generation != generation {
 		err = &fault.Error{Class: fault.Corrupt, File: file, Place: "generation", Found: strconv.FormatUint(j.Generation, 10), Want: strconv.FormatUint(generation, 10)}
 	}
-	if err != nil {
-		return j, &fault.Error{Err: err, Hint: "remove the file and run the command again, which then does the work of the interrupted run anew"}
+	if Damaged(err) {
+		return j, &fault.Error{Err: err, Hint: fmt.Sprintf("%q removes the file; run the command again, which then does the work of the interrupted run anew", fault.Quote("rm", file))}
 	}
-	return j, nil
+	return j, err
 }
 
 func decodeJournal(file string, data []byte) (journal, error) {

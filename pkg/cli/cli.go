@@ -32,6 +32,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mercator/formats/record"
+	"mercator/formats/store"
 	"mercator/pkg/config"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -520,6 +521,9 @@ func (s *Std) fail(err error) int {
 	if hint == "" {
 		hint = systemHint(err)
 	}
+	if hint == "" {
+		hint = s.damageHint(err)
+	}
 	if hint != "" {
 		fmt.Fprintf(s.Err, "%s: %s %s\n", s.Name, paint(colors, "command", "hint:"), shown(s.inSettings(hint)))
 	}
@@ -547,11 +551,63 @@ func systemHint(err error) string {
 		{syscall.ENOSPC, "make room on that disk, and run the same command again: df -h shows the disks"},
 		{syscall.EDQUOT, "make room for this user, and run the same command again: quota shows what is used"},
 		{syscall.EROFS, "mount that disk for writing, or work on a copy of the folder elsewhere"},
-		{syscall.EACCES, "run it as the user who owns the file or the folder: ls -ld shows whose it is"},
+		{syscall.EACCES, permissionHint(pe.Path)},
 		{syscall.EMFILE, "the hard limit of open files is too low: ulimit -Hn shows it, and the machine's administrator raises it"},
 	} {
 		if errors.Is(pe, of.errno) {
 			return of.hint
+		}
+	}
+	return ""
+}
+
+// permissionHint is what to do about a file that this user may not read or write: its permission, or its owner.
+func permissionHint(path string) string {
+	const owner = "run it as the user who owns the file or the folder: ls -ld shows whose it is"
+	st, err := os.Stat(path)
+	if err != nil { // of a folder above it
+		return owner
+	}
+	mode := "u+rw"
+	if st.IsDir() {
+		mode = "u+rwx"
+	}
+	if own, ok := st.Sys().(*syscall.Stat_t); !ok || int(own.Uid) != os.Geteuid() {
+		return owner
+	}
+	return fmt.Sprintf("%q gives its owner the permission", fault.Quote("chmod", mode, path))
+}
+
+// damageHint is what to do about a damaged file of a crawl; "" of other errors.
+func (s *Std) damageHint(err error) string {
+	class := fault.ClassOf(err)
+	if class == fault.Version || class.ExitCode() != fault.Corrupt.ExitCode() && !((class == "" || class == fault.Usage) && errors.Is(err, fs.ErrNotExist)) {
+		return ""
+	}
+	var files []string
+	var f *fault.Error
+	for e := err; errors.As(e, &f); e = f.Err {
+		files = append(files, f.File)
+	}
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+		files = append(files, pe.Path)
+	}
+	for _, file := range files {
+		if file == "" {
+			continue
+		}
+		const deepest = 8                                       // shard/007/modules/NAME/state/FILE
+		ofStore := class.ExitCode() == fault.Corrupt.ExitCode() // else a name that the user gave may be wrong
+		for dir, n := filepath.Dir(file), 0; n < deepest; dir, n = filepath.Dir(dir), n+1 {
+			if _, err := os.Stat(filepath.Join(dir, store.HeadFile)); err == nil {
+				ofStore = true
+			}
+			if ofStore && store.IsCrawl(dir, store.Options{}) {
+				return fmt.Sprintf("%q names what is missing or damaged, and what to do", fault.Quote("mckpt", "verify", dir))
+			}
+			if dir == filepath.Dir(dir) {
+				break
+			}
 		}
 	}
 	return ""

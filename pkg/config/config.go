@@ -278,7 +278,7 @@ func Load(path string) (*Config, error) {
 	}
 	f, err := open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Want: "a configuration, such as the crawl.toml that mckpt init makes", Err: err}
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Want: "a configuration, such as the crawl.toml that mckpt init makes", Err: err, Hint: hintLost(path)}
 	}
 	if err != nil {
 		return nil, err

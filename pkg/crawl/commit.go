@@ -113,6 +113,11 @@ func (c *Crawl) commitWith(ctx context.Context, txn string, now time.Time, inter
 		if err := store.WriteCurrent(c.fs, c.dir, next, syncs...); err != nil {
 			return err
 		}
+		if parts, err := c.parts(); err == nil {
+			for _, part := range parts {
+				part.removeCut(txn)
+			}
+		}
 		c.removeParts(cur, k.Parent, k.Number) // of the parent those that a kill has left
 		for _, s := range k.Stores {
 			if s.Kind == "fetch" {

@@ -464,8 +464,7 @@ func (c *Crawl) locked(ctx context.Context, what string, f func(store.Current) e
 		err = f(cur)
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return &fault.Error{Err: err, Hint: fmt.Sprintf("where no round is open, %q makes room; in any case the files of older rounds in %s do, moved elsewhere: no store reads them, but \"mckpt verify\" names them until gc forgets their checkpoints",
-			"mckpt gc "+c.dir+" --keep N", c.path(roundsDir))}
+		return &fault.Error{Err: err, Hint: fmt.Sprintf("make room on that disk (df -h shows the disks), and run the same command again; if nothing else can go, move folders of older rounds from %s elsewhere, and back afterwards", c.path(roundsDir))}
 	}
 	return err
 }

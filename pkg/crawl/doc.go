@@ -59,6 +59,11 @@
 // new generation, and what no checkpoint needs is deleted. A store that a command holds publishes it
 // at its next change; what it needs no more is then deleted by gc, or by the next abandon or restore.
 //
+// # Repair
+//
+// Repair writes HEAD of stores, each by one rename, and CURRENT last, and nothing else. It reads where the crawl stands from the newest manifests: each names
+// the generation in the checkpoint that it was built on, and its epoch. A kill leaves some of the files made; the same call makes the rest.
+//
 // # Why
 //
 //   - CURRENT alone decides. To change a dozen stores at once one would need a log of intents

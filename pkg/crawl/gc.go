@@ -138,7 +138,7 @@ func (c *Crawl) sound(ctx context.Context, keep int) (cur store.Current, err err
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.files)) {
 		bad, err := v.content(name)
-		if err != nil && (!errors.Is(err, fs.ErrNotExist) || v.missed(name)) {
+		if err != nil && !errors.Is(err, errLonger) && (!errors.Is(err, fs.ErrNotExist) || v.missed(name)) {
 			v.problem(err)
 			v.note(name, bad)
 			damage = cmp.Or(damage, err)

@@ -192,6 +192,11 @@ func (c *Crawl) complete(number uint64, k *Checkpoint, damaged func(s *store.Sto
 			return err
 		}
 		if lost == nil {
+			if lost = checkSticky(s, newest); lost != nil && (damaged == nil || !store.Damaged(lost)) {
+				return lost
+			}
+		}
+		if lost == nil {
 			m = m.WithSticky(newest)
 		} else if err := damaged(s, m, lost); err != nil {
 			return err
@@ -201,6 +206,18 @@ func (c *Crawl) complete(number uint64, k *Checkpoint, damaged func(s *store.Sto
 				continue
 			}
 			if err := s.Present(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkSticky reads the sticky files of a generation, which are small.
+func checkSticky(s *store.Store, m *store.Manifest) error {
+	for _, e := range m.Files {
+		if e.Sticky {
+			if err := s.CheckFile(e); err != nil {
 				return err
 			}
 		}
@@ -230,5 +247,5 @@ func (c *Crawl) deleted(first, last uint64) error {
 		found = fmt.Sprintf("missing, with all to %d", last)
 	}
 	return &fault.Error{Class: fault.Corrupt, File: checkpointPath(c.dir, first), Found: found, Want: "the file of each checkpoint that gc has kept", Err: fs.ErrNotExist,
-		Hint: "put it back from a copy, or go on without: it is needed to go back to it alone"}
+		Hint: "put it back from a copy, or go on without: it is needed to go back to it, and for nothing else"}
 }

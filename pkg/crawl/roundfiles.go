@@ -144,14 +144,23 @@ func (c *Crawl) epochs(cur store.Current) func(number uint64) (first, last uint6
 			}
 			numbers = append(numbers, cur.Last+1)
 		}
-		i, kept := slices.BinarySearch(numbers, min(number, cur.Last+1))
-		if last, err = of(numbers[i]); kept || err != nil {
-			return last, last, err
+		for { // one that is damaged says nothing
+			i, kept := slices.BinarySearch(numbers, min(number, cur.Last+1))
+			if last, err = of(numbers[i]); store.Damaged(err) {
+				numbers = slices.Delete(numbers, i, i+1)
+				continue
+			}
+			if kept || err != nil {
+				return last, last, err
+			}
+			if first = 0; i > 0 {
+				if first, err = of(numbers[i-1]); store.Damaged(err) {
+					numbers = slices.Delete(numbers, i-1, i)
+					continue
+				}
+			}
+			return first, last, err
 		}
-		if i > 0 {
-			first, err = of(numbers[i-1])
-		}
-		return first, last, err
 	}
 }
 

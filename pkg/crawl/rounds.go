@@ -101,6 +101,14 @@ func (c *Crawl) TidyRounds(ctx context.Context) (next uint64, err error) {
 		next, err = c.tidyRounds(cur)
 		return err
 	})
+	if c.fs == durable.OS { // what exports have left beside the folder when they were killed
+		if dir, e := filepath.Abs(c.dir); e == nil {
+			durable.RemoveLeftovers(dir, func(name string) bool {
+				rest, ours := strings.CutPrefix(name, filepath.Base(dir))
+				return ours && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "-"))
+			})
+		}
+	}
 	return next, err
 }
 
@@ -155,6 +163,9 @@ func (c *Crawl) tidyPart(cur store.Current, next uint64, aside, back map[string]
 	}
 	moved := false
 	for _, e := range list {
+		if e.IsDir() && e.Name() != undoneDir {
+			c.removeCut(e.Name())
+		}
 		want, closed := counts[e.Name()]
 		if !e.IsDir() || e.Name() == undoneDir || closed && want == "" {
 			continue
@@ -195,6 +206,13 @@ func (c *Crawl) tidyPart(cur store.Current, next uint64, aside, back map[string]
 		return nil
 	}
 	return errors.Join(c.fs.SyncDir(c.roundsPath()), c.fs.SyncDir(c.roundsPath(undoneDir)))
+}
+
+// removeCut removes, from the folder of a round, files that were not whole when their writers were killed.
+func (c *Crawl) removeCut(round string) {
+	if c.fs == durable.OS { // whose processes they are of
+		durable.RemoveLeftovers(c.roundsPath(round, "any"), func(string) bool { return true })
+	}
 }
 
 func (c *Crawl) warn(err error) {
@@ -239,7 +257,7 @@ func (c *Crawl) Back(each func(*Checkpoint) error) error {
 	}
 	for at := cur.Checkpoint; at > 0; {
 		k, err := c.checkpoint(cur, at)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || at != cur.Checkpoint && store.Damaged(err) { // Verify tells of it
 			return nil
 		}
 		if err == nil {

@@ -38,11 +38,19 @@ type Verified struct {
 	Aside       []string `json:"set_aside"`    // likewise, but TidyRounds has the files in rounds/undone, and puts them back
 	Problems    []string `json:"problems"`
 
-	Needed []string `json:"-"` // damaged or missing files of stores that the crawl's state needs
-	Spare  []string `json:"-"` // likewise, but only other checkpoints need them
-	Gaps   int      `json:"-"` // ledgers that do not balance
-	Repair bool     `json:"-"` // a pointer is lost, damaged or old, which Repair makes anew
-	Sound  uint64   `json:"-"` // the newest checkpoint without such a file; 0: none
+	Needed []string   `json:"-"` // damaged or missing files of stores that the crawl's state needs
+	Spare  []string   `json:"-"` // likewise, but only other checkpoints need them
+	Gaps   int        `json:"-"` // ledgers that do not balance
+	Output string     `json:"-"` // a kept output of the open round that is damaged or missing
+	Longer []LongFile `json:"-"` // files with bytes after their end, which are whole without these
+	Repair bool       `json:"-"` // a pointer is lost, damaged or old, which Repair makes anew
+	Sound  uint64     `json:"-"` // the newest checkpoint without such a file; 0: none
+}
+
+// LongFile is a file that is longer than it was made.
+type LongFile struct {
+	Path   string
+	Length int64 // that it is to have
 }
 
 // Verify checks a whole crawl, and goes on after a problem:
@@ -81,6 +89,9 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	}
 	for _, n := range numbers {
 		v.checkpoint(n)
+	}
+	if n := cur.Checkpoint; n > 0 && !slices.Contains(numbers, n) {
+		v.needed(checkpointPath(c.dir, n), n)
 	}
 	for n := cur.Checkpoint; ; n = v.bound[n] {
 		if _, ok := v.bound[n]; !ok {
@@ -383,6 +394,7 @@ func (v *verifier) checkpoint(number uint64) {
 	k, err := v.read(number)
 	if err != nil {
 		v.problem(err)
+		v.needed(checkpointPath(v.c.dir, number), number)
 	}
 	if k == nil {
 		return
@@ -522,6 +534,7 @@ func (v *verifier) store(s *store.Store) {
 		v.balance(s.ManifestPath(m.Generation), d.Verb+" "+d.Txn, d.Ledger)
 		if e := m.File(d.Output); e != nil && s.Spent(m, *e) && v.holds(s.Path(e.Path)) { // else the next round has begun meanwhile
 			v.problem(&fault.Error{File: s.Path(e.Path), Found: "missing", Want: fmt.Sprintf("the kept output of %s %s, a round that is open", d.Verb, d.Txn)})
+			v.Output = cmp.Or(v.Output, s.Path(e.Path))
 		}
 	}
 }
@@ -714,7 +727,13 @@ func (v *verifier) contents() error {
 				continue
 			}
 			v.problem(err)
-			v.note(name, bad)
+			switch {
+			case errors.Is(err, errLonger):
+			case v.files[name][0].has&isOutput != 0:
+				v.Output = cmp.Or(v.Output, name)
+			default:
+				v.note(name, bad)
+			}
 		}
 	}
 	return nil
@@ -812,8 +831,12 @@ func (v *verifier) content(name string) (bad int64, err error) {
 	v.Files++
 	hash, chain := xxh3.New(), store.NewChain()
 	var at int64
+	whole := int64(-1) // the length of a file that grows no more
 	for _, c := range claims {
-		if st.Size() < c.length || !c.growing && !grows(claims) && st.Size() != c.length {
+		if !c.growing {
+			whole = c.length
+		}
+		if st.Size() < c.length {
 			return c.length, &fault.Error{File: name, Found: fmt.Sprintf("%d bytes", st.Size()), Want: fmt.Sprintf("%d, as %s says", c.length, c.who())}
 		}
 		n, err := io.Copy(io.MultiWriter(hash, chain), v.watched(io.NewSectionReader(f, at, c.length-at)))
@@ -833,17 +856,11 @@ func (v *verifier) content(name string) (bad int64, err error) {
 			return c.length, &fault.Error{File: name, Place: fmt.Sprintf("bytes 0 to %d", c.length), Found: "checksum " + sum, Want: fmt.Sprintf("%s, as %s says", want, c.who())}
 		}
 	}
-	return 0, nil
-}
-
-// grows reports whether any generation knew the file as growing.
-func grows(claims []claim) bool {
-	for _, c := range claims {
-		if c.growing {
-			return true
-		}
+	if last := claims[len(claims)-1]; whole >= 0 && st.Size() > last.length {
+		v.Longer = append(v.Longer, LongFile{name, last.length})
+		return last.length, &fault.Error{File: name, Found: fmt.Sprintf("%d bytes", st.Size()), Want: fmt.Sprintf("%d, as %s says; these are whole", last.length, last.who()), Err: errLonger}
 	}
-	return false
+	return 0, nil
 }
 
 const recordSuffix = ".arrows.zst"
@@ -919,6 +936,9 @@ func (v *verifier) exchanges() error {
 	}
 	return v.ctx.Err()
 }
+
+// errLonger: all that generations say of a file holds, and there is more behind it.
+var errLonger = errors.New("bytes after the end")
 
 var errAnotherEpoch = errors.New("records of another epoch")
 

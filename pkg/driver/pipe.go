@@ -104,6 +104,7 @@ type ended struct {
 	err   error
 	when  time.Time
 	held  []string // lines that say that the input ended early, and hint at the command before
+	fatal string   // the line of the Go runtime, if that ended it
 }
 
 // run runs a pipe and returns what its last command wrote. An error tells which command failed
@@ -127,6 +128,7 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 	}
 	p.stopping.Store(false)
 	commands, held, tells := make([]*exec.Cmd, len(pipe)), make([][]string, len(pipe)), make([]saying, len(pipe))
+	fatal := make([]string, len(pipe)) // what the Go runtime said before it ended a command
 	for i, words := range pipe {
 		tells[i].ahead.Store(int32(i))
 		path, err := find(words[0])
@@ -135,6 +137,9 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 		}
 		cmd := exec.Command(path, words[1:]...)
 		cmd.Stderr = &lines{emit: func(line string) {
+			if strings.HasPrefix(line, runtimeFatal) && fatal[i] == "" {
+				fatal[i] = line
+			}
 			const most = 2 // of its error, and its hint
 			if early := words[0] + ": standard input: "; len(held[i]) < most && (strings.HasPrefix(line, early) || len(held[i]) > 0) {
 				held[i] = append(held[i], line)
@@ -174,7 +179,7 @@ func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
 			for j := range tells[i+1:] {
 				tells[i+1+j].ahead.Add(-1)
 			}
-			ends <- ended{i, pipe[i], err, time.Now(), held[i]}
+			ends <- ended{i, pipe[i], err, time.Now(), held[i], fatal[i]}
 		}()
 	}
 	signal := func(s syscall.Signal) {
@@ -311,10 +316,18 @@ func followed(err error) bool {
 // classes of exit codes.
 var classes = []fault.Class{fault.Usage, fault.Corrupt, fault.Upstream, fault.Busy, fault.No, fault.Program, fault.Superseded, fault.Interrupted}
 
+// runtimeFatal begins the line with which the Go runtime ends a process that it cannot keep, such as one that the system gives no memory. Its
+// exit code is 2, which is none of ours then.
+const runtimeFatal = "fatal error: "
+
 func failure(e ended) error {
 	var exit *exec.ExitError
 	if !errors.As(e.err, &exit) {
 		return fmt.Errorf("%s: %w", e.words[0], e.err)
+	}
+	if e.fatal != "" && exit.ExitCode() == fault.Usage.ExitCode() {
+		return &fault.Error{Found: fmt.Sprintf("%s was ended by the Go runtime: %s", verb(e.words), strings.TrimPrefix(e.fatal, runtimeFatal)), Err: e.err,
+			Hint: "it had no memory or no threads: \"ulimit -a\" shows the limits; raise them (-v by 2 GB), and run the same command again"}
 	}
 	f := &fault.Error{Found: fmt.Sprintf("%s ended with exit code %d", verb(e.words), exit.ExitCode()), Err: e.err}
 	if status, _ := exit.Sys().(syscall.WaitStatus); status.Signaled() {

@@ -520,12 +520,10 @@ func (d *Driver) wrong(round string, err error) error {
 	damaged := fault.ClassOf(err).ExitCode() == fault.Corrupt.ExitCode()
 	switch {
 	case hint != "":
-	case damaged && round == "": // there is no round to drop, and abandon refuses the folder, too
-		hint = fmt.Sprintf("%q names what is damaged; once that is mended, %q goes on", verify, d.goOn())
+	case damaged: // to drop the round first may cost its work for nothing
+		hint = fmt.Sprintf("%q names what is damaged, and what to do; once that is mended, %q goes on", verify, d.goOn())
 	default:
-		if hint = d.waysOut(); damaged {
-			hint += fmt.Sprintf(". If a file is damaged, %q names it", verify)
-		}
+		hint = d.waysOut()
 	}
 	if round != "" {
 		round = "round " + round

@@ -400,7 +400,7 @@ func (a *archive) sum(ctx context.Context, name string, end int64) (length int64
 		}
 		if chain.Sum() != before.Sum {
 			return 0, "", "", &fault.Error{Class: fault.Corrupt, File: path, Place: fmt.Sprintf("before byte %d", before.Length), Found: "checksum " + chain.Sum(), Want: before.Sum,
-				Hint: "go back with \"mckpt restore\", or put the file back from a copy"}
+				Hint: a.st.HintMissing()}
 		}
 	}
 	if err := add(end); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mercator/formats/store"
+	"mercator/formats/warc"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 )
@@ -84,8 +85,56 @@ func (r *runner) unclean(tx *store.Tx, now micros) (ended, gap micros, err error
 
 // CheckStore reads what a fetch store holds outside of its generations, for mckpt verify.
 func CheckStore(st *store.Store) error {
-	_, _, _, err := readBatch(st)
-	return err
+	if _, _, _, err := readBatch(st); err != nil {
+		return err
+	}
+	return checkTails(st)
+}
+
+// checkTails refuses a WARC file with its last name of which a generation has a part, if what follows that part is not whole: whoever gave it the name
+// had written whole records. Other files have the length that their manifest says, which package crawl compares.
+func checkTails(st *store.Store) error {
+	v, err := st.Look()
+	if err != nil {
+		return nil // crawl.Verify tells what is wrong with it
+	}
+	for _, e := range v.Counts.WithRole(roleWARC) {
+		if !e.Growing {
+			continue
+		}
+		if err := checkTail(st, e); err != nil && !errors.Is(err, fs.ErrNotExist) { // it has its other name, or is told as missing
+			return err
+		}
+	}
+	return nil
+}
+
+func checkTail(st *store.Store, e store.Entry) error {
+	path := st.Path(e.Path)
+	f, err := st.FS().OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil || fi.Size() <= e.Length {
+		return err
+	}
+	r := warc.NewReader(io.NewSectionReader(f, e.Length, fi.Size()-e.Length), warc.ReaderOptions{Name: path, Offset: e.Length})
+	defer r.Close()
+	for err == nil {
+		if _, err = r.Next(); err == nil {
+			err = r.Finish()
+		}
+	}
+	if err == io.EOF {
+		return nil
+	}
+	if fault.ClassOf(err) == "" {
+		return err
+	}
+	return &fault.Error{Class: fault.Corrupt, File: path, Place: fmt.Sprintf("byte %d", r.Good()), Found: fmt.Sprintf("%d bytes that are no whole record", fi.Size()-r.Good()), Want: "the end of the file", Err: err,
+		Hint: fmt.Sprintf("%q cuts them off", fault.Quote("truncate", "-s", strconv.FormatInt(r.Good(), 10), path))}
 }
 
 // readBatch returns the generation in BATCH, 0 if there is none, and the times behind it, 0 if there are none.
@@ -113,7 +162,7 @@ func readBatch(st *store.Store) (begun uint64, ended, until micros, err error) {
 	ended, until = micros(numbers[1]), micros(numbers[2])
 	if err != nil || !whole || len(fields) > len(numbers) || len(fields) == len(numbers) && until < ended {
 		return 0, 0, 0, &fault.Error{Class: fault.Corrupt, File: path, Place: "line 1", Found: strconv.Quote(clean(string(b))), Want: "the number of a generation, and perhaps one or two times",
-			Hint: "remove the file and wait for the longest delay before the next batch"}
+			Hint: fmt.Sprintf("%q removes the file; wait for the longest delay (politeness.max_delay) before the next batch", fault.Quote("rm", path))}
 	}
 	return numbers[0], ended, until, nil
 }

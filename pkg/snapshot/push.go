@@ -381,10 +381,10 @@ func (c *copier) readSent() error {
 	if err == nil {
 		err = store.Unseal(file, sentMagic, data, &c.sent)
 	}
-	if err != nil {
+	if store.Damaged(err) {
 		return &fault.Error{Class: fault.ClassOf(err), Err: err, Hint: fmt.Sprintf("if no other folder pushes this crawl: %q", fault.Quote("rm", file))}
 	}
-	return nil
+	return err
 }
 
 // writeSent notes which snapshots may be the last at the remote from now on; nil is passed by.

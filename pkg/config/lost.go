@@ -1,0 +1,18 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"mercator/pkg/fault"
+)
+
+// hintLost is what to do where a crawl has lost its configuration; "" of another file.
+func hintLost(path string) string {
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil || filepath.Base(path) != Name {
+		return ""
+	}
+	return fmt.Sprintf("put it back from a copy; %q makes one in which no setting is changed", fault.Quote("mckpt", "init", dir))
+}
