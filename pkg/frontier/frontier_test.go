@@ -376,6 +376,7 @@ func (m *model) take(t *testing.T, batch []record.URL, n int, now record.Time) {
 		if !u.inFlight && u.final == "" && u.Due <= now {
 			eligible[m.level(&u.URL)]++
 			total++
+			u.parked = "" // whether or not the batch has room for it
 		}
 	}
 	if len(batch) != min(n, total) {
@@ -537,6 +538,13 @@ func TestAgainstModel(t *testing.T) {
 						outcomes = append(outcomes, o)
 						if rng.IntN(3) == 0 {
 							outcomes = append(outcomes, record.Fetch{URL: "http://" + u.Host + "/robots.txt", Host: u.Host, Role: record.RoleRobots, Addr: "127.0.0.1", FetchTime: now, Outcome: record.OutcomeFetched, Status: 404})
+						}
+						if rng.IntN(3) == 0 { // of any URL, with any outcome: no URL changes by it
+							asked := m.state[m.order[rng.IntN(len(m.order))]].URL
+							k := kinds[rng.IntN(len(kinds))]
+							o := fetchOf(asked, k.kind, k.status, now)
+							o.Role = record.RoleAgain
+							outcomes = append(outcomes, o)
 						}
 					}
 					var fresh []record.URL
