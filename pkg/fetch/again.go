@@ -40,6 +40,7 @@ type led struct {
 	row record.URL
 	asked
 	due     int  // which contact of a chain is to be made to it; 0: none
+	tried   bool // the contact failed in this batch, and the next makes it again
 	foreign bool // another shard keeps it
 }
 
@@ -147,32 +148,33 @@ func (r *runner) askDue() {
 	defer r.mu.Unlock()
 	r.led.live = true
 	for e := r.led.order.Back(); e != nil; e = e.Prev() {
-		if e := e.Value.(*led); e.due > 0 {
+		if e := e.Value.(*led); e.due > 0 && !e.tried {
 			r.askAgain(e)
 		}
 	}
 }
 
-// askedAgain takes a URL off its host. later: the next batch is to ask it.
-func (r *runner) askedAgain(h *host, e *led, later bool) {
+// askedAgain takes a URL off its host, and says which contact of a chain it was.
+func (r *runner) askedAgain(h *host, e *led, outcome string) (number int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h.again = h.again[1:]
-	if !later {
-		e.due = 0
-		r.led.dirty = true
-	}
+	return r.endAgain(e, outcome)
 }
 
-// servedAgain is askedAgain after a contact: one that failed is made again with the next batch, as often as a chain is long.
-func (r *runner) servedAgain(h *host, e *led, page *record.Fetch) (number int) {
+// endAgain notes what became of a URL that was due. The next batch asks one that was put off, and one that failed as often as a chain is
+// long. r.mu is held.
+func (r *runner) endAgain(e *led, outcome string) (number int) {
 	number = e.due
-	r.askedAgain(h, e, page.Outcome != record.OutcomeFetched && number < againMax)
-	if page.Outcome != record.OutcomeFetched && number < againMax {
-		r.mu.Lock()
-		e.due++
-		r.mu.Unlock()
+	switch {
+	case outcome == record.OutcomeDeferred, outcome == record.OutcomeParked:
+		return number
+	case number < againMax && (failed(outcome) || outcome == record.OutcomeDNS || outcome == record.OutcomeRobotsUnreachable):
+		e.due, e.tried = number+1, true
+	default:
+		e.due = 0
 	}
+	r.led.dirty = true
 	return number
 }
 
@@ -276,7 +278,19 @@ func refresh(v string) (ref string, ok bool) {
 
 // recallReply does to the jar, and to what led elsewhere, what a contact of an earlier run of the batch did: in is the batch's row; nil: there is none.
 func (r *runner) recallReply(g *Group, in *record.URL) error {
-	if r.opt.Cookies == nil || g.Row.WARCLength == 0 || g.document {
+	if r.opt.Cookies == nil {
+		return nil
+	}
+	number := 0
+	if g.Row.Role == record.RoleAgain {
+		in = &record.URL{URL: g.Row.URL, Host: g.Row.Host, Key: g.Row.Key, Depth: g.Row.Depth, Priority: g.Row.Priority, Score: g.Row.Score, Via: g.Row.Via, Discovered: g.Row.Discovered, X: g.Row.X, Hops: g.Row.Hops}
+		r.mu.Lock()
+		if e := r.led.get(g.Row.URL); e != nil {
+			number = r.endAgain(e, g.Row.Outcome)
+		}
+		r.mu.Unlock()
+	}
+	if g.Row.WARCLength == 0 || g.document {
 		return nil
 	}
 	f, err := r.opt.Store.OpenFile(g.Row.WARCFilename)
@@ -308,15 +322,6 @@ func (r *runner) recallReply(g *Group, in *record.URL) error {
 		if body, err = g.Body(min(g.Row.BodyLength, reloadMax)); err != nil {
 			return err
 		}
-	}
-	number := 0
-	if g.Row.Role == record.RoleAgain {
-		in = &record.URL{URL: g.Row.URL, Host: g.Row.Host, Key: g.Row.Key, Depth: g.Row.Depth, Priority: g.Row.Priority, Score: g.Row.Score, Via: g.Row.Via, Discovered: g.Row.Discovered, X: g.Row.X, Hops: g.Row.Hops}
-		r.mu.Lock()
-		if e := r.led.get(g.Row.URL); e != nil {
-			number, e.due = e.due, 0
-		}
-		r.mu.Unlock()
 	}
 	r.lead(in, &g.Row, a, reloadOf(&g.Row, refresh, body, r.opt.Canon), number)
 	return nil

@@ -29,6 +29,7 @@ type wall struct {
 	jar    *cookies.Jar
 	answer func(url string, sent map[string]string) string // raw HTTP; nil: walls
 	rules  string                                          // of robots.txt; "": there is none
+	down   string                                          // host that nobody reaches
 
 	mu      sync.Mutex
 	log     []string // URL and cookies of each contact
@@ -54,6 +55,9 @@ func (w *wall) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
 	w.mu.Unlock()
 	if w.onFetch != nil {
 		w.onFetch(n)
+	}
+	if req.Host == w.down {
+		return &fetch.Reply{Outcome: record.OutcomeTimeout, Error: "silence", Sent: []byte("GET " + req.URL + "\r\n\r\n")}
 	}
 	raw := "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 	switch {
@@ -421,18 +425,10 @@ func TestAgainIsPutOff(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st := newStore(t)
-				w := &wall{}
-				opt := wallOptions(st, w)
-				opt.MinDelay, opt.Deadline, opt.Robots = 2*time.Minute, time.Minute, nil
-				run(t, opt, "r1", []record.URL{url("http://self.test/1")})
-				if len(w.log) != 1 {
-					t.Fatalf("first round: %v", w.log)
-				}
-				time.Sleep(time.Hour)
+				st := putOff(t)
 				for n, want := range []string{c.want, ""} {
-					w = &wall{}
-					opt = wallOptions(st, w)
+					w := &wall{}
+					opt := wallOptions(st, w)
 					c.change(&opt)
 					run(t, opt, fmt.Sprintf("r%d", n+2), []record.URL{url("http://plain.test/")})
 					w.log = slices.DeleteFunc(w.log, func(s string) bool { return strings.HasPrefix(s, "http://plain.test/") })
@@ -443,4 +439,67 @@ func TestAgainIsPutOff(t *testing.T) {
 			})
 		})
 	}
+}
+
+// putOff is a store in which a URL of self.test is to be asked again by the next batch.
+func putOff(t *testing.T) *store.Store {
+	st := newStore(t)
+	w := &wall{}
+	opt := wallOptions(st, w)
+	opt.MinDelay, opt.Deadline, opt.Robots = 2*time.Minute, time.Minute, nil
+	run(t, opt, "r1", []record.URL{url("http://self.test/1")})
+	if len(w.log) != 1 {
+		t.Fatalf("first round: %v", w.log)
+	}
+	time.Sleep(time.Hour)
+	return st
+}
+
+// TestAgainFails: a contact that failed is made by the next batch again, as often as a chain is long, also where a batch learns nothing else.
+func TestAgainFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := putOff(t)
+		var asked []int
+		for n := 2; n < 15; n++ {
+			w := &wall{down: "self.test"}
+			opt := wallOptions(st, w)
+			opt.Robots = nil
+			run(t, opt, fmt.Sprintf("r%d", n), []record.URL{url("http://plain.test/")})
+			asked = append(asked, len(w.log)-1)
+			time.Sleep(time.Hour)
+		}
+		if want := []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0}; !slices.Equal(asked, want) {
+			t.Errorf("asked %v times, want %v", asked, want)
+		}
+	})
+}
+
+// TestAgainFailsOnce: a batch that is killed after a contact that failed does not make it again.
+func TestAgainFailsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := putOff(t)
+		var log []string
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range 2 {
+			w := &wall{down: "self.test"}
+			opt := wallOptions(st, w)
+			opt.Connections, opt.Robots = 1, nil
+			w.onFetch = func(n int) {
+				if n == 3 {
+					time.Sleep(time.Second) // until what came before stands in the archive
+					cancel()
+				}
+			}
+			_, err := try(t, ctx, opt, "r2", []record.URL{url("http://plain.test/1"), url("http://plain.test/2")})
+			if log = append(log, w.log...); (err == nil) == (ctx.Err() != nil) {
+				t.Fatal(err)
+			}
+			ctx = t.Context()
+		}
+		want := []string{"http://plain.test/1", "http://self.test/1 ok=1", "http://plain.test/2", "http://plain.test/2"} // the last was broken off
+		if !slices.Equal(log, want) {
+			t.Errorf("asked %q, want %q", log, want)
+		}
+	})
 }

@@ -32,7 +32,7 @@ func portRefused(host string) bool {
 func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again *led, rest halt, w *worker) (t turn, settled bool, err error) {
 	end := func(outcome, detail string, later micros, aside bool) (turn, bool, error) {
 		if again != nil { // the batch has its row already
-			r.askedAgain(h, again, rest.why != "" || outcome == record.OutcomeDeferred)
+			r.askedAgain(h, again, outcome)
 			return turn{}, true, nil
 		}
 		return turn{}, true, r.settle(ctx, h, row, outcome, detail, later, aside)
@@ -130,7 +130,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 	}
 	number := 0
 	if again != nil {
-		number = r.servedAgain(h, again, &page)
+		number = r.askedAgain(h, again, page.Outcome)
 	} else if err := r.pop(h); err != nil {
 		return t, false, err
 	}
