@@ -64,8 +64,11 @@ func (t *totals) add(row *record.Fetch) {
 		t.robots++
 		return
 	}
+	t.bytes += row.BodyLength
+	if row.Truncated != "" {
+		t.cut[row.Truncated]++
+	}
 	if row.Role != record.RolePage {
-		t.bytes += row.BodyLength
 		return
 	}
 	if t.outcomes[row.Outcome]++; row.Outcome == record.OutcomeAddress && t.refused == "" {
@@ -76,10 +79,6 @@ func (t *totals) add(row *record.Fetch) {
 	}
 	if row.Outcome == record.OutcomeDeferred && localfault.Is(row.Error) {
 		t.machine++
-	}
-	t.bytes += row.BodyLength
-	if row.Truncated != "" {
-		t.cut[row.Truncated]++
 	}
 }
 

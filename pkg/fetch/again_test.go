@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/cookies"
@@ -294,6 +295,60 @@ func TestAgainIsRow(t *testing.T) {
 		}
 		if gap := int64(again.FetchTime) - int64(page.FetchTime) - page.DurationUS; gap < 1_000_000 || again.RequiredDelayUS != 1_000_000 {
 			t.Errorf("a gap of %d µs, required %d", gap, again.RequiredDelayUS)
+		}
+	})
+}
+
+// TestAgainIsCutAndKnown: a document that was asked again counts in the ledger where it is cut, in a replay too, and its payload is archived once.
+func TestAgainIsCutAndKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const long, short = "more than the limit", "short"
+		pause := func(int) { time.Sleep(time.Second) } // until what came before stands in the archive
+		opt := wallOptions(newStore(t), &wall{onFetch: pause, answer: func(url string, sent map[string]string) string {
+			switch {
+			case sent["ok"] == "":
+				return moved(url, "ok=1; Path=/")
+			case strings.HasSuffix(url, "/long"):
+				return page(long)
+			}
+			return page(short)
+		}})
+		opt.Dedup, opt.BodyMax, opt.Connections = true, int64(len(short)), 1
+		urls := []record.URL{url("http://a.test/long"), url("http://b.test/"), url("http://c.test/")}
+		body := func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+			return fetch.Run(ctx, b, opt)
+		}
+		for _, how := range []string{"fetched", "replayed"} {
+			in, out := stream(t, "r1", urls), &buffer{}
+			opt.Txn, opt.Schema = "r1", in.Schema()
+			st := opt.Store
+			if how == "replayed" {
+				parts, err := fetch.Saved([]string{st.Dir()}, store.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				st = newStore(t)
+				body = func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+					return replay.Run(ctx, b, replay.Options{Files: parts, Txn: "r1", Schema: in.Schema()})
+				}
+			}
+			if _, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: "r1"}, in, []stage.Output{out}, body); err != nil {
+				t.Fatal(err)
+			}
+			rows, end := recordtest.Rows[record.Fetch](t, &out.Buffer)
+			ledger := end.Ledger.Stages[len(end.Ledger.Stages)-1]
+			if want := []record.Count{{Reason: "cut-length", N: 1}}; !slices.Equal(ledger.Refused, want) {
+				t.Errorf("%s: refused %v, want %v", how, ledger.Refused, want)
+			}
+			var first []string
+			for i, row := range rows {
+				if row.Role == record.RoleAgain && row.Truncated == "" {
+					first = append(first, original(t, opt.Store, &rows[i], short))
+				}
+			}
+			if want := []string{"", "http://b.test/"}; len(first) != 2 || first[0] != want[0] || first[1] != want[1] && first[1] != "http://c.test/" {
+				t.Errorf("%s: payloads refer to %q, want %q", how, first, want)
+			}
 		}
 	})
 }

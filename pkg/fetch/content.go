@@ -101,7 +101,7 @@ func describe(ctx context.Context, row *record.Fetch, reply *Reply, bodyMax int6
 // EnterCut counts a page whose body is not all there in the ledger, by the reason in the
 // column truncated.
 func EnterCut(b *stage.Batch[record.URL, record.Fetch], row *record.Fetch) {
-	if row.Role == record.RolePage && row.Truncated != "" {
+	if row.OfPage() && row.Truncated != "" {
 		b.Refuse("cut-"+row.Truncated, 1)
 	}
 }

@@ -158,7 +158,7 @@ func (r *runner) emitSaved(ctx context.Context, b []byte, redirected *recalled) 
 	}
 	if s.page {
 		page := Merge(&row, &g.Row)
-		o = &output{row: &page, whole: r.payloads != nil && g.whole && identifiable(&page)}
+		o = &output{row: &page}
 	} else if g.Row.Role == record.RoleRobots {
 		r.mu.Lock()
 		err := r.robots.recall(&g.Row, text, redirected)
@@ -167,9 +167,7 @@ func (r *runner) emitSaved(ctx context.Context, b []byte, redirected *recalled) 
 			return err
 		}
 	}
-	if g.Row.Role == record.RoleAgain {
-		o.whole = r.payloads != nil && g.whole && identifiable(&g.Row)
-	}
+	o.whole = r.payloads != nil && g.whole && identifiable(o.row)
 	return r.send(ctx, o)
 }
 

@@ -44,7 +44,7 @@ func payloadDigest(row *record.Fetch) (d [16]byte, ok bool) {
 // identifiable says whether a row's payload is one that others may refer to: a
 // whole one, of some bytes, of HTTP.
 func identifiable(row *record.Fetch) bool {
-	return row.Role == record.RolePage && row.Outcome == record.OutcomeFetched && row.Status != 0 && row.Truncated == "" && row.BodyLength > 0
+	return row.OfPage() && row.Outcome == record.OutcomeFetched && row.Status != 0 && row.Truncated == "" && row.BodyLength > 0
 }
 
 // append appends all but the digest: date, offset and length of the file's name as varints,

@@ -356,6 +356,7 @@ func (r *run) emit(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]
 // row emits one row; text is that of the batch where it is a page's.
 func (r *run) row(b *stage.Batch[record.URL, record.Fetch], saved *record.Fetch, text string) error {
 	if saved.Role != record.RolePage {
+		fetch.EnterCut(b, saved)
 		if r.OnRow != nil {
 			r.OnRow(saved)
 		}
