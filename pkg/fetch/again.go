@@ -25,14 +25,15 @@ import (
 //   - What a batch cannot ask any more, the next does: see file cookies of SPEC.md.
 const againMax = 10
 
+// Bounds of a ledTable.
 const (
-	ledMax   = 1 << 14 // URLs that are remembered,
-	ledBytes = 8 << 20 // and bytes,
-	ledURL   = 8 << 10 // of which so many are of one
-	ledCost  = 256     // that each counts besides its text
+	ledMax   = 1 << 14 // URLs
+	ledBytes = 8 << 20 // bytes of all URLs
+	ledURL   = 8 << 10 // bytes of one URL; a longer one is not remembered
+	ledCost  = 256     // bytes that a URL counts besides its text
 )
 
-// asked is what a request was sent with: checksums of cookies and of their names; 0: none.
+// asked are checksums of the cookies that a request was sent with, and of their names; 0: none.
 type asked struct{ line, names uint64 }
 
 // led is a URL that led elsewhere on its site.
@@ -46,7 +47,7 @@ type led struct {
 
 func (e *led) cost() int { return ledCost + len(e.row.URL) + len(e.row.Via) + len(e.row.X) }
 
-// ledTable holds them; runner.mu guards it. Those that led elsewhere longest ago are forgotten.
+// ledTable holds the URLs that led elsewhere, and forgets the oldest first. runner.mu guards it.
 type ledTable struct {
 	urls  map[string]*list.Element
 	order list.List // of *led, newest first
@@ -82,7 +83,7 @@ func (t *ledTable) put(e *led) {
 	}
 }
 
-// ask says what a request for a URL is sent with now.
+// ask returns the checksums of the cookies that a request for a URL would be sent with now.
 func (r *runner) ask(url string) (a asked) {
 	if r.opt.Cookies == nil {
 		return a
@@ -95,7 +96,8 @@ func (r *runner) ask(url string) (a asked) {
 	return a
 }
 
-// lead draws the consequence of a reply to row, which was the contact of that number in its chain. reload is where its document leads.
+// lead remembers where the reply to row leads, and asks for that URL again if other cookies let it in now. number is that of the contact in its
+// chain, a what it was sent with, and reload the URL that its document loads next.
 func (r *runner) lead(row *record.URL, page *record.Fetch, a asked, reload string, number int) {
 	if r.opt.Cookies == nil || page.Outcome != record.OutcomeFetched {
 		return
@@ -133,7 +135,7 @@ func (r *runner) lead(row *record.URL, page *record.Fetch, a asked, reload strin
 
 func siteOf(url string) string { return cookies.Site(cookies.TargetOf(url).Name) }
 
-// askAgain gives a URL that is due to its host. r.mu is held.
+// askAgain queues a URL that is due at its host. r.mu is held.
 func (r *runner) askAgain(e *led) {
 	now := r.now()
 	h := r.s.host(e.row.Host, now)
@@ -142,7 +144,7 @@ func (r *runner) askAgain(e *led) {
 	r.stir()
 }
 
-// askDue has the URLs asked that an earlier batch, or an earlier run of this one, left due.
+// askDue queues the URLs that an earlier batch, or an earlier run of this one, left due.
 func (r *runner) askDue() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,7 +156,7 @@ func (r *runner) askDue() {
 	}
 }
 
-// askedAgain takes a URL off its host, and says which contact of a chain it was.
+// askedAgain takes a URL off the queue of its host, and returns the number of its contact in the chain.
 func (r *runner) askedAgain(h *host, e *led, outcome string) (number int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,8 +164,8 @@ func (r *runner) askedAgain(h *host, e *led, outcome string) (number int) {
 	return r.endAgain(e, outcome)
 }
 
-// endAgain notes what became of a URL that was due. The next batch asks one that was put off, and one that failed as often as a chain is
-// long. r.mu is held.
+// endAgain notes the outcome of a URL that was due. If it was put off or failed, the next batch asks for it; a failure counts as a contact of the
+// chain. r.mu is held.
 func (r *runner) endAgain(e *led, outcome string) (number int) {
 	number = e.due
 	switch {
@@ -276,7 +278,7 @@ func refresh(v string) (ref string, ok bool) {
 	return strings.TrimSpace(rest), true
 }
 
-// recallReply does to the jar, and to what led elsewhere, what a contact of an earlier run of the batch did: in is the batch's row; nil: there is none.
+// recallReply repeats what a contact of an earlier run of the batch did to the cookies and to the URLs that led elsewhere. in is the row of the batch, if it has one.
 func (r *runner) recallReply(g *Group, in *record.URL) error {
 	if r.opt.Cookies == nil {
 		return nil

@@ -46,7 +46,7 @@ type reach struct {
 	copied bool       // from the store of another shard, which keeps it
 }
 
-// Reaches are kept for so long, of so many hosts.
+// Bounds of what is kept: how long, and of how many hosts.
 const (
 	keepReach  = micros(30 * 24 * time.Hour / time.Microsecond)
 	reachesMax = 1 << 16
@@ -55,7 +55,7 @@ const (
 // reaches are those of hosts with several addresses of which one did not serve.
 type reaches map[string]reach
 
-// learn notes what is known of a host. Of too many hosts, the half that was learnt of last is kept.
+// learn notes what is known of a host. With more than reachesMax hosts it keeps the half learnt last.
 func (all reaches) learn(host string, r reach) {
 	all[host] = r
 	if len(all) <= reachesMax {
@@ -74,7 +74,7 @@ func (all reaches) learn(host string, r reach) {
 	}
 }
 
-// next is the address that a visit to the host tries next. addrs are not empty.
+// next returns the address that a visit to the host tries next. addrs must not be empty.
 func (all reaches) next(host string, addrs []netip.Addr) netip.Addr {
 	r, known := all[host]
 	if !known {
@@ -96,17 +96,16 @@ func (all reaches) next(host string, addrs []netip.Addr) netip.Addr {
 	return least
 }
 
-// left is how many addresses a visit has left to try behind the next, of so many.
+// left returns how many of a host's addresses a visit has left to try after the next one.
 func (all reaches) left(host string, addrs int) int {
-	tried := all[host].tried
-	if limit := min(addrs, triesMax); tried < limit {
-		return limit - tried - 1
-	} else {
-		return limit - 1
+	limit, tried := min(addrs, triesMax), all[host].tried
+	if tried >= limit {
+		tried = 0 // no visit is under way
 	}
+	return limit - tried - 1
 }
 
-// miss notes that an address did not serve, of so many, and says how many are left to try in this visit.
+// miss notes that one of a host's addresses did not serve, and returns how many are left to try in this visit.
 func (all reaches) miss(host string, addr netip.Addr, addrs int, now micros) (left int) {
 	limit := min(addrs, triesMax)
 	left = all.left(host, addrs)
@@ -118,7 +117,7 @@ func (all reaches) miss(host string, addr netip.Addr, addrs int, now micros) (le
 	return left
 }
 
-// skip has the next try begin behind an address, and counts no try.
+// skip makes the next try begin after an address, without counting a try.
 func (all reaches) skip(host string, addr netip.Addr, now micros) {
 	tried := all[host].tried
 	if tried == 0 {
@@ -134,7 +133,7 @@ func (all reaches) serve(host string, addr netip.Addr, now micros) {
 	}
 }
 
-// rows are the reaches that this store keeps, in order.
+// rows returns the reaches that this store keeps, in order.
 func (all reaches) rows() []record.Module {
 	var rows []record.Module
 	for host, r := range all {

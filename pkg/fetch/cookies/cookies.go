@@ -9,7 +9,7 @@
 //     cookies set longest ago go first, and the sites that were contacted longest ago.
 //   - No control character comes in, so that none goes out.
 //
-// It is beside net/http/cookiejar because that has no bounds and gives its cookies to nobody who would keep them.
+// net/http/cookiejar does not serve: it has no bounds, and its cookies cannot be read out to be saved.
 package cookies
 
 import (
@@ -28,19 +28,19 @@ import (
 
 // Bounds of a Jar.
 const (
-	cookieMax    = 4 << 10  // bytes of a cookie's name and value (section 5.6),
-	attributeMax = 1 << 10  // of an attribute, or it does not count,
-	domainMax    = 50       // cookies of a host or a domain,
-	domainBytes  = 16 << 10 // and bytes;
-	siteMax      = 150      // cookies of a site,
-	siteBytes    = 64 << 10 // and bytes;
-	jarMax       = 8 << 20  // bytes of all
-	lineMax      = 8190     // of the header field Cookie: more is refused by many servers
-	cookieCost   = 128      // bytes that each counts besides its text
-	keepMax      = 400 * 24 * time.Hour
+	cookieMax    = 4 << 10              // bytes of a cookie's name and value (section 5.6)
+	attributeMax = 1 << 10              // bytes of an attribute; a longer one is ignored
+	domainMax    = 50                   // cookies of a host or a domain
+	domainBytes  = 16 << 10             // bytes of the cookies of a host or a domain
+	siteMax      = 150                  // cookies of a site
+	siteBytes    = 64 << 10             // bytes of the cookies of a site
+	jarMax       = 8 << 20              // bytes of all cookies
+	lineMax      = 8190                 // bytes of the header field Cookie: many servers refuse more
+	cookieCost   = 128                  // bytes that a cookie counts besides its text
+	keepMax      = 400 * 24 * time.Hour // longest life of a cookie
 )
 
-// Cookie is one that a server has set.
+// Cookie is a cookie as a server has set it.
 type Cookie struct {
 	Domain   string // the host that set it, or the domain that it is for
 	HostOnly bool   // it is for that host alone
@@ -146,7 +146,7 @@ func (j *Jar) Keep(t Target, field string, now time.Time) {
 	j.dirty = true
 }
 
-// allowed says whether a server may set a cookie, and says whom it is for.
+// allowed reports whether a server may set the cookie, and sets Domain and HostOnly.
 func (c *Cookie) allowed(t *Target) bool {
 	switch addr := isAddr(t.Name); {
 	case c.Domain == "" || c.Domain == t.Name:
@@ -197,7 +197,7 @@ func covers(folder, path string) bool {
 	return ok && (rest == "" || strings.HasSuffix(folder, "/") || rest[0] == '/')
 }
 
-// set puts a cookie in place of the one before, or takes that away if it has expired.
+// set stores a cookie in place of an earlier one of its name, or deletes that if the new one has expired.
 func (j *Jar) set(name string, c Cookie, now time.Time) {
 	e := j.sites[name]
 	if e == nil {
@@ -233,7 +233,7 @@ func (j *Jar) set(name string, c Cookie, now time.Time) {
 	}
 }
 
-// evict takes cookies away that were set longest ago, until those that are meant keep a bound.
+// evict deletes the cookies set longest ago, of those that are meant, until these keep the bounds.
 func (s *site) evict(meant func(*Cookie) bool, count, size int) {
 	for {
 		n, bytes, oldest := 0, 0, -1
