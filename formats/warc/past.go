@@ -9,44 +9,73 @@ const pastMax = 192 << 10
 // records costs no more than a multiple of the file, whatever is in it.
 const rereadFree = 1 << 20
 
-// counter counts what is read. With a Tolerance it keeps the last bytes, to go back to them.
+// counter counts what is read. With a Tolerance it can go back: in a file by seeking, in a pipe to the last bytes, which it copies.
 type counter struct {
 	r   io.Reader
 	n   int64
 	err error // what r ended with
 
 	keeps  bool
-	past   []byte // the last bytes of r, up to top
-	top    int64  // bytes of r that were read
-	reread int64  // bytes that were, or are to be, read again
+	file   io.Seeker // r, if it is a file; else nil
+	past   []byte    // of a pipe: byte n of r is at n % pastMax
+	top    int64     // bytes of r that were read
+	reread int64     // bytes that were, or are to be, read again
+}
+
+// open begins to read r.
+func (c *counter) open(r io.Reader) {
+	*c = counter{r: r, keeps: c.keeps, past: c.past}
+	if file, ok := r.(io.Seeker); ok && c.keeps {
+		if _, err := file.Seek(0, io.SeekCurrent); err == nil { // as it is not for a pipe
+			c.file = file
+		}
+	}
 }
 
 func (c *counter) Read(p []byte) (int, error) {
-	if c.n < c.top {
-		n := copy(p, c.past[int64(len(c.past))-(c.top-c.n):])
+	if c.n < c.top && c.file == nil {
+		from := c.n % pastMax
+		n := copy(p, c.past[from:min(pastMax, from+c.top-c.n)])
 		c.n += int64(n)
 		return n, nil
 	}
 	n, err := c.r.Read(p)
+	if c.keeps && c.file == nil {
+		c.keep(p[:n])
+	}
 	c.n += int64(n)
+	c.top = max(c.top, c.n)
 	if err != nil {
 		c.err = err
-	}
-	if c.keeps {
-		c.top = c.n
-		if len(c.past)+n > 2*pastMax {
-			c.past = c.past[:copy(c.past, c.past[max(0, len(c.past)-pastMax):])]
-		}
-		c.past = append(c.past, p[:n]...)
 	}
 	return n, err
 }
 
-// back goes to an earlier byte, as far as that is kept and may be read again.
+// keep copies what was read at n.
+func (c *counter) keep(b []byte) {
+	if c.past == nil {
+		c.past = make([]byte, pastMax)
+	}
+	at := c.n
+	if more := len(b) - pastMax; more > 0 {
+		at, b = at+int64(more), b[more:]
+	}
+	copy(c.past, b[copy(c.past[at%pastMax:], b):])
+}
+
+// oldest is the first byte to which it can go back.
+func (c *counter) oldest() int64 { return max(0, c.top-pastMax) }
+
+// back goes to an earlier byte, as far as it can and that may be read again.
 func (c *counter) back(to int64) bool {
 	cost := c.n - to
-	if !c.keeps || to < c.top-int64(len(c.past)) || cost < 0 || c.reread+cost > c.top+rereadFree {
+	if !c.keeps || to < c.oldest() || cost < 0 || c.reread+cost > c.top+rereadFree {
 		return false
+	}
+	if c.file != nil {
+		if _, err := c.file.Seek(-cost, io.SeekCurrent); err != nil {
+			return false
+		}
 	}
 	c.reread += cost
 	c.n, c.err = to, nil
@@ -55,10 +84,7 @@ func (c *counter) back(to int64) bool {
 
 // rewind goes back to an offset of the file, or as far as it can: it may stay.
 func (r *Reader) rewind(to int64) {
-	at := to - r.opt.Offset
-	if oldest := r.src.top - int64(len(r.src.past)); at < oldest {
-		at = oldest
-	}
+	at := max(to-r.opt.Offset, r.src.oldest())
 	if at < r.offset()-r.opt.Offset && r.src.back(at) {
 		r.in.Reset(&r.src)
 	}

@@ -103,7 +103,8 @@ func NewReader(in io.Reader, opt ReaderOptions) *Reader {
 			opt.FieldsMax = tolerantFieldsMax
 		}
 	}
-	r := &Reader{opt: opt, src: counter{r: in, keeps: opt.Tolerance != nil}, good: opt.Offset}
+	r := &Reader{opt: opt, src: counter{keeps: opt.Tolerance != nil}, good: opt.Offset}
+	r.src.open(in)
 	r.in = bufio.NewReaderSize(&r.src, 64<<10)
 	return r
 }
@@ -124,7 +125,7 @@ func (r *Reader) At(file io.ReaderAt, name string, offset, length int64) (*Recor
 		length = 1<<63 - 1 - from
 	}
 	r.opt.Name, r.opt.Offset = name, offset
-	r.src = counter{r: io.NewSectionReader(file, from, length), keeps: r.src.keeps, past: r.src.past[:0]}
+	r.src.open(io.NewSectionReader(file, from, length))
 	r.in.Reset(&r.src)
 	r.open, r.number, r.start, r.good, r.err = false, 0, offset, offset, nil
 	r.tolerant, r.file = tolerant{front: r.front[:0:0]}, file
