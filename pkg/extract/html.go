@@ -455,8 +455,13 @@ func (l *label) add(text []byte, limit int) {
 			l.put(text[word:i], limit)
 			continue
 		}
+		if text[i] < utf8.RuneSelf { // white space or a control character
+			l.space = true
+			i++
+			continue
+		}
 		r, n := utf8.DecodeRune(text[i:])
-		if i += n; r <= ' ' || r == 0xA0 || r == 0x7F {
+		if i += n; r == 0xA0 {
 			l.space = true
 			continue
 		}
