@@ -255,6 +255,9 @@ func (l *Lexer) Next() Token {
 			case start+2 == len(b):
 				return l.tail(start)
 			case IsLetter(b[start+2]):
+				if l.Calm && l.skipEnd(start+2) {
+					continue
+				}
 				if !l.readTag(start+2, false) {
 					return l.cut(start)
 				}
@@ -399,6 +402,25 @@ func commentEnd(b []byte) int {
 	}
 }
 
+// skipEnd passes over an end tag without meaning, from its name on, if it is written as nearly all are.
+func (l *Lexer) skipEnd(i int) bool {
+	if len(l.b)-i < 8 {
+		return false
+	}
+	x := binary.LittleEndian.Uint64(l.b[i:])
+	n := nameEnd(x)
+	if n == 8 || byte(x>>(n*8)) != '>' {
+		return false
+	}
+	info := LookupTag((x|0x20*ones)&(1<<(n*8)-1), l.b[i:i+n])
+	if !info.IsPlain() {
+		return false
+	}
+	l.i = i + n + 1
+	l.InP = l.InP && info.Tag != TagP
+	return true
+}
+
 // readTag reads a tag from its name on, and an end tag's attributes without keeping
 // them. False: it does not end.
 func (l *Lexer) readTag(i int, keep bool) bool {
@@ -408,7 +430,7 @@ func (l *Lexer) readTag(i int, keep bool) bool {
 	if len(b)-i > 8 {
 		x := binary.LittleEndian.Uint64(b[i:])
 		n := nameEnd(x)
-		if tagByte[b[i+n]] == 0 { // few names have other bytes below "0"
+		if n < 8 && tagByte[byte(x>>(n*8))] == 0 { // few names have other bytes below "0"
 			i, key = i+n, (x|0x20*ones)&(1<<(n*8)-1)
 		}
 	}
@@ -444,9 +466,14 @@ func (l *Lexer) readTag(i int, keep bool) bool {
 		var value []byte
 		if end > name && b[end] == '=' && b[end+1] == '"' { // as nearly all are written
 			i = end + 2
-			n := indexByte(b[i:], '"')
-			if n < 0 {
-				return false
+			n := 8
+			if len(b)-i >= 8 {
+				n = bits.TrailingZeros64(zeros(binary.LittleEndian.Uint64(b[i:])^ones*'"')) / 8
+			}
+			if n == 8 {
+				if n = indexByte(b[i:], '"'); n < 0 {
+					return false
+				}
 			}
 			value = b[i : i+n]
 			if i += n + 1; i == len(b) {
