@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Crawls webs of many hosts, some slow, some dead, some hostile, while commands and the
-# driver itself are killed at random; each to its end. Then checks what must hold:
+# Crawls webs of many hosts, some slow, some dead, some hostile, some with dead addresses, walls of
+# cookies, redirects and menus without end, while commands and the driver itself are killed at random; each to its end. Then checks what must hold:
 #
 #   - each URL has exactly one outcome, the one that the web's oracle tells, so
 #     none of this machine's own making;
-#   - none was asked for twice, but for what was in flight at a kill;
+#   - none was asked for twice, but for what was in flight at a kill, and the entrances of
+#     walls, which are asked again with the cookie;
 #   - verify, the frontier's check and the audit of politeness find nothing;
 #   - every WARC file can be read.
 #
@@ -25,6 +26,7 @@ connections=64
 in_flight=$((connections + 64)) # and what had ended but was not in the archive yet
 
 dir=$(mktemp -d)
+grep -E '^deny (repeated-menu|repeated-segments):' "$here/../pkg/filter/default.rules" > "$dir/menus.rules" # what ends menus; the oracle knows of no other rule
 web='' driver='' sessions='' webs=0
 finish() {
   status=$?
@@ -87,8 +89,8 @@ while [ $webs = 0 ] || [ $SECONDS -lt $((end - 30)) ]; do
   port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$dir/web.json")
   # shellcheck disable=SC2086
   { "${BIN}mweb" seeds $flags --port "$port" > "$dir/seeds.txt"; "${BIN}mweb" oracle $flags --port "$port" | LC_ALL=C sort > "$dir/oracle.tsv"; }
-  "${BIN}mcrawl" new --quiet "$CRAWL" --seeds "$dir/seeds.txt" --set extract.filter= --set batch=$((PAGES / 6)) --set frontier.max_attempts=1 \
-    --set resolve.servers="$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")" --set network.allow_net=127.0.0.0/8 \
+  "${BIN}mcrawl" new --quiet "$CRAWL" --seeds "$dir/seeds.txt" --set extract.filter="$dir/menus.rules" --set batch=$((PAGES / 6)) --set frontier.max_attempts=1 \
+    --set resolve.servers="$(sed 's/.*"dns":"\([^"]*\)".*/\1/' "$dir/web.json")" --set network.allow_net=127.0.0.0/8,::1/128 \
     --set fetch.connections=$connections --set fetch.timeout=2s --set politeness.min_delay=5ms --set politeness.delay_factor=0 --set politeness.addr_delay=0s
 
   # Kills, a second or so apart, for a third of the time that is left; then to the end.
@@ -112,11 +114,18 @@ while [ $webs = 0 ] || [ $SECONDS -lt $((end - 30)) ]; do
   end_sessions
 
   set -- "$CRAWL"/rounds/r*/marked.arrows.zst
-  "${BIN}mcat" --format tsv --columns role,url,outcome,status "$@" |
-    awk -F '\t' -v OFS='\t' '$1 == "page" && $3 != "deferred" { print $2, $3, $4 }' | LC_ALL=C sort > "$dir/found.tsv"
+  # A page that was asked again, as only the entrance of a wall is, has the outcome of its last contact.
+  "${BIN}mcat" --format tsv --columns role,url,outcome,status,fetch_time "$@" |
+    awk -F '\t' -v OFS='\t' '$3 == "deferred" { next }
+      $1 == "page" { page[++n] = $2; line[n] = $2 OFS $3 OFS $4 }
+      $1 == "again" && $5 >= last[$2] { last[$2] = $5; again[$2] = $2 OFS $3 OFS $4 }
+      END {
+        for (i = 1; i <= n; i++) { print page[i] in again ? again[page[i]] : line[i]; known[page[i]] = 1 }
+        for (url in again) if (!(url in known) || url !~ "/wall/[a-z]+/0$") print again[url], "asked again"
+      }' | LC_ALL=C sort > "$dir/found.tsv"
   cmp -s "$dir/oracle.tsv" "$dir/found.tsv" || wrong "the crawl differs from the oracle (< oracle, > crawl):
 $(diff "$dir/oracle.tsv" "$dir/found.tsv" | head -20)"
-  again=$(awk -F '\t' '$5 != "\"/robots.txt\"" && $6 != 0 && n[$4 $5]++ { again++ } END { print again + 0 }' "$dir/requests.tsv")
+  again=$(awk -F '\t' '$5 != "\"/robots.txt\"" && $6 != 0 && n[$4 $5]++ > ($5 ~ "^\"/wall/[a-z]+/0\"$") { again++ } END { print again + 0 }' "$dir/requests.tsv")
   [ "$again" -le $((kills * in_flight)) ] || wrong "$again URLs were asked for again, in flight were at most $((kills * in_flight))"
   "${BIN}mckpt" verify --quiet "$CRAWL" || wrong "mckpt verify"
   "${BIN}mfrontier" check --quiet "$CRAWL/frontier" || wrong "mfrontier check"

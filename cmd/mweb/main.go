@@ -36,7 +36,7 @@ type webFlags struct {
 	Sitemaps bool   `group:"The web:" default:"true" negatable:"" help:"Some pages are found in sitemaps only (default)."`
 	Hard     bool   `group:"The web:" help:"Slow hosts, 429, Crawl-delay, pages that change."`
 	Changing bool   `group:"The web:" help:"With --hard: pages change at rates of their own."`
-	Rough    bool   `group:"The web:" help:"Of ten hosts one is slow, one dead, one not HTTP."`
+	Rough    bool   `group:"The web:" help:"Of ten hosts one is slow, one dead, one not HTTP; dead addresses, cookie walls, traps that end."`
 	Traps    int    `group:"The web:" placeholder:"N" help:"Of ten hosts, N have pages without end."`
 	Aliases  bool   `group:"The web:" help:"Of ten hosts one is an alias (CNAME) of another, one of a content network."`
 	Topics   int    `group:"The web:" placeholder:"N" help:"Pages are about N topics (mweb topics), to try focused crawls on."`

@@ -87,7 +87,7 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err != nil {
 			return nil, err
 		}
-		s := &served{respond: web.Calm(), lookup: web.Lookup, seed: c.Seed, seeds: web.Seeds()}
+		s := &served{respond: web.Calm(), lookup: web.Lookup, seed: c.Seed, seeds: web.Seeds(), dead: c.Rough}
 		if c.Hard {
 			s.respond, s.delay = web.NewHard().Clocked(c.clock(std.Now)), web.NameDelay
 		}
@@ -137,6 +137,7 @@ type served struct {
 	delay   func(name string) time.Duration // of a name's answer; nil: none
 	seed    uint64
 	seeds   []string
+	dead    bool         // some addresses are
 	close   func() error // nil: there is nothing to close
 }
 
@@ -158,6 +159,13 @@ func (c *serverFlags) serve(ctx context.Context, std *cli.Std, open func(port in
 	}
 	if web.close != nil {
 		defer web.close()
+	}
+	if web.dead && !one.IsValid() {
+		held, err := simweb.HoldDead(listeners[0])
+		if err != nil {
+			return listenError("--port", err)
+		}
+		defer held.Close()
 	}
 	server.Respond = web.respond
 	ready := readyLine{Seed: web.seed, Port: port, OneAddress: one.IsValid(), Seeds: web.seeds}

@@ -42,6 +42,8 @@ func (w *Web) appendBody(b []byte, r resource, variant uint64) []byte {
 		return w.appendAsset(b, r)
 	case r.kind == kindSitemap:
 		return w.appendSitemap(b, r)
+	case r.kind == kindEndless, r.kind == kindMenu:
+		return w.appendRoughPage(b, r)
 	}
 	return w.appendPage(b, r, variant)
 }

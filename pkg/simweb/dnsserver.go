@@ -3,6 +3,7 @@ package simweb
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -100,11 +101,15 @@ func (s *NameServer) ServeDNS(to dns.ResponseWriter, q *dns.Msg) {
 	switch {
 	case !a.Addr.IsValid():
 	case question.Qtype == dns.TypeA:
-		if s.opts.One.IsValid() {
-			a.Addr = s.opts.One
+		if s.opts.One.IsValid() { // all others are dead
+			a.Addr, a.Dead = s.opts.One, nil
 		}
-		m.Answer = append(m.Answer, &dns.A{Hdr: header(dns.TypeA), A: a.Addr.AsSlice()})
-	case question.Qtype == dns.TypeAAAA && s.opts.IPv6 && a.Addr.As4()[3]%2 == 1:
+		for _, addr := range a.all() {
+			if addr.Is4() {
+				m.Answer = append(m.Answer, &dns.A{Hdr: header(dns.TypeA), A: addr.AsSlice()})
+			}
+		}
+	case question.Qtype == dns.TypeAAAA && (s.opts.IPv6 && a.Addr.As4()[3]%2 == 1 || !s.opts.IPv6 && !s.opts.One.IsValid() && slices.Contains(a.Dead, refusingAddr)):
 		m.Answer = append(m.Answer, &dns.AAAA{Hdr: header(dns.TypeAAAA), AAAA: net.IPv6loopback})
 	}
 	if len(m.Answer) == 0 && a.Rcode != dns.RcodeServerFailure { // how long the absence may be remembered (RFC 2308)

@@ -62,6 +62,8 @@ func (w *Web) appendLinks(links []link, r resource) []link {
 		for n := almanacDays*int64(r.n) + 1; n <= almanacDays*int64(r.n)+almanacDays && n < almanacPages; n++ {
 			add(resource{host, kindAlmanac, int32(n), 0}, elemA)
 		}
+	case kindEndless, kindMenu, kindWall:
+		return w.appendRoughLinks(links, r)
 	}
 	return links
 }
@@ -89,6 +91,11 @@ func (w *Web) appendRootLinks(links []link, host int32) []link {
 	}
 	if w.count(host, kindAlmanac) > 0 {
 		links = append(links, link{to: resource{host, kindAlmanac, 0, 0}})
+	}
+	for _, k := range []kind{kindEndless, kindMenu, kindWall} {
+		for v := int32(0); w.count(host, k) > 0 && v < variants(k); v++ {
+			links = append(links, link{to: resource{host, k, 0, v}})
+		}
 	}
 	return links
 }

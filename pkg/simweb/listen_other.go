@@ -3,6 +3,7 @@
 package simweb
 
 import (
+	"io"
 	"net"
 	"net/netip"
 )
@@ -13,3 +14,6 @@ import (
 func Listen(port int, oneAddress, ipv6 bool) (listeners []net.Listener, one netip.Addr, err error) {
 	return listenOne(port, ipv6)
 }
+
+// HoldDead has nothing to hold: with one address none is dead.
+func HoldDead(net.Listener) (io.Closer, error) { return io.NopCloser(nil), nil }

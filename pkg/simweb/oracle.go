@@ -28,6 +28,8 @@ type Verdict struct {
 // has no limit of depth, time or number. It may skip the links of a document
 // whose content it has seen.
 //
+// With Config.Rough the crawl also keeps cookies, follows mostHops redirects in a row, and ends menus as menuEnds has it.
+//
 // With Config.Hard the verdicts hold for a web without time: what --hard adds
 // is left out. So is what Config.Traps adds, which has no end.
 func (w *Web) Oracle() []Verdict { return w.oracle(func(r resource) resource { return r }) }
@@ -66,7 +68,7 @@ func (w *Web) oracle(fold func(resource) resource) []Verdict {
 		if r.kind == kindNoName {
 			continue
 		}
-		if w.hasSitemap(r.host) {
+		if w.hasSitemap(r.host) && !w.unreachable(r.host) {
 			meet(resource{host: r.host, kind: kindSitemap})
 		}
 		status := w.status(r)
@@ -80,9 +82,12 @@ func (w *Web) oracle(fold func(resource) resource) []Verdict {
 			for _, to := range listed {
 				meet(to)
 			}
-		case status == 200:
+		case status == 200 || r.kind == kindEndless || r.kind == kindWall:
 			links = w.appendLinks(links[:0], r)
 			for _, l := range links {
+				if roughEnd(r, l.to) {
+					continue
+				}
 				meet(l.to)
 			}
 		}
@@ -94,7 +99,7 @@ func (w *Web) oracle(fold func(resource) resource) []Verdict {
 		switch {
 		case r.kind == kindNoName:
 			v.Outcome = record.OutcomeDNS
-		case w.denied(r):
+		case w.denied(r) && !w.unreachable(r.host):
 			v.Outcome = record.OutcomeRobotsDenied
 		case w.rough(r) != "":
 			v.Outcome = w.rough(r)
@@ -165,6 +170,8 @@ func (w *Web) status(r resource) int {
 		}
 	case kindUnknown:
 		return 404
+	case kindEndless, kindWall:
+		return roughStatus(r)
 	}
 	return 200
 }

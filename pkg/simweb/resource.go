@@ -24,6 +24,9 @@ const (
 	kindDeep                 // hard only: n: level, without end
 	kindUnknown              // anything else: 404
 	kindAlmanac              // with Config.Traps only; n: page of a tree that has no end for a crawl
+	kindEndless              // rough only: n: redirect of a chain without end, v: sort
+	kindMenu                 // rough only: n: path, see menuNames
+	kindWall                 // rough only: n: page behind a cookie, 0 the entrance; v: sort
 )
 
 // resource is what a canonical URL means. Resource and canonical URL map one
@@ -131,6 +134,8 @@ func (w *Web) count(host int32, k kind) int32 {
 		if pos >= blockSize-w.Traps {
 			return almanacPages
 		}
+	case kindEndless, kindMenu, kindWall:
+		return w.roughCount(pos, k)
 	}
 	return 0
 }
@@ -144,6 +149,10 @@ func variants(k kind) int32 {
 		return int32(len(guards))
 	case kindSession:
 		return sessions + 1
+	case kindEndless:
+		return int32(len(endlessNames))
+	case kindWall:
+		return int32(len(wallNames))
 	}
 	return 1
 }
@@ -240,6 +249,12 @@ func (w *Web) appendTarget(b []byte, r resource) []byte {
 		return number("/deep/", r.n, "/")
 	case kindAlmanac:
 		return number("/almanac/", r.n, ".html")
+	case kindEndless:
+		return number("/endless/"+endlessNames[r.v]+"/", r.n, "")
+	case kindMenu:
+		return appendMenuPath(append(b, menuRoot...), r.n)
+	case kindWall:
+		return number("/wall/"+wallNames[r.v]+"/", r.n, "")
 	}
 	return append(b, '/')
 }
@@ -369,6 +384,12 @@ func (w *Web) guess(host int32, target string) resource {
 		r.kind, r.n = kindDeep, digits("/deep/")
 	case is("/almanac/"):
 		r.kind, r.n = kindAlmanac, digits("/almanac/")
+	case is("/endless/"):
+		r.kind, r.n, r.v = kindEndless, digits("/"), variant(target, endlessNames[:])
+	case is("/wall/"):
+		r.kind, r.n, r.v = kindWall, digits("/"), variant(target, wallNames[:])
+	case is(menuRoot):
+		r.kind, r.n = kindMenu, menuNumber(target)
 	default:
 		for v, g := range guards {
 			if is(g.before) && strings.HasSuffix(target, g.after) {

@@ -2,6 +2,8 @@ package simweb
 
 import (
 	"net/http"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,13 +11,15 @@ import (
 
 // Request is what a reply depends on.
 type Request struct {
-	Method      string // GET or HEAD; others get 405
-	Host        string // Host header: name, with or without a port
-	Target      string // path and query as sent
-	AcceptGzip  bool   // Accept-Encoding names gzip
-	IfNoneMatch string // entity tags, verbatim
-	IfModified  string // If-Modified-Since, verbatim
-	Variant     uint64 // state of a changing page; 0 is the first, and the only one without Config.Hard
+	Method      string     // GET or HEAD; others get 405
+	Host        string     // Host header: name, with or without a port
+	Target      string     // path and query as sent
+	AcceptGzip  bool       // Accept-Encoding names gzip
+	IfNoneMatch string     // entity tags, verbatim
+	IfModified  string     // If-Modified-Since, verbatim
+	Cookie      string     // verbatim
+	Local       netip.Addr // where it came to; see Config.Rough
+	Variant     uint64     // state of a changing page; 0 is the first, and the only one without Config.Hard
 
 	// What a page of a web with Config.Changing says of its changes.
 	NoETag    bool
@@ -59,6 +63,9 @@ func (w *Web) Respond(scratch []byte, q *Request) Response {
 	if !ok {
 		return plain(421, "text/plain", "There is no such host here.\n")
 	}
+	if w.Rough && (w.unreachable(host) || slices.Contains(closingAddrs, q.Local)) {
+		return Response{Raw: []byte{}}
+	}
 	switch q.Target {
 	case "/robots.txt":
 		switch w.policy(host) {
@@ -81,6 +88,9 @@ func (w *Web) Respond(scratch []byte, q *Request) Response {
 	r := w.resolve(host, q.Target)
 	if w.rough(r) != "" {
 		return Response{Raw: roughly(r)}
+	}
+	if p, ok := w.gate(body, r, q); ok {
+		return p
 	}
 	p := Response{Status: w.status(r), Type: w.contentType(r)}
 	d := w.dice(saltReply, r)

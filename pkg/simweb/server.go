@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,6 +128,10 @@ func (s *Server) Close() error {
 // converse answers the requests of one connection until either side ends it.
 func (s *Server) converse(conn net.Conn) {
 	in := make([]byte, 0, 4<<10)
+	var local netip.Addr
+	if a, ok := conn.LocalAddr().(*net.TCPAddr); ok {
+		local = a.AddrPort().Addr().Unmap()
+	}
 	var out, scratch []byte
 	for {
 		end := bytes.Index(in, []byte("\r\n\r\n"))
@@ -164,6 +169,7 @@ func (s *Server) converse(conn net.Conn) {
 		if s.Log != nil {
 			start = time.Now()
 		}
+		h.Local = local
 		p, delay := s.Respond(scratch[:0], &h.Request)
 		s.requests.Add(1)
 		if delay > 0 {
@@ -234,6 +240,10 @@ func parseHead(b []byte) (h head, ok bool) {
 		case len("host"):
 			if bytes.EqualFold(name, []byte("host")) {
 				h.Host = string(value)
+			}
+		case len("cookie"):
+			if bytes.EqualFold(name, []byte("cookie")) {
+				h.Cookie = string(value)
 			}
 		case len("connection"):
 			if bytes.EqualFold(name, []byte("connection")) {

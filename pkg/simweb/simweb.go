@@ -53,7 +53,7 @@ type Config struct {
 	Sitemaps bool // robots.txt names sitemaps, and some pages are found only there
 	Hard     bool // what depends on time and order; see Hard
 	Changing bool // pages change at known rates (Lives); only with Hard
-	Rough    bool // of each ten hosts one is slow, one dead, one hostile
+	Rough    bool // of each ten hosts one is slow, one dead, one hostile; and what rough.go has
 	Traps    int  // hosts of each block of ten, from the last but mirrors, that have an almanac without end: 0 to 9
 	Topics   int  // topics that pages are about, 2 to 1,000; 0: pages are about nothing
 	Aliases  bool // names of mirrors are aliases (CNAME); see Lookup
