@@ -132,6 +132,13 @@ func TestNofollow(t *testing.T) {
 		{a + `<meta name=robots content=none>`, "", false},
 		{`<meta name=robots content=noindex>` + a, "", true},
 		{`<meta name=googlebot content=nofollow>` + a, "", true},
+		{`<noscript><meta name=robots content=nofollow></noscript>` + a, "", false}, // without scripts it is markup
+		{`<head><noscript><meta name=mercator content=none></noscript><body>` + a, "", false},
+		{`<template><meta name=robots content=nofollow></template>` + a, "", true},
+		{`<script>"<meta name=robots content=nofollow>"</script>` + a, "", true},
+		{`<iframe srcdoc="<meta name=robots content=nofollow>"></iframe>` + a, "", true},
+		{`<iframe srcdoc="<meta name=mercator content=nofollow>"></iframe>` + a, "", true},
+		{`<iframe srcdoc="<meta name='robots, googlebot' content=nofollow>"></iframe>` + a, "", true},
 		{a, "noindex, nofollow", false},
 		{a, "otherbot: nofollow", true},
 		{a, "unavailable_after: 25 Jun 2030 15:00:00 PST", true},

@@ -362,7 +362,7 @@ func (f *finder) meta(e *markup.Element) {
 	content := e.Get(markup.AttrContent)
 	equiv, name := strings.TrimSpace(e.Get(markup.AttrHTTPEquiv)), strings.TrimSpace(e.Get(markup.AttrName))
 	switch {
-	case f.inner > 0 && (strings.EqualFold(equiv, "refresh") || strings.EqualFold(name, "robots")):
+	case f.inner > 0 && (strings.EqualFold(equiv, "refresh") || process.Addresses(name, f.opt.Agent)):
 		return
 	case strings.EqualFold(equiv, "refresh"):
 		if ref, ok := refreshRef(content); ok {
