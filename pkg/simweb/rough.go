@@ -252,7 +252,8 @@ func (w *Web) appendRoughPage(b []byte, r resource) []byte {
 // gate is the reply of an endless chain, and of a wall to who has no cookie; or of none of these.
 func (w *Web) gate(body []byte, r resource, q *Request) (p Response, ok bool) {
 	p = Response{Status: 302, Type: "text/html"}
-	cookie := "Set-Cookie: " + wallNames[r.v%int32(len(wallNames))] + "=1; Path=/\r\n"
+	sort := wallNames[r.v%int32(len(wallNames))]
+	cookie := "Set-Cookie: " + sort + "=1; Path=/wall/" + sort + "/\r\n" // the redirects of the host are not to be asked again with it
 	next := resource{r.host, r.kind, r.n + 1, r.v}
 	switch {
 	case r.kind == kindEndless && r.v == endlessLocation:
@@ -264,7 +265,7 @@ func (w *Web) gate(body []byte, r resource, q *Request) (p Response, ok bool) {
 		return p, false
 	case r.v == wallVia && r.n == wallCheck:
 		p.Location, p.Fields = string(w.appendTarget(nil, resource{r.host, r.kind, 0, r.v})), []byte(cookie)
-	case strings.Contains(q.Cookie, wallNames[r.v]+"=1"):
+	case strings.Contains(q.Cookie, sort+"=1"):
 		return p, false
 	case r.v == wallSelf:
 		p.Location, p.Fields = string(w.appendURL(nil, r)), []byte(cookie)
