@@ -694,7 +694,7 @@ func (c *repairCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	if done.Current == "" && len(done.Heads) == 0 {
-		std.Warn("CURRENT and every HEAD are sound: nothing was changed; %q looks at the rest", fault.Quote("mckpt", "verify", c.Crawl))
+		std.Warn("CURRENT and every HEAD are sound: nothing was changed; \"%s\" looks at the rest", fault.Quote("mckpt", "verify", c.Crawl))
 	}
 	if c.JSON {
 		return printJSON(std, done)

@@ -83,7 +83,7 @@ func (c *setCmd) set(ctx context.Context, std *cli.Std, folder *crawl.Crawl) err
 			return err
 		}
 		if (s.Key == "extract.module_state" || s.Key == "fetch.exec_state") && s.Is != "" {
-			std.Warn("%q makes the stores of new states, before the next round", fault.Quote("mckpt", "init", c.Crawl))
+			std.Warn("\"%s\" makes the stores of new states, before the next round", fault.Quote("mckpt", "init", c.Crawl))
 		}
 	}
 	return nil

@@ -218,7 +218,7 @@ func (d *Driver) noteElsewhere(v *visits, conf *config.Config) {
 		switch {
 		case !is.document || is.followed > 0:
 		case is.canonical != "":
-			d.opt.Warn("note: %s is the only page, and says that its URL is %s: %q crawls that site", is.url, is.canonical, d.siteCommand(conf, is.canonical))
+			d.opt.Warn("note: %s is the only page, and says that its URL is %s: \"%s\" crawls that site", is.url, is.canonical, d.siteCommand(conf, is.canonical))
 		case is.html && is.links == 0:
 			d.opt.Warn("note: %s is the only page, and has no link to follow; if a browser shows any, a script makes them, and mcrawl runs none", is.url)
 		}

@@ -395,7 +395,7 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 			grow = grow || len(open) > 0
 		}
 		if grow {
-			d.opt.Warn("%s has WARC files that grow (NAME.open): %q gives them their final names, and so does the crawl's end", d.plan.all(fetch.Kind), mcrawl("seal", d.Crawl.Dir()))
+			d.opt.Warn("%s has WARC files that grow (NAME.open): \"%s\" gives them their final names, and so does the crawl's end", d.plan.all(fetch.Kind), mcrawl("seal", d.Crawl.Dir()))
 		}
 	}
 	return err

@@ -120,6 +120,8 @@ func ClassOf(err error) (c Class) {
 }
 
 // HintOf returns the first hint in err's chain, or "".
+//
+// Hints quote commands by %q, which escapes what Quote has quoted for the shell: that is undone, so that a command can be typed as it is printed.
 func HintOf(err error) string {
 	for err != nil {
 		var e *Error
@@ -127,9 +129,12 @@ func HintOf(err error) string {
 			return ""
 		}
 		if e.Hint != "" {
-			return e.Hint
+			return typed.Replace(e.Hint)
 		}
 		err = e.Err
 	}
 	return ""
 }
+
+// typed takes back the escapes of %q, without which a shell would take a quoted word apart.
+var typed = strings.NewReplacer(`\\`, `\`, `\"`, `"`)

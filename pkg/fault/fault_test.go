@@ -3,6 +3,8 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -21,5 +23,21 @@ func TestClassOf(t *testing.T) {
 		if got := ClassOf(c.err); got != c.want {
 			t.Errorf("%v: class %q, want %q", c.err, got, c.want)
 		}
+	}
+}
+
+// A command in a hint can be typed as it is printed, whatever a server put into it.
+func TestHintsCanBeTyped(t *testing.T) {
+	for _, word := range []string{"http://h/a'b;touch$IFS/tmp/x;'c", `back\slash`, `"quoted"`, "a b", "$(id)", "`id`", `'\''`, `\\'"`} {
+		t.Run(word, func(t *testing.T) {
+			err := &Error{Found: "x", Hint: fmt.Sprintf("%q goes on", Quote("printf", "%s", word))}
+			command, ok := strings.CutSuffix(strings.TrimPrefix(HintOf(err), `"`), `" goes on`)
+			if !ok {
+				t.Fatal(HintOf(err))
+			}
+			if out, err := exec.Command("sh", "-c", command).Output(); err != nil || string(out) != word {
+				t.Errorf("%s gives %q, %v; want %q", command, out, err, word)
+			}
+		})
 	}
 }
