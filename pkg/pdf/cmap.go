@@ -10,6 +10,8 @@ import (
 	"golang.org/x/text/encoding/korean"
 	"golang.org/x/text/encoding/simplifiedchinese"
 	"golang.org/x/text/encoding/traditionalchinese"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/encoding/unicode/utf32"
 )
 
 // Bounds of one CMap.
@@ -26,7 +28,7 @@ type cmap struct {
 	spaces  []codespace
 	charset encoding.Encoding // of a predefined CMap; nil: ToUnicode alone gives characters
 	plane   byte              // set in each byte of a code before charset decodes it
-	utf16   bool              // the codes are UTF-16BE
+	unicode bool              // the charset is a form of Unicode
 	glyphs  map[uint32]uint32 // of an embedded CMap; nil: a code is a glyph number
 }
 
@@ -47,15 +49,16 @@ func (s codespace) holds(code uint32) bool {
 }
 
 var (
-	oneByte   = codespace{1, 0, 0xFF}
-	twoBytes  = codespace{2, 0, 0xFFFF}
-	utf16BMP  = []codespace{{2, 0, 0xD7FF}, {2, 0xE000, 0xFFFF}, {4, 0xD800DC00, 0xDBFFDFFF}}
-	ascii     = codespace{1, 0, 0x80}
-	doubles   = codespace{2, 0x8130, 0xFEFE}
-	shiftJIS  = []codespace{ascii, {1, 0xA0, 0xDF}, {2, 0x8140, 0x9FFC}, {2, 0xE040, 0xFCFC}}
-	eucJP     = []codespace{ascii, {2, 0x8EA0, 0x8EDF}, {2, 0xA1A1, 0xFEFE}}
-	gb18030   = []codespace{ascii, {4, 0x81308130, 0xFE39FE39}, {2, 0x8140, 0xFEFE}}
-	bothBytes = []codespace{ascii, doubles}
+	oneByte    = codespace{1, 0, 0xFF}
+	twoBytes   = codespace{2, 0, 0xFFFF}
+	utf8Codes  = []codespace{{1, 0, 0x7F}, {2, 0xC280, 0xDFBF}, {3, 0xE08080, 0xEFBFBF}, {4, 0xF0808080, 0xF4BFBFBF}}
+	utf16Codes = []codespace{{2, 0, 0xD7FF}, {2, 0xE000, 0xFFFF}, {4, 0xD800DC00, 0xDBFFDFFF}}
+	ascii      = codespace{1, 0, 0x80}
+	doubles    = codespace{2, 0x8130, 0xFEFE}
+	shiftJIS   = []codespace{ascii, {1, 0xA0, 0xDF}, {2, 0x8140, 0x9FFC}, {2, 0xE040, 0xFCFC}}
+	eucJP      = []codespace{ascii, {2, 0x8EA0, 0x8EDF}, {2, 0xA1A1, 0xFEFE}}
+	gb18030    = []codespace{ascii, {4, 0x81308130, 0xFE39FE39}, {2, 0x8140, 0xFEFE}}
+	bothBytes  = []codespace{ascii, doubles}
 )
 
 // charsets are the charsets of predefined CMaps, by what stands in their names (ISO
@@ -64,8 +67,10 @@ var charsets = []struct {
 	part string
 	cmap
 }{
-	{"UCS2", cmap{spaces: []codespace{twoBytes}, utf16: true}},
-	{"UTF16", cmap{spaces: utf16BMP, utf16: true}},
+	{"UCS2", cmap{spaces: []codespace{twoBytes}, charset: unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM), unicode: true}},
+	{"UTF16", cmap{spaces: utf16Codes, charset: unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM), unicode: true}},
+	{"UTF8", cmap{spaces: utf8Codes, charset: unicode.UTF8, unicode: true}},
+	{"UTF32", cmap{spaces: []codespace{{4, 0, 0x10FFFF}}, charset: utf32.UTF32(utf32.BigEndian, utf32.IgnoreBOM), unicode: true}},
 	{"GBK2K", cmap{spaces: gb18030, charset: simplifiedchinese.GB18030}},
 	{"GB", cmap{spaces: bothBytes, charset: simplifiedchinese.GBK}},
 	{"B5", cmap{spaces: bothBytes, charset: traditionalchinese.Big5}},
@@ -294,13 +299,10 @@ func (f *font) char(c code) string {
 		if r := f.encoding.DecodeByte(byte(c.value)); r >= ' ' && r != utf8.RuneError {
 			return string(r)
 		}
-	case f.cmap.utf16, f.cmap.charset != nil:
+	case f.cmap.charset != nil:
 		b := make([]byte, c.length)
 		for i := range b {
 			b[i] = byte(c.value>>(8*(c.length-1-i))) | f.cmap.plane
-		}
-		if f.cmap.utf16 {
-			return clean(utf16BE(string(b)))
 		}
 		s, err := f.cmap.charset.NewDecoder().Bytes(b)
 		if err == nil {
@@ -325,8 +327,8 @@ func (f *font) glyph(c code) uint32 {
 // width is how far a code moves the pen, in em. Glyph numbers of predefined CMaps are not known: of
 // two columns a code of one byte takes one.
 func (f *font) width(c code) float64 {
-	if f.cmap != nil && (f.cmap.utf16 || f.cmap.charset != nil) {
-		if c.length == 1 || f.cmap.utf16 && c.value < 0x80 {
+	if f.cmap != nil && f.cmap.charset != nil {
+		if c.length == 1 || f.cmap.unicode && c.value < 0x80 {
 			return f.usual / 2
 		}
 		return f.usual

@@ -168,6 +168,8 @@ func TestCMaps(t *testing.T) {
 		"one byte":              {"8 0 R", "<41> <0061> <42> <0062> endbfchar", "4142", "ab"},
 		"one and two bytes":     {"9 0 R", "<41> <0061> <8142> <0062> endbfchar", "41814241", "aba"},
 		"UCS-2":                 {"/UniGB-UCS2-H", "", "4E2D65870041", "中文A"},
+		"UTF-8":                 {"/UniKS-UTF8-H", "", "41D696ED959CF09F9880", "A֖한😀"},
+		"UTF-32":                {"/UniJIS2004-UTF32-H", "", "00000041000065E50001F600", "A日😀"},
 		"UTF-16 with pairs":     {"/UniJIS-UTF16-H", "", "D83DDE000041", "😀A"},
 		"GBK":                   {"/GBK-EUC-H", "", "D6D041", "中A"},
 		"GB 2312":               {"/GB-EUC-V", "", "D6D0CEC4", "中文"},
