@@ -302,7 +302,7 @@ func (d *Document) int(v any) int {
 // Title is the title that the file's Info dictionary gives, or "".
 func (d *Document) Title() string {
 	s, _ := d.resolve(d.dict(d.trailer["Info"])["Title"]).(text)
-	return strings.TrimSpace(decodeText(string(s[:min(len(s), maxTitle)])))
+	return strings.TrimSpace(clean(decodeText(string(s[:min(len(s), maxTitle)]))))
 }
 
 // decodeText reads a text string (ISO 32000-2, 7.9.2.2): UTF-16BE or UTF-8 with a

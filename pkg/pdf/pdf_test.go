@@ -296,6 +296,28 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+func TestTitle(t *testing.T) {
+	for name, c := range map[string]struct{ raw, want string }{
+		"UTF-16":                      {"<FEFF04160021>", "Ж!"},
+		"UTF-8":                       {"<EFBBBFD09621>", "Ж!"},
+		"a byte order mark within":    {"<FEFF0041FEFF0042>", "AB"},
+		"two byte order marks":        {"<FEFFFEFF0041>", "A"},
+		"the mark of UTF-8 twice":     {"<EFBBBFEFBBBF41>", "A"},
+		"a line end and a ligature":   {"<FEFF0041000AFB01>", "A fi"},
+		"nothing but byte order mark": {"<FEFF>", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := Open(bytes.Replace(file(catalog, pages, onePage, streamOf("", ""), simple), []byte(`(A \(good\) title)`), []byte(c.raw), 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := d.Title(); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestLinksAndTitle(t *testing.T) {
 	d, err := Open(file(catalog, pages, onePage, streamOf("", ""), simple, annot))
 	if err != nil {
