@@ -87,8 +87,9 @@ func (a *Archive) add(part warc.Part, lax *warc.Tolerance) error {
 			return lax.Skip(err)
 		}
 		if rec.Inside {
-			return lax.Skip(&fault.Error{Class: fault.WrongKind, File: part.Path, Place: fmt.Sprintf("record %d", r.Number()), Found: "a member with several records", Want: "one for each, to read it alone",
-				Hint: "decompress the file"})
+			e := &fault.Error{Class: fault.WrongKind, File: part.Path, Place: fmt.Sprintf("record %d", r.Number()), Found: string(r.Codec()) + " member with several records", Want: "one record in a member, to read each alone"}
+			e.Hint = fmt.Sprintf("%s -dc %s > FILE.warc makes a file that can be served", r.Codec(), fault.Quote(part.Path))
+			return e
 		}
 		scheme, rest, ok := strings.Cut(rec.TargetURI, "://")
 		_, _, refers := rec.Original()

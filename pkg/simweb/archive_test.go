@@ -108,3 +108,14 @@ func TestArchiveRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestArchiveOfOneMember(t *testing.T) {
+	path := "../../formats/warc/testdata/other/A6-whole.warc.gz"
+	_, err := OpenArchive([]warc.Part{{Path: path, Length: -1}}, 1, &warc.Tolerance{})
+	if !errors.Is(err, fault.WrongKind) {
+		t.Fatalf("got error %v, want %v", err, fault.WrongKind)
+	}
+	if got, want := fault.HintOf(err), "gzip -dc "+path+" > FILE.warc makes a file that can be served"; got != want {
+		t.Errorf("got hint %q, want %q", got, want)
+	}
+}
