@@ -12,6 +12,7 @@ ARC = "warcio takes ARC lines by position: version 2, and blanks in them, are mi
 BIN = os.environ["BIN"]
 work = tempfile.mkdtemp()
 kinds = collections.Counter()
+examples = collections.defaultdict(list)
 unexplained = []
 
 
@@ -22,6 +23,7 @@ def run(*args, stdin=None):
 
 def differs(file, kind, what):
     kinds[kind] += 1
+    examples[kind].append("%s: %s" % (file, what))
     if kind.startswith("unexplained"):
         unexplained.append("%s: %s: %s" % (file, kind, what))
 
@@ -67,12 +69,14 @@ def archive(file):
     if code not in (0, 3):
         return differs(name, "unexplained: mcat fails", told)
     ours = [json.loads(line) for line in out.splitlines()]
-    skipped = told.count("; skipped")
+    _, _, listed = run("mcat", "--check", file)  # each oddity and all damage, with its place
+    skipped = places(listed, "; skipped")
+    strange = places(listed)
     arc = bool(ours) and any(r["type"] == "warcinfo" and r.get("target_uri", "").startswith("filedesc:") for r in ours)
     odd = "read all the same" in told
     theirs, why = records(file)
     n, fault = fast(file)
-    print("%s: %d records, %d damaged, exit %d; warcio %d %s; FastWARC %d %s" % (name, len(ours), skipped, code, len(theirs), why, n, fault))
+    print("%s: %d records, %d damaged, exit %d; warcio %d %s; FastWARC %d %s" % (name, len(ours), len(skipped), code, len(theirs), why, n, fault))
     for reader, count, stopped in ("warcio", len(theirs), why), ("FastWARC", n, fault):
         if count == len(ours):
             continue
@@ -82,7 +86,7 @@ def archive(file):
             kind = "FastWARC reads no ARC files"
         elif count > len(ours) and "an empty gzip member" in told:
             kind = reader + " takes an empty member for a record"
-        elif count > len(ours) and skipped:
+        elif len(ours) < count <= len(ours) + len(skipped):
             kind = "damaged records, which ours leave out, are records for " + reader
         elif count < len(ours) and (odd or skipped):
             kind = reader + " loses records behind odd or damaged ones"
@@ -90,11 +94,16 @@ def archive(file):
             kind = "ours name a file that is no archive by itself, " + reader + " decompresses it"
         else:
             kind = "unexplained: records of " + reader
-        differs(name, kind, "%d, ours %d" % (count, len(ours)))
-    cdxj(file, name, skipped, told, arc, {str(r["offset"]): r["type"] for r in ours})
+        differs(name, kind, "%d, ours %d; at bytes %s" % (count, len(ours), " ".join(sorted(strange, key=int)) or "-"))
+    cdxj(file, name, skipped, strange, told, arc, {str(r["offset"]): r["type"] for r in ours})
 
 
-def cdxj(file, name, skipped, told, arc, types):
+def places(listed, end=""):
+    """The bytes of a file at which mcat --check tells of something."""
+    return set(m.group(1) for line in listed.splitlines() if line.endswith(end) for m in [re.search(r": record \d+ at byte (\d+): ", line)] if m)
+
+
+def cdxj(file, name, skipped, strange, told, arc, types):
     path, stopped = os.path.join(work, "index"), False
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -113,7 +122,7 @@ def cdxj(file, name, skipped, told, arc, types):
                 kind = ARC
             elif types.get(at[1]) in ("metadata", "request", "warcinfo") or c.get("mime") in ("application/warc-fields", "text/anvl") or at[0].startswith(("metadata:", "dns:")):
                 kind = "cdxj-indexer has metadata and names of hosts"
-            elif skipped:
+            elif at[1] in skipped:
                 kind = "damaged records are in cdxj-indexer's index alone"
             elif any(u == at[0] for u, _ in ours):
                 kind = "the offset of a record"
@@ -146,10 +155,13 @@ def cdxj(file, name, skipped, told, arc, types):
             kind = "cdxj-indexer stops, ours reads on"
         elif arc:
             kind = ARC
-        elif any(u == at[0] for u, _ in theirs) or "read all the same" in told or skipped:
+        elif any(u == at[0] for u, _ in theirs) or at[1] in strange:
             kind = "an odd record that only ours index"
         else:
             kind = "unexplained: a line of ours alone"
+            if before := [int(n) for n in strange if int(n) < int(at[1])]:
+                kind = "a record that only ours reach, behind an odd or damaged one"
+                at = (*at, "behind byte %d" % max(before))
         differs(name, kind, str(at))
 
 
@@ -204,9 +216,9 @@ def pdf(file):
     if fails:
         return differs(name, "pypdf fails", fails) if b else None
     if len(a - b) > len(a) // 10:
-        differs(name, "words of pypdf that ours lack" if b else "PDF whose text only pypdf reads", "%d of %d" % (len(a - b), len(a)))
+        differs(name, "words of pypdf that ours lack" if b else "unexplained: a PDF file whose text only pypdf reads", "%d of %d" % (len(a - b), len(a)))
     if mine < len(links):
-        differs(name, "links of pypdf that ours lack", "%d of %d" % (mine, len(links)))
+        differs(name, "unexplained: links of pypdf that ours lack", "%d of %d" % (mine, len(links)))
 
 
 for file in sys.argv[1:]:
@@ -216,6 +228,8 @@ for file in sys.argv[1:]:
 print("\ndifferences, by kind:")
 for kind, n in sorted(kinds.items()):
     print("%6d  %s" % (n, kind))
+    for example in examples[kind][:3]:
+        print("            " + example)
 for line in unexplained[:50]:
     print(line, file=sys.stderr)
 sys.exit(1 if unexplained else 0)

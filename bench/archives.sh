@@ -3,7 +3,7 @@
 # FastWARC and cdxj-indexer, words and links of PDF files beside pypdf.
 #
 #   bench/archives.sh FILE...      WARC, ARC and PDF files (a few hundred a minute)
-#   bench/archives.sh              the archives of the tests, and those that GNU Wget, warcio, FastWARC, warcit and
+#   bench/archives.sh              the archives and PDF files of the tests, and archives that GNU Wget, warcio, FastWARC, warcit and
 #                                  pywb's recorder make of a small web on loopback (make archives)
 #
 # Differences are counted by kind, and each kind says whose they are. One that no kind explains is printed, and the exit code is 1.
@@ -117,6 +117,6 @@ made() {
 
 if [ $# = 0 ]; then
 	made
-	set -- "$work"/made/*.warc* "$here"/formats/warc/testdata/good/0[2-9]*.warc* "$here"/formats/warc/testdata/other/*arc*
+	set -- "$work"/made/*.warc* "$here"/formats/warc/testdata/good/0[2-9]*.warc* "$here"/formats/warc/testdata/other/*arc* "$here"/pkg/pdf/testdata/*.pdf
 fi
 python3 "$here/bench/archives.py" "$@"
