@@ -55,7 +55,7 @@ func (c *sheet) read(in io.Reader, size int) {
 
 // scan goes through s from an index on. Unless s is the last of the sheet it stops
 // where a token may end behind s, and returns that index; false if a token is
-// longer than maxToken.
+// longer than markup.MaxToken.
 func (c *sheet) scan(s []byte, from int, last bool) (int, bool) {
 	for i := from; i < len(s); {
 		if !last && len(s)-i < markup.MaxToken {

@@ -36,8 +36,8 @@ type flat struct {
 
 // tableState says where in a table the document is.
 type tableState struct {
-	at      markup.Tag // tagTable (or between its parts), tagTr, tagTd, tagTh, tagCaption
-	section markup.Tag // the open tbody, thead or tfoot; tagTbody if implied
+	at      markup.Tag // TagTable (or between its parts), TagTr, TagTd, TagTh, TagCaption
+	section markup.Tag // the open tbody, thead or tfoot; TagTbody if implied
 }
 
 // mostOpen bounds what flat keeps of open elements: beyond it a page is declined.
@@ -136,7 +136,7 @@ func (f *finder) flatText() {
 	if f.html.anchor < 0 || h.inert {
 		return
 	}
-	// A tree joins texts between which a markup.Tag was dropped, and so halves of a
+	// A tree joins texts between which a tag was dropped, and so halves of a
 	// character; and it replaces a NUL byte here and drops it there.
 	if !utf8.Valid(l.Text) || h.foreign && bytes.IndexAny(l.Text, "\x00&") >= 0 && (l.Literal || bytes.IndexByte(l.Text, 0) >= 0) {
 		h.decline()

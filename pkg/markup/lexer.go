@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// Token is what lexer.next has found.
+// Token is what Next has found.
 type Token uint8
 
 const (
 	TokenEnd   Token = iota // of the input, or of the window
-	TokenStart              // a start tag, in lexer.element
-	TokenClose              // an end tag: lexer.key, lexer.info
+	TokenStart              // a start tag, in Lexer.Element
+	TokenClose              // an end tag: its name in Lexer.Element
 	TokenText               // Lexer.Text
 	TokenRaw                // of a Reader: the content of a raw text element, Lexer.Text
 )
 
-// space is an element's namespace.
+// Space is an element's namespace.
 type Space uint8
 
 const (
@@ -75,7 +75,7 @@ const MaxWindow = 2 * MaxToken
 // declarations, processing instructions) is passed over.
 //
 // It works in a window over the document. A tag, comment or raw text that the
-// window cuts is not begun: next returns tokenEnd with i at its start, and is called
+// window cuts is not begun: Next returns TokenEnd with i at its start, and is called
 // again with a window that has more. The last window ends it as the standard says.
 type Lexer struct {
 	b     []byte
@@ -86,7 +86,7 @@ type Lexer struct {
 	Long  bool      // the window was too small
 	CDATA bool      // within SVG or MathML, where CDATA sections are text
 	Texts bool      // report text; else it is passed over
-	Calm  bool      // pass over tags without meaning; see tagInfo.isPlain
+	Calm  bool      // pass over tags without meaning; see TagInfo.IsPlain
 	XML   bool      // the document is XHTML: see Reader.Open
 	InP   bool      // a p may be open, for the start tags that close one; see flat
 
@@ -157,7 +157,7 @@ func (l *Lexer) Fill() bool {
 func (l *Lexer) Err() error { return l.err }
 
 // Bytes by what they mean within a tag's or an attribute's name: 0 where they end
-// it, else what they stand for in nameKey.
+// it, else what they stand for in NameKey.
 var tagByte, attrByte [256]byte
 
 func init() {
@@ -341,7 +341,7 @@ func (l *Lexer) skipPast(from int, c byte) bool {
 }
 
 // declaration passes over what begins with "<!" (HTML section 13.2.5.42) and
-// returns tokenStart, or else what next shall return.
+// returns TokenStart, or else what Next shall return.
 func (l *Lexer) declaration(start int) Token {
 	rest := l.b[start+2:]
 	switch {

@@ -1,9 +1,9 @@
 package markup
 
-// tag is an element's name; tagOther stands for all names without a meaning here.
+// Tag is an element's name; TagOther stands for all names without a meaning here.
 type Tag uint8
 
-// trait is what a tag's name says about how it is read.
+// Trait is what a tag's name says about how it is read.
 type Trait uint16
 
 const (
@@ -217,14 +217,14 @@ func Names() (names []string) {
 
 // TagInfo is what the lexer knows of one name.
 type TagInfo struct {
-	Key    uint64 // of the name; see nameKey
+	Key    uint64 // of the name; see NameKey
 	Name   string
 	Tag    Tag
 	Traits Trait
 }
 
 // IsPlain reports whether a tag without attributes that links come from means nothing
-// but for lexer.inP, outside of anchors, tables, SVG and other places where any tag
+// but for Lexer.InP, outside of anchors, tables, SVG and other places where any tag
 // means something.
 func (t *TagInfo) IsPlain() bool {
 	return (t.Tag == TagOther || t.Tag == TagP || t.Traits&isQuiet != 0) && t.Traits&(IsRaw|IsScope) == 0
@@ -280,7 +280,7 @@ func LookupTag(key uint64, name []byte) *TagInfo {
 	}
 }
 
-// attr is an attribute that links depend on.
+// Attr is an attribute that a reader of documents may want.
 type Attr uint8
 
 const (
