@@ -31,8 +31,7 @@ folder's filter.txt. To leave out a section, put a line at its top, at any time:
 
 Sitemaps that robots.txt names are read on other hosts, too.
 
-A URL without a scheme is taken as https, and as http where no connection by
-https comes about.
+A URL without a scheme is taken as https, or http where https fails.
 
 Examples:
   mcrawl site https://www.example.org/ --contact you@example.org

@@ -256,7 +256,7 @@ type explainCmd struct {
 	candidates `embed:""`
 
 	Base         string   `placeholder:"URL" help:"Resolve the URLs as links of this page."`
-	Kind         string   `default:"a" placeholder:"a" help:"Link kind that the rules see; sitemap: as robots.txt names it."`
+	Kind         string   `default:"a" placeholder:"a" help:"Link kind that rules see; sitemap: of robots.txt."`
 	Depth        uint16   `default:"1" help:"Depth that the rules see."`
 	MIME         string   `name:"mime" placeholder:"TYPE" help:"Explain rules for documents of this media type too."`
 	JSON         bool     `name:"json" help:"Print JSON lines."`

@@ -32,7 +32,8 @@ Examples:
   mfetch copy --from crawl crawl/rounds/r7/marked.arrows.zst -o r7.warc.gz
   mcat crawl | grep '"host":"a.example"' | mcat --from json --kind fetch |
     mfetch copy --from crawl -o a.warc.gz
-  mfetch copy --from crawl --warc-codec zstd --dictionary pages.dict marked.arrows.zst -o r7.warc.zst`
+  mfetch copy --from crawl --warc-codec zstd --dictionary pages.dict \
+    marked.arrows.zst -o r7.warc.zst`
 }
 
 func (c *copyCmd) Run(ctx context.Context, std *cli.Std) error {

@@ -40,7 +40,7 @@ func TestOfUse(t *testing.T) {
 		{"failed, then fetched", []record.Fetch{status(a, 503), page(a)}, nil, nil, true, a},
 		{"fetched, then gone", []record.Fetch{page(a), status(a, 410)}, nil, nil, true, a},
 		{"robots.txt is no page", []record.Fetch{with(page(a), func(r *record.Fetch) { r.Role = record.RoleRobots })}, nil, nil, false, ""},
-		{"a page that was asked for again", []record.Fetch{redirect(a, a), with(page(a), func(r *record.Fetch) { r.Role = "another" })}, nil, nil, true, a},
+		{"a page that was asked for again", []record.Fetch{redirect(a, a), with(page(a), func(r *record.Fetch) { r.Role = record.RoleAgain })}, nil, nil, true, a},
 		{"a redirect out", []record.Fetch{redirect(a, out)}, nil, nil, false, a + " > " + out},
 		{"a redirect to a page", []record.Fetch{redirect(a, b), page(b)}, nil, nil, true, a + " > " + b},
 		{"a redirect to none", []record.Fetch{redirect(a, b), status(b, 404)}, nil, nil, false, a + " > " + b},

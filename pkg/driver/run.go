@@ -521,7 +521,8 @@ func (d *Driver) wrong(round string, err error) error {
 	switch {
 	case hint != "":
 	case damaged: // to drop the round first may cost its work for nothing
-		hint = fmt.Sprintf("%q names what is damaged, and what to do; once that is mended, %q goes on", verify, d.goOn())
+		hint = fmt.Sprintf("%q names what is damaged, and what to do; if nothing is, and a setting has changed since the round began, set it back (%q); then %q goes on",
+			verify, mcrawl("set", d.Crawl.Dir(), "KEY=VALUE"), d.goOn())
 	default:
 		hint = d.waysOut()
 	}

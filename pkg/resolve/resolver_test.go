@@ -466,7 +466,7 @@ func TestNameOfAHost(t *testing.T) {
 // TestManyAddresses: of a name with more addresses than are kept, those of both families are.
 func TestManyAddresses(t *testing.T) {
 	for _, c := range []struct{ four, six, wantFour, wantSix int }{
-		{20, 20, 8, 8}, {20, 3, 13, 3}, {2, 20, 2, 14}, {20, 0, 16, 0}, {0, 20, 0, 16}, {3, 4, 3, 4},
+		{40, 40, 16, 16}, {40, 3, 29, 3}, {2, 40, 2, 30}, {40, 0, 32, 0}, {0, 40, 0, 32}, {3, 4, 3, 4},
 	} {
 		addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
 			for i := range map[uint16]int{dns.TypeA: c.four, dns.TypeAAAA: c.six}[q.Qtype] {
