@@ -147,6 +147,19 @@ func (c *Crawl) sound(ctx context.Context, keep int) (cur store.Current, err err
 			return cur, err
 		}
 	}
+	if v.parts, err = v.shards(cur, stores); err != nil {
+		return cur, err
+	}
+	for n := cur.Checkpoint; slices.Contains(numbers, n) && !slices.Contains(old, n); n = v.bound[n] {
+		err := v.roundSound(n)
+		if err := cmp.Or(ctx.Err(), v.failed); err != nil {
+			return cur, err
+		}
+		if err != nil {
+			v.broken[n] = true
+			damage = cmp.Or(damage, err)
+		}
+	}
 	if damage == nil {
 		return cur, v.failed
 	}
@@ -163,6 +176,42 @@ func (c *Crawl) sound(ctx context.Context, keep int) (cur store.Current, err err
 		}
 	}
 	return cur, refused
+}
+
+// roundSound reads the record files that a checkpoint names of its round, and returns what is wrong with the first that is damaged or missing. Rounds
+// that are gone as a whole were moved elsewhere, and files of another epoch are not the checkpoint's: both pass.
+func (v *verifier) roundSound(number uint64) (damage error) {
+	if _, ok := v.bound[number]; !ok {
+		return nil // damage of the checkpoint is told
+	}
+	k, err := v.read(number)
+	if err != nil {
+		v.problem(err)
+		return err
+	}
+	if k == nil {
+		return nil // forgotten meanwhile: then gc is refused
+	}
+	for _, part := range v.parts {
+		if there, err := durable.Exists(v.c.fs, part.roundsPath(k.Txn)); err == nil && !there {
+			continue
+		}
+		if epoch, _, err := part.madeIn(k.Txn); err == nil && epoch != "" && epoch != epochText(k.Epoch) {
+			continue
+		}
+		for _, want := range k.filesOf(part.under) {
+			path := part.roundsPath(k.Txn, want.Name)
+			have, err := roundFile(v.c.fs, path, v.watched)
+			if err == nil || errors.Is(err, fs.ErrNotExist) {
+				err = want.differs(path, have, err, number)
+			}
+			if err != nil {
+				v.problem(err)
+				damage = cmp.Or(damage, err)
+			}
+		}
+	}
+	return damage
 }
 
 // removeLeftovers deletes forgotten checkpoints, bucket maps that no checkpoint names, and unpublished files of CURRENT and of checkpoints,

@@ -17,6 +17,7 @@ func TestGCLooksFirst(t *testing.T) {
 	t.Parallel()
 	whole := testCrawl(t)
 	for i := 1; i <= 5; i++ {
+		keep(t, whole, fmt.Sprintf("r%d", i), "0")
 		wholeRound(t, whole, fmt.Sprintf("r%d", i))
 	}
 	must(t, change(whole, "/c/urls", "merge", "")) // the present state has a file of its own
@@ -45,6 +46,9 @@ func TestGCLooksFirst(t *testing.T) {
 		{"an earlier manifest", fileOf(whole, 4, "manifest"), 2, "mckpt gc /c --keep 1"},
 		{"an earlier checkpoint", checkpointPath("/c", 3), 3, "mckpt gc /c --keep 2"},
 		{"an earlier checkpoint that goes", checkpointPath("/c", 3), 2, ""},
+		{"a record file of the current round", "/c/rounds/r5/links.arrows.zst", 1, "mckpt verify /c"},
+		{"a record file of an earlier round that stays", "/c/rounds/r4/links.arrows.zst", 2, "mckpt gc /c --keep 1"},
+		{"a record file of a round that goes", "/c/rounds/r3/links.arrows.zst", 2, ""},
 		{"a file that only goes", fileOf(whole, 1, "contacts"), 2, ""},
 	} {
 		for _, how := range []string{"flipped", "cut", "gone"} {
@@ -82,6 +86,23 @@ func TestGCLooksFirst(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestGCRoundsAway: rounds that are gone as a whole were moved elsewhere, and files of another epoch belong to no checkpoint that counts: gc goes on.
+func TestGCRoundsAway(t *testing.T) {
+	t.Parallel()
+	whole := testCrawl(t)
+	for i := 1; i <= 3; i++ {
+		keep(t, whole, fmt.Sprintf("r%d", i), "0")
+		wholeRound(t, whole, fmt.Sprintf("r%d", i))
+	}
+	away := clone(whole)
+	for i := 1; i <= 3; i++ {
+		must(t, away.Rename(fmt.Sprintf("/c/rounds/r%d", i), fmt.Sprintf("/c/away%d", i)))
+	}
+	must(t, gc(away, 2))
+	keep(t, whole, "r3", "7")
+	must(t, gc(whole, 2))
 }
 
 // TestGCChangedMeanwhile: what is to stay has been read; if the crawl has another checkpoint since, nothing is forgotten.

@@ -955,20 +955,32 @@ func (v *verifier) roundFiles(part *Crawl, round string, checkpoint uint64, whol
 	for _, want := range k.filesOf(part.under) {
 		path := part.roundsPath(round, want.Name)
 		if ok, err := durable.Exists(v.c.fs, path); err == nil && !ok {
-			v.problem(&fault.Error{File: path, Found: "missing", Want: fmt.Sprintf("%d bytes, as checkpoint %d says", want.Length, checkpoint)})
+			v.problem(want.differs(path, RoundFile{}, fs.ErrNotExist, checkpoint))
 			continue
 		}
 		if !whole[want.Name] {
 			continue // told already
 		}
 		have, err := roundFile(v.c.fs, path, v.watched)
+		if err == nil {
+			err = want.differs(path, have, nil, checkpoint)
+		}
 		if err != nil {
 			v.problem(err)
-		} else if have != want {
-			v.problem(&fault.Error{File: path, Found: fmt.Sprintf("%d bytes, checksum %s", have.Length, have.Sum),
-				Want: fmt.Sprintf("%d, %s, as checkpoint %d says", want.Length, want.Sum, checkpoint)})
 		}
 	}
+}
+
+// differs says what is wrong with a file that a checkpoint names; gone: that it is not there.
+func (want RoundFile) differs(path string, have RoundFile, gone error, checkpoint uint64) error {
+	switch {
+	case gone != nil:
+		return &fault.Error{File: path, Found: "missing", Want: fmt.Sprintf("%d bytes, as checkpoint %d says", want.Length, checkpoint)}
+	case have != want:
+		return &fault.Error{File: path, Found: fmt.Sprintf("%d bytes, checksum %s", have.Length, have.Sum),
+			Want: fmt.Sprintf("%d, %s, as checkpoint %d says", want.Length, want.Sum, checkpoint)}
+	}
+	return nil
 }
 
 func (v *verifier) recordFile(name, round string) error {
