@@ -72,19 +72,22 @@ func (c *filesCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 	}
-	warnOfSecret(std, left)
+	warnOfSecret(std, left, secret.copied)
 	return nil
 }
 
-func warnOfSecret(std *cli.Std, secret []string) {
+func warnOfSecret(std *cli.Std, secret, copied []string) {
 	if len(secret) > 0 {
 		std.Warn("not copied, since secrets are in it: %s", cli.Printable(strings.Join(secret, ", ")))
+	}
+	if len(copied) > 0 {
+		std.Warn("copied with the passwords that are in it, since the crawl needs it: %s", cli.Printable(strings.Join(copied, ", ")))
 	}
 }
 
 func warnOfLeft(std *cli.Std, left []string) {
 	if len(left) > 0 {
-		std.Warn("not copied: %s that are links or no regular files, or have odd names, such as %q", cli.Count(len(left), "file"), left[0])
+		std.Warn("not copied: %s (a link, no regular file, or an odd name), such as %q", cli.Count(len(left), "file"), left[0])
 	}
 }
 
@@ -139,14 +142,15 @@ func (c *pushCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	progress := std.StartProgress("bytes", 0)
 	defer progress.Done()
-	done, err := snapshot.Push(ctx, folder, remote, snapshot.Options{LockWait: c.LockWait, Now: std.Now(), Check: c.Check, Progress: progress.Add, Secret: (&secrets{crawl: c.Crawl}).of})
+	secret := &secrets{crawl: c.Crawl}
+	done, err := snapshot.Push(ctx, folder, remote, snapshot.Options{LockWait: c.LockWait, Now: std.Now(), Check: c.Check, Progress: progress.Add, Secret: secret.of})
 	progress.Done()
 	if err != nil {
 		return err
 	}
 	std.Stat("pushed", done)
 	warnOfLeft(std, done.Left)
-	warnOfSecret(std, done.Secret)
+	warnOfSecret(std, done.Secret, secret.copied)
 	c.warnOfGone(std.Warn, "which the copy keeps", done.Kept)
 	c.warnOfGone(std.WarnAlways, "which the copy has not", done.Lost)
 	if conf != nil {
