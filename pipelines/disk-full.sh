@@ -221,7 +221,7 @@ on_full mfrontier update "$crawl/frontier" --txn r1 -q "$out/new.$z" --outcomes 
 on_full mckpt commit "$crawl" --txn r1 --quiet
 "${BIN}mfrontier" next "$crawl/frontier" --txn r2 -q -n 100 -o "$out/batch.$z"
 on_full mckpt abandon "$crawl" --quiet
-grep -q '^mckpt: hint: .*"mckpt gc ' "$dir"/said/mckpt.* || wrong 'mckpt abandon on a full disk: no hint at mckpt gc'
+grep -q '^mckpt: hint: make room on that disk' "$dir"/said/mckpt.* || wrong 'mckpt abandon on a full disk: no hint to make room'
 on_full mckpt restore "$crawl" 1 --quiet
 "${BIN}mckpt" verify --quiet "$crawl" || wrong 'each command by itself: mckpt verify finds fault with the crawl'
 umount "$dir/disk"

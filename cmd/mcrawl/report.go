@@ -195,6 +195,11 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 			http.Error(w, "open the address that mcrawl watch has printed, with its token", http.StatusForbidden)
 			return
 		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "the page can be read alone", http.StatusMethodNotAllowed)
+			return
+		}
 		if r.URL.Path != "/" {
 			http.NotFound(w, r)
 			return

@@ -36,6 +36,9 @@ func TestWatch(t *testing.T) {
 		t.Fatalf("it said %q, want its address", line)
 	}
 	page, token := address[1], address[2]
+	if reply, err := http.Post(page+token, "text/plain", strings.NewReader("x")); err != nil || reply.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %v, %v", reply, err)
+	}
 	away := func(is bool) func() error {
 		from, to := crawl, crawl+".away"
 		if !is {
