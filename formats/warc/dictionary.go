@@ -168,7 +168,10 @@ func (r *Reader) forgetDictionary() {
 // decoder returns the decoder for the frame that is next.
 func (r *Reader) decoder() (z *zstd.Decoder, err error) {
 	to, options := &r.zs, []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowMax)}
-	if head, _ := r.in.Peek(5); len(head) == 5 && head[4]&3 != 0 {
+	var head zstd.Header
+	front, _ := r.in.Peek(zstd.HeaderMaxSize)
+	_ = head.Decode(front) // the decoder says what is wrong with it
+	if id := head.DictionaryID; id != 0 {
 		if r.dictOf != r.opt.Name {
 			r.forgetDictionary()
 		}
@@ -181,8 +184,8 @@ func (r *Reader) decoder() (z *zstd.Decoder, err error) {
 				}
 			}
 		}
-		if r.dict == nil {
-			return nil, errDictionary
+		if r.dict == nil || r.dict.id != id {
+			return nil, fmt.Errorf("%w %d, which is not in the file", errDictionary, id)
 		}
 		to, options = &r.withDict, append(options, zstd.WithDecoderDicts(r.dict.content))
 	}

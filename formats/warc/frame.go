@@ -10,7 +10,7 @@ const frameMagic = 0xfd2fb528
 
 var (
 	errFrame      = errors.New("damaged frame header")
-	errDictionary = errors.New("a frame that needs a dictionary")
+	errDictionary = errors.New("a frame that needs dictionary")
 )
 
 // frameReader reads exactly one zstd frame of its input (RFC 8878 section 3.1.1),

@@ -82,10 +82,14 @@ func (c *counter) back(to int64) bool {
 	return true
 }
 
-// rewind goes back to an offset of the file, or as far as it can: it may stay.
-func (r *Reader) rewind(to int64) {
+// moveTo goes on at an offset of the file. Behind the place it goes as far back as it can: it may stay. Before the offset it never
+// stops, so that who moves beyond a place does not meet that again.
+func (r *Reader) moveTo(to int64) {
 	at := max(to-r.opt.Offset, r.src.oldest())
 	if at < r.offset()-r.opt.Offset && r.src.back(at) {
 		r.in.Reset(&r.src)
+	}
+	if ahead := to - r.offset(); ahead > 0 {
+		r.in.Discard(int(ahead)) // the end is met again
 	}
 }

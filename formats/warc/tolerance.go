@@ -220,7 +220,7 @@ func (r *Reader) resync() error {
 	case r.more:
 		return nil
 	case r.codec == None && r.last == None && r.seen:
-		r.rewind(r.start + 1)
+		r.moveTo(r.start + 1)
 		return r.seekRecord(r.in)
 	case r.codec == None:
 		r.member = r.start // where none begins
@@ -236,9 +236,10 @@ func (r *Reader) resync() error {
 			return r.src.err
 		}
 	}
-	r.rewind(r.member + 1)
+	r.moveTo(r.member + 1)
+	bare := !r.seen && r.codec == None // a damaged member may have such bytes in it
 	for {
-		if err := r.seekMember(!r.seen); err != nil {
+		if err := r.seekMember(bare); err != nil {
 			return err
 		}
 		at := r.offset()
@@ -252,7 +253,7 @@ func (r *Reader) resync() error {
 		if r.src.err != nil && r.src.err != io.EOF {
 			return r.src.err
 		}
-		r.rewind(at + 1)
+		r.moveTo(at + 1)
 	}
 }
 
@@ -384,6 +385,7 @@ func (r *Reader) openTolerant() error {
 		case isSkippable(magic):
 			if err := r.skippable(); err != nil {
 				r.number++
+				r.codec, r.member, r.broken = Zstd, r.start, true
 				return err
 			}
 			continue
@@ -393,7 +395,7 @@ func (r *Reader) openTolerant() error {
 			if err := r.openCodec(); err != nil {
 				return r.failHead(err)
 			}
-			if err := r.blank(r.inner, nil); err == io.EOF {
+			if err := r.blank(r.inner, nil); err == io.EOF && (r.codec == Gzip || r.frame.complete()) {
 				r.number--
 				r.odd("empty", "an empty "+string(r.codec)+" member")
 				continue

@@ -512,7 +512,59 @@ func TestToleranceMemory(t *testing.T) {
 	}
 }
 
+// undecodable are files of frames that nobody can decode.
+func undecodable(t testing.TB) map[string]string {
+	d, err := NewDictionary(testDictionary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var frames []byte
+	for range 3 {
+		block := "HTTP/1.1 200 OK\r\n\r\ntext"
+		rec := &Record{Type: TypeResource, Date: testDate, Block: strings.NewReader(block), Length: int64(len(block))}
+		if frames, err = (Encoder{Codec: Zstd, Dictionary: d}).Append(frames, rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := bytes.Clone(d.Frame())
+	other[len(other)/2] ^= 0xff
+	return map[string]string{
+		"damaged frame header": "\x28\xb5\x2f\xfd\xff\xff\xff\xff",
+		fmt.Sprintf("a frame that needs dictionary %d, which is not in the file", d.id): string(frames),
+		"want a dictionary of zstd":   "\x5d\x2a\x4d\x18\x04\x00\x00\x00none" + string(frames),
+		"":                            string(other) + string(frames),
+		"file ends inside the record": string(frames[:4]),
+	}
+}
+
+// TestUndecodable: frames that cannot be decoded are passed over, alone and between records.
+func TestUndecodable(t *testing.T) {
+	for want, file := range undecodable(t) {
+		t.Run("alone: "+want, func(t *testing.T) {
+			for _, in := range []io.Reader{strings.NewReader(file), iotestHalf(strings.NewReader(file))} {
+				tol := &Tolerance{}
+				r := NewReader(in, ReaderOptions{Name: "f", Tolerance: tol})
+				defer r.Close()
+				if rec, err := r.Next(); fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, %v", rec, err)
+				}
+			}
+		})
+		t.Run("between: "+want, func(t *testing.T) {
+			for _, in := range []io.Reader{strings.NewReader(gzipped(reply(1)) + file + gzipped(reply(2))), iotestHalf(strings.NewReader(gzipped(reply(1)) + file + gzipped(reply(2))))} {
+				tol := &Tolerance{}
+				if _, _, err := readTolerant(in, ReaderOptions{Name: "f", Tolerance: tol}); err != nil || tol.Records != 2 || tol.Skipped == 0 {
+					t.Errorf("%v, %+v", err, tol)
+				}
+			}
+		})
+	}
+}
+
 func FuzzTolerance(f *testing.F) {
+	for _, file := range undecodable(f) {
+		f.Add([]byte(file))
+	}
 	for _, o := range otherArchives() {
 		f.Add([]byte(o.bytes))
 	}

@@ -100,7 +100,7 @@ func vectors() []spectest.Vector {
 		bad("R03-version-line.warc", fault.Corrupt, "version line", edit("WARC/1.1", "WARC/one")),
 		bad("R04-skippable.warc.zst", fault.Version, "a skippable frame, want a dictionary", append([]byte{0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 0}, zs...)),
 		bad("R04-dictionary-late.warc.zst", fault.Version, "a skippable frame, want a dictionary", append(bytes.Clone(zs), withDict...)),
-		bad("R04-dictionary-id.warc.zst", fault.Version, "a frame that needs a dictionary", append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0x21, 7, 5}, zs[6:]...)),
+		bad("R04-dictionary-id.warc.zst", fault.Version, "a frame that needs dictionary 7, which is not in the file", append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0x21, 7, 5}, zs[6:]...)),
 		bad("R17-dictionary.warc.zst", fault.Corrupt, "want a dictionary of zstd", append([]byte{0x5d, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 0}, zs...)),
 		bad("R17-dictionary-long.warc.zst", fault.Corrupt, "a dictionary of 16777216 bytes", append([]byte{0x5d, 0x2a, 0x4d, 0x18, 0, 0, 0, 1}, zs...)),
 		bad("R17-dictionary-data.warc.zst", fault.Corrupt, "does not decompress", append([]byte{0x5d, 0x2a, 0x4d, 0x18, 9, 0, 0, 0, 0x28, 0xb5, 0x2f, 0xfd, 0, 0, 0xff, 0xff, 0xff}, zs...)),
