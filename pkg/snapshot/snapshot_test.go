@@ -514,8 +514,9 @@ func TestRoundFiles(t *testing.T) {
 				}
 			}
 
-			// Who moved rounds away on purpose forgets their checkpoints; then the copy follows.
+			// Who moved rounds away on purpose, as a whole, forgets their checkpoints; then the copy follows.
 			if gone {
+				must(t, os.RemoveAll(filepath.Join(c.dir, "rounds", "r3")))
 				_, _, err := c.c.GC(t.Context(), 1)
 				must(t, err)
 				_, err = Push(t.Context(), c.c, "remote", options(m))
