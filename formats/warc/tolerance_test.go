@@ -526,14 +526,12 @@ func undecodable(t testing.TB) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	other := bytes.Clone(d.Frame())
-	other[len(other)/2] ^= 0xff
 	return map[string]string{
 		"damaged frame header": "\x28\xb5\x2f\xfd\xff\xff\xff\xff",
 		fmt.Sprintf("a frame that needs dictionary %d, which is not in the file", d.id): string(frames),
-		"want a dictionary of zstd":   "\x5d\x2a\x4d\x18\x04\x00\x00\x00none" + string(frames),
-		"":                            string(other) + string(frames),
-		"file ends inside the record": string(frames[:4]),
+		"want a dictionary of zstd":             "\x5d\x2a\x4d\x18\x04\x00\x00\x00none" + string(frames),
+		"a dictionary that does not decompress": "\x5d\x2a\x4d\x18\x08\x00\x00\x00\x28\xb5\x2f\xfd\xff\xff\xff\xff" + string(frames),
+		"file ends inside the record":           string(frames[:4]),
 	}
 }
 
