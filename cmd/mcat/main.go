@@ -105,4 +105,6 @@ func usage(found, want string) error {
 //go:embed manual.md
 var manual string
 
-func main() { os.Exit(cli.Main("mcat", about, manual, &grammar{}, 64<<20)) }
+func main() {
+	os.Exit(cli.Command{Name: "mcat", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }}.Main(manual))
+}

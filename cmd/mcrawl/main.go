@@ -50,7 +50,9 @@ type grammar struct {
 //go:embed manual.md
 var manual string
 
-func main() { os.Exit(cli.Main("mcrawl", about, manual, &grammar{}, 64<<20)) }
+func main() {
+	os.Exit(cli.Command{Name: "mcrawl", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }}.Main(manual))
+}
 
 // AfterApply refuses common flags that would be of no effect: the commands of a crawl read its crawl.toml.
 func (g *grammar) AfterApply(kctx *kong.Context) error {

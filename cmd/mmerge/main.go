@@ -368,4 +368,6 @@ func readAll[T record.Row](src *cli.Records) (string, error) {
 //go:embed manual.md
 var manual string
 
-func main() { os.Exit(cli.Main("mmerge", about, manual, &grammar{}, 64<<20)) }
+func main() {
+	os.Exit(cli.Command{Name: "mmerge", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }}.Main(manual))
+}

@@ -38,7 +38,9 @@ var manual string
 // Memory: beside Go's is SQLite's. A thread that reads documents may have one of 10 MiB at a time.
 const defaultMemory, beside, perThread = 128 << 20, 64 << 20, 24 << 20
 
-func main() { os.Exit(cli.Main("msearch", about, manual, &grammar{}, defaultMemory)) }
+func main() {
+	os.Exit(cli.Command{Name: "msearch", About: about, Memory: defaultMemory, Grammar: func() any { return &grammar{} }}.Main(manual))
+}
 
 // wait is how long a database that others write or read is waited for.
 const wait = 70 * time.Second

@@ -243,7 +243,9 @@ type grammar struct {
 //go:embed manual.md
 var manual string
 
-func main() { os.Exit(cli.Main("mweb", about, manual, &grammar{}, 256<<20)) }
+func main() {
+	os.Exit(cli.Command{Name: "mweb", About: about, Memory: 256 << 20, Grammar: func() any { return &grammar{} }}.Main(manual))
+}
 
 // listenError names the address that could not be had.
 func listenError(flag string, err error) error {

@@ -26,8 +26,9 @@ var floor = map[string]int{
 	"pkg/stage": 2, "pkg/crawl": 2, "pkg/shard": 2, "pkg/exchange": 2, "pkg/history": 2, "pkg/stats": 2, "pkg/report": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
 	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/derive": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2, "pkg/focus/...": 2, "pkg/search": 2,
 	"pkg/cli/...": 3, "pkg/config": 3, "pkg/driver": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3, "pkg/snapshot": 3,
-	"cmd/...": 4, "pipelines/...": 4, "bench/...": 4,
-	"pkg/arch": 4,
+	"pkg/command/...": 4,
+	"cmd/...": 5, "pipelines/...": 5, "bench/...": 5,
+	"pkg/arch": 5,
 }
 
 // sideways lists the arrows that are allowed within a floor.

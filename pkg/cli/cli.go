@@ -1,7 +1,7 @@
 // Package cli is what all commands share above their grammar: streams, flags,
 // progress, signals, exit codes, and the one place that prints errors.
 //
-// A command is a kong grammar that embeds Common and whose commands have
+// A Command has a kong grammar that embeds Common and whose verbs have
 // Run(ctx context.Context, std *cli.Std) error. Main does the rest. Nothing
 // below this package prints, logs or exits.
 package cli
@@ -103,13 +103,20 @@ type Std struct {
 // survive a sudden end, so it only spares temporary files.
 const grace = 3 * time.Second
 
-// Main parses the command line into grammar (a pointer to a kong struct that
-// embeds Common), runs the command, prints the error if there is one, and
-// returns the exit code. manual is the command's manual.md. defaultMemory bounds peak memory where --memory is not
-// given.
-func Main(name, about, manual string, grammar any, defaultMemory Size) int {
+// Command is a command of the toolkit: its grammar, and what it is called.
+type Command struct {
+	Name    string
+	About   string     // for --help
+	Memory  Size       // bound on resident memory, where --memory is not given
+	Grammar func() any // a pointer to a new kong struct that embeds Common
+}
+
+// Main runs the command that the command line asks for, prints the error if there is one, and returns the exit code. manual is the
+// command's manual.md.
+func (c Command) Main(manual string) int {
+	name, grammar := c.Name, c.Grammar()
 	out := &stdout{f: os.Stdout}
-	std := &Std{Name: name, In: standardInput(), Out: out, Err: os.Stderr, Now: time.Now, manual: manual, defaultMemory: defaultMemory}
+	std := &Std{Name: name, In: standardInput(), Out: out, Err: os.Stderr, Now: time.Now, manual: manual, defaultMemory: c.Memory}
 	g, ok := grammar.(interface{ common() *Common })
 	if !ok {
 		panic("grammar of " + name + " does not embed cli.Common")
@@ -124,10 +131,10 @@ func Main(name, about, manual string, grammar any, defaultMemory Size) int {
 	exit := -1
 	parser, err := kong.New(grammar,
 		kong.Name(name),
-		kong.Description(about),
+		kong.Description(c.About),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: wide}),
 		kong.Help(printHelp),
-		kong.Vars{"version": name + " " + buildInfo(), "memory": fmt.Sprintf("%dM", defaultMemory>>20)},
+		kong.Vars{"version": name + " " + buildInfo(), "memory": fmt.Sprintf("%dM", c.Memory>>20)},
 		kong.Writers(out, os.Stderr),
 		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
 		kong.Bind(std),

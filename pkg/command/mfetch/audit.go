@@ -1,0 +1,136 @@
+package mfetch
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/cli"
+	"mercator/pkg/fetch"
+)
+
+type auditCmd struct {
+	Files       []string      `arg:"" optional:"" help:"Fetch records, in any order; default: standard input."`
+	MinDelay    time.Duration `placeholder:"TIME" help:"Demand this gap between contacts with a host too."`
+	DelayFactor float64       `placeholder:"N" help:"Demand a gap of N times the last contact's duration,"`
+	MaxDelay    time.Duration `placeholder:"TIME" help:"but not more than this."`
+	AddrDelay   time.Duration `placeholder:"TIME" help:"Demand this gap between contacts with an address."`
+	LongestWait time.Duration `default:"24h" help:"Waits that servers ask for count up to this."`
+	Worst       int           `default:"5" help:"Print this many of the smallest margins."`
+	JSON        bool          `name:"json" help:"Print JSON."`
+}
+
+// Help is part of --help.
+func (*auditCmd) Help() string {
+	return `Exit code 6 means that a contact came too early. Gaps are compared with what each
+record says was required. --config crawl/crawl.toml demands that file's delays too,
+so margins may be smaller, and it has gaps between contacts with an address checked.
+
+Examples:
+  mfetch audit crawl
+  mfetch audit --config crawl/crawl.toml crawl
+  mfetch audit --min-delay 1s --addr-delay 500ms fetched.arrows.zst
+  mfetch audit --json fetched.arrows.zst | jq .hosts.worst`
+}
+
+func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
+	if err := checkDelays(c.MinDelay, c.DelayFactor, c.MaxDelay, c.AddrDelay); err != nil {
+		return err
+	}
+	if c.LongestWait <= 0 {
+		return wrong("--longest-wait", c.LongestWait.String(), "more than 0s")
+	}
+	if c.Worst < 0 || c.Worst > 10_000 {
+		return wrong("--worst", fmt.Sprint(c.Worst), "0 to 10000")
+	}
+	in, err := cli.OpenRecords[record.Fetch](std, c.Files)
+	if err != nil {
+		return err
+	}
+	a := fetch.NewAuditor(fetch.AuditOptions{
+		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay, LongestWait: c.LongestWait,
+		Memory: std.MemoryLimit() / 2, Worst: c.Worst,
+	})
+	defer a.Close()
+	if err := record.Each(in, func(row *record.Fetch) error { return cmp.Or(context.Cause(ctx), a.Add(row)) }); err != nil {
+		return err
+	}
+	audit, err := a.Report(ctx)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(std.Out)
+	if c.JSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		if err := e.Encode(auditJSON{audit.Rows, audit.Contacts, audit.Robots, reportJSON(&audit.Hosts), reportJSON(&audit.Addrs)}); err != nil {
+			return err
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		return audit.Err()
+	}
+	fmt.Fprintf(out, "rows %d, contacts %d (robots %d)\n", audit.Rows, audit.Contacts, audit.Robots)
+	printReport(out, "host", &audit.Hosts)
+	printReport(out, "address", &audit.Addrs)
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return audit.Err()
+}
+
+// auditJSON is what --json prints; names end in their units.
+type auditJSON struct {
+	Rows      uint64    `json:"rows"`
+	Contacts  uint64    `json:"contacts"`
+	Robots    uint64    `json:"robots"`
+	Hosts     partyJSON `json:"hosts"`
+	Addresses partyJSON `json:"addresses"`
+}
+
+type partyJSON struct {
+	Names   uint64       `json:"names"`
+	Gaps    uint64       `json:"gaps"`
+	Early   uint64       `json:"early"`
+	Margins []marginJSON `json:"margins"`
+	Worst   []gapJSON    `json:"worst"`
+}
+
+type marginJSON struct {
+	From int64  `json:"from_us"`
+	N    uint64 `json:"n"`
+}
+
+type gapJSON struct {
+	Name     string    `json:"name"`
+	At       time.Time `json:"at"`
+	Gap      int64     `json:"gap_us"`
+	Required int64     `json:"required_us"`
+}
+
+func reportJSON(r *fetch.AuditReport) partyJSON {
+	p := partyJSON{Names: r.Names, Gaps: r.Gaps, Early: r.Violations, Margins: []marginJSON{}, Worst: []gapJSON{}}
+	for _, b := range r.Margins {
+		p.Margins = append(p.Margins, marginJSON{b.From.Microseconds(), b.N})
+	}
+	for _, g := range r.Worst {
+		p.Worst = append(p.Worst, gapJSON{g.Name, g.At, g.Gap.Microseconds(), g.Required.Microseconds()})
+	}
+	return p
+}
+
+func printReport(out io.Writer, what string, r *fetch.AuditReport) {
+	fmt.Fprintf(out, "%s: names %d, gaps checked %d, early %d\n", what, r.Names, r.Gaps, r.Violations)
+	for _, b := range r.Margins {
+		fmt.Fprintf(out, "%s: margin from %s: %d\n", what, b.From, b.N)
+	}
+	for _, g := range r.Worst {
+		fmt.Fprintf(out, "%s: worst %s at %s: gap %s, required %s\n", what, cli.Printable(g.Name), g.At.Format(time.RFC3339Nano), g.Gap, g.Required)
+	}
+}

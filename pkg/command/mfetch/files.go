@@ -1,0 +1,28 @@
+package mfetch
+
+import (
+	"fmt"
+
+	"mercator/pkg/fault"
+)
+
+// filesBeside is how many files are open besides those of connections: the store's,
+// pipes, sockets of DNS, the runtime's.
+const filesBeside = 64
+
+// enoughFiles refuses more connections than the process may have open files for:
+// else servers would be blamed for what this machine cannot do. A connection has a
+// socket, and a file while a body beyond 64 KiB comes in: one for every second
+// connection is reckoned with.
+func enoughFiles(connections int) error {
+	limit, known := filesLimit()
+	want := uint64(connections) + uint64(connections)/2 + filesBeside
+	if !known || limit >= want {
+		return nil
+	}
+	hint := fmt.Sprintf("raise it: ulimit -Hn %d", want)
+	if limit >= filesBeside+2 {
+		hint += fmt.Sprintf("; or give --connections %d", (limit-filesBeside)*2/3)
+	}
+	return &fault.Error{Class: fault.Usage, Place: "--connections", Found: fmt.Sprintf("a limit of %d open files", limit), Want: fmt.Sprintf("%d for %d connections", want, connections), Hint: hint}
+}

@@ -1,0 +1,116 @@
+package mfetch
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/pkg/cli"
+	"mercator/pkg/fetch"
+	"mercator/pkg/httpmsg"
+	"mercator/pkg/localfault"
+)
+
+// totals are what --stats and --progress print of a batch.
+type totals struct {
+	mu       sync.Mutex
+	now      func() time.Time
+	started  time.Time
+	outcomes map[string]int64
+	earlier  int64 // replies to attempts before this one
+	robots   int64
+	bytes    int64 // decoded
+	cut      map[string]int64
+	refused  string // the first row's refusal
+	machine  int64  // deferred because of this machine
+	latest   fetch.BackQueues
+	queues   fetch.BackQueues // when some were open last
+}
+
+// look keeps how the back queues stand, and how they stood when some were open last.
+func (t *totals) look(q fetch.BackQueues) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.latest = q; q.Open == 0 {
+		was := t.queues
+		q.Open, q.Busy, q.Due, q.Waiting, q.Next, q.Longest = was.Open, was.Busy, was.Due, was.Waiting, was.Next, was.Longest
+	}
+	t.queues = q
+}
+
+func newTotals(now func() time.Time) *totals {
+	return &totals{now: now, started: now(), outcomes: map[string]int64{}, cut: map[string]int64{}}
+}
+
+// progress is what --progress tells.
+func (t *totals) progress() (string, any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := fetch.Progress{Command: "mfetch", Total: t.latest.Read, Robots: t.robots, Bytes: t.latest.Received, Connections: t.latest.Busy,
+		Hosts: t.latest.Open, Waits: t.latest.Longest, Bound: t.latest.Bound, Names: t.latest.Names, Held: t.latest.Held, Earlier: t.earlier, Elapsed: t.now().Sub(t.started).Seconds(), Outcomes: maps.Clone(t.outcomes)}
+	for _, n := range t.outcomes {
+		p.Done += n
+	}
+	p.Total = max(p.Total, p.Done) // a replay has no queues
+	return p.String(), p
+}
+
+func (t *totals) add(row *record.Fetch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if row.Role == record.RoleRobots {
+		t.robots++
+		return
+	}
+	t.bytes += row.BodyLength
+	if row.Truncated != "" {
+		t.cut[row.Truncated]++
+	}
+	if row.Role != record.RolePage {
+		return
+	}
+	if t.outcomes[row.Outcome]++; row.Outcome == record.OutcomeAddress && t.refused == "" {
+		t.refused = row.Error
+	}
+	if (row.Outcome == record.OutcomeFetched || row.Outcome == record.OutcomeNotModified) && row.FetchTime.Go().Before(t.started) {
+		t.earlier++
+	}
+	if row.Outcome == record.OutcomeDeferred && localfault.Is(row.Error) {
+		t.machine++
+	}
+}
+
+// outcome is one line of the totals.
+type outcome struct {
+	Outcome string `json:"outcome"`
+	N       int64  `json:"n"`
+}
+
+func (t *totals) report(std *cli.Std, maxBody cli.Size) {
+	var list []outcome
+	for _, name := range slices.Sorted(maps.Keys(t.outcomes)) {
+		list = append(list, outcome{name, t.outcomes[name]})
+	}
+	if n := t.outcomes[record.OutcomeAddress]; n > 0 {
+		std.Warn("%s not fetched because of the address: %s; --allow-net NETWORK allows a network such as 127.0.0.0/8",
+			cli.Count(n, "URL"), cli.Printable(t.refused))
+	}
+	if n := t.cut[httpmsg.TruncatedLength]; n > 0 {
+		std.Warn("%s cut off at %d bytes, the limit of --max-body", cli.Count(n, "document"), maxBody)
+	}
+	std.Stat("outcomes", list)
+	var refused int64
+	for _, o := range record.OutcomesOfSettings {
+		refused += t.outcomes[o]
+	}
+	std.Stat("refused_by_settings", refused)
+	std.Stat("deferred_by_this_machine", t.machine)
+	std.Stat("bodies_cut", t.cut)
+	std.Stat("robots_contacts", t.robots)
+	if t.queues.Opened > 0 {
+		std.Stat("back_queues", t.queues)
+	}
+	std.Stat("body_bytes", t.bytes)
+}

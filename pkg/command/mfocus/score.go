@@ -1,0 +1,114 @@
+package mfocus
+
+import (
+	"context"
+	"path/filepath"
+	"runtime/debug"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/cli"
+	"mercator/pkg/fault"
+	"mercator/pkg/focus/classify"
+	"mercator/pkg/frontier"
+	"mercator/pkg/stage"
+)
+
+type scoreCmd struct {
+	Files []string `arg:"" optional:"" help:"Fetch records; default: standard input."`
+	Txn   string   `placeholder:"NAME" help:"Name of the round."`
+	modelFlags
+	archiveFlags
+	cli.Output
+}
+
+// Help is part of --help.
+func (scoreCmd) Help() string {
+	return `The same records are written in the same order: score is the relevance of the document, 0 to 1, and the
+further column topic says which topic it is about. Duplicates and documents without text have score 0.
+Records of URLs that were not fetched keep the score that they came with. In a crawl focus.model in
+crawl.toml names the model.
+
+Examples:
+  mfpset mark crawl/content --txn r1 fetched.arrows.zst |
+    mfocus score --model mouse.model --warc crawl/fetch --txn r1 \
+      -o marked.arrows.zst
+  mfocus score --model mouse.model crawl | mcat --columns score,topic,url \
+    --format tsv | sort -rn`
+}
+
+// perThread is the memory of a thread that scores, besides bodies, in bytes.
+const perThread = 12 << 20
+
+func (c *scoreCmd) Run(ctx context.Context, std *cli.Std) error {
+	debug.SetMemoryLimit(max(std.MemoryLimit()-30<<20, std.MemoryLimit()/4))
+	m, err := c.load()
+	if err != nil {
+		return err
+	}
+	if c.WARC == "" && len(c.Files) == 1 && store.IsCrawl(c.Files[0], store.Options{}) {
+		c.WARC = c.Files[0]
+	}
+	if c.WARC != "" {
+		c.WARC = store.Within(c.WARC, "fetch", store.Options{})
+	}
+	if err := c.checkPolicy(); err != nil {
+		return err
+	}
+	records, err := cli.OpenRecords[record.Fetch](std, c.Files)
+	if err != nil {
+		return err
+	}
+	in := withTopic{records, records.Schema().WithText(classify.TopicColumn)}
+	sinks, err := std.Sinks(c.Output)
+	if err != nil {
+		return err
+	}
+	progress := std.StartProgress("documents", 0)
+	defer progress.Done()
+	settings := classify.Settings{Model: m, Archive: c.WARC, MaxBody: int64(c.MaxBody), Schema: in.schema, Done: func() { progress.Add(1) },
+		Threads: min(std.Threads(), int(std.MemoryLimit()/perThread))}
+	spec := stage.Spec{Name: "mfocus score", Txn: c.Txn, Threads: (std.Threads() + 3) / 4}
+	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
+		report, err := classify.Batch(ctx, b, settings)
+		std.Stat("score", report)
+		return err
+	})
+}
+
+// checkPolicy refuses a round of a crawl whose policy uses the column score for itself.
+func (c *scoreCmd) checkPolicy() error {
+	crawl := store.Folder(c.WARC, store.Options{}).CrawlDir()
+	if crawl == "" || c.Txn == "" {
+		return nil
+	}
+	f, err := frontier.Open(filepath.Join(crawl, frontier.Kind), store.Options{})
+	if err != nil {
+		return nil // one of several shards: such crawls have no policy of that kind
+	}
+	if own, err := f.OwnScores(); err != nil || !own {
+		return err
+	}
+	return &fault.Error{Class: fault.Usage, File: crawl, Found: "a crawl whose policy uses scores for itself (opic, walk)", Want: "another policy for relevance",
+		Hint: "score its documents when it is done: " + fault.Quote("mfocus", "score", "--model", c.Model, crawl)}
+}
+
+// load reads the model.
+func (f modelFlags) load() (*classify.Model, error) {
+	if f.Model == "" {
+		return nil, &fault.Error{Class: fault.Usage, Found: "no model", Want: "--model FILE, or focus.model in the crawl's crawl.toml", Hint: "mfocus train --help"}
+	}
+	m, err := classify.Read(f.Model)
+	if err != nil {
+		return nil, err
+	}
+	return m.Only(f.Topic, f.Model)
+}
+
+// withTopic is an input whose rows go out with one more column.
+type withTopic struct {
+	stage.Input[record.Fetch]
+	schema *record.Schema
+}
+
+func (in withTopic) Schema() *record.Schema { return in.schema }

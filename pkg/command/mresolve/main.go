@@ -1,0 +1,365 @@
+// Package mresolve turns the host names of URL records into addresses.
+package mresolve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"runtime/debug"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/cli"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
+	"mercator/pkg/resolve"
+	"mercator/pkg/shard"
+	"mercator/pkg/stage"
+)
+
+const about = "Resolve the host names of URL records, many at a time, with a cache on disk."
+
+type grammar struct {
+	cli.Common
+	Resolve resolveCmd `cmd:"" default:"withargs" name:"resolve" help:"Add addresses to url records (the default)."`
+	Names   namesCmd   `cmd:"" help:"Resolve names, one a line, to JSON lines."`
+	Canon   canonCmd   `cmd:"" help:"Let links to a host that is an alias lead to its canonical name."`
+	Create  createCmd  `cmd:"" help:"Make an empty dns store."`
+}
+
+// askFlags say how servers are asked.
+type askFlags struct {
+	Server   cli.Servers   `placeholder:"ADDR[:PORT]" help:"DNS server; repeatable (default: resolv.conf's)."`
+	Rate     float64       `placeholder:"N" help:"Questions a second to one server, at most."`
+	InFlight int           `default:"1000" help:"Questions at a time, 1 to 100000."`
+	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; then twice that."`
+	Attempts int           `default:"5" help:"Questions before a name counts as timed out."`
+}
+
+// rateMin is the least --rate but 0.
+const rateMin = 0.001
+
+// besideQuestions is what a command takes beside its questions in flight, in bytes, and tables in a
+// quarter of its memory: measured with a filter, 3,000,000 names in its store, and servers that
+// are slow, or never answer.
+const besideQuestions = 24 << 20
+
+// stageFlags are those of both stages.
+type stageFlags struct {
+	askFlags
+	MinTTL   time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
+	MaxTTL   time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
+	SilentOK bool          `name:"silent-ok" help:"Go on where no server answers anything."`
+}
+
+// open makes the resolver of a stage whose store is in dir.
+func (f *stageFlags) open(std *cli.Std, dir, family string) (r *resolve.Resolver, err error) {
+	switch {
+	case f.MinTTL <= 0:
+		return nil, outOfRange("--min-ttl", f.MinTTL, "more than 0")
+	case f.MaxTTL < f.MinTTL:
+		return nil, outOfRange("--max-ttl", f.MaxTTL, fmt.Sprintf("--min-ttl, %v, or more", f.MinTTL))
+	}
+	if f.Rate, err = ofShard(dir, f.Rate); err != nil {
+		return nil, err
+	}
+	return f.resolver(std, resolve.Config{MinTTL: f.MinTTL, MaxTTL: f.MaxTTL, Family: family})
+}
+
+// resolver makes the resolver of these flags; cfg has what they do not say.
+func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver, error) {
+	switch {
+	case f.InFlight < 1 || f.InFlight > 100_000:
+		return nil, outOfRange("--in-flight", f.InFlight, "1 to 100000")
+	case f.Attempts < 1 || f.Attempts > 100:
+		return nil, outOfRange("--attempts", f.Attempts, "1 to 100")
+	case f.Timeout <= 0:
+		return nil, outOfRange("--timeout", f.Timeout, "more than 0")
+	case f.Rate != 0 && !(f.Rate >= rateMin && f.Rate <= 1e9):
+		return nil, outOfRange("--rate", f.Rate, "0.001 to 1e9, or 0 for any")
+	}
+	if room := max(1000, (std.MemoryLimit()*3/4-besideQuestions)/resolve.QuestionSize); int64(f.InFlight) > room {
+		return nil, &fault.Error{Class: fault.Usage,
+			Found: fmt.Sprintf("--in-flight %d", f.InFlight),
+			Want:  fmt.Sprintf("%d at most, with --memory %dM", room, std.MemoryLimit()>>20),
+			Hint:  fmt.Sprintf("--memory %dM has room for them", ((int64(f.InFlight)*resolve.QuestionSize+besideQuestions)*4/3+1<<20-1)>>20)}
+	}
+	cfg.Servers, cfg.Rate, cfg.InFlight, cfg.Timeout, cfg.Attempts, cfg.Now = f.Server, f.Rate, f.InFlight, f.Timeout, f.Attempts, std.Now
+	cfg.Mute = func() { std.Warn("no DNS server has answered anything yet") }
+	return resolve.New(cfg)
+}
+
+// outOfRange says what a flag has, and may have.
+func outOfRange(flag string, value any, want string) error {
+	return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%s %v", flag, value), Want: want}
+}
+
+type resolveCmd struct {
+	Store string   `arg:"" help:"The dns store, such as crawl/dns."`
+	Files []string `arg:"" optional:"" help:"Files of url records (default: standard input)."`
+	stageFlags
+	Family string `default:"any" enum:"any,4,6" help:"Addresses wanted: any, 4 or 6."`
+	cli.TxnFlags
+	cli.Output
+	Replay []string `placeholder:"STORE" help:"Answer from DNS records saved in this fetch store."`
+}
+
+// Help is part of --help.
+func (*resolveCmd) Help() string {
+	return `Rows keep their order. The columns are addr, addr_expires and addr_error.
+
+Examples:
+  mfrontier next crawl/frontier --txn r1 | mresolve crawl/dns --txn r1 | mcat
+  mresolve crawl/dns --server 127.0.0.1:5353 -o out.arrows.zst in.arrows.zst`
+}
+
+// What the program takes beside its heap, in bytes, and how far the heap may grow within
+// --memory between two collections: a batch from the cache has little that lives, and
+// a third of its time went to a collector that was given less room.
+const (
+	outsideHeap = 22 << 20
+	heapGrowth  = 400 // percent
+)
+
+func growHeap(std *cli.Std) {
+	debug.SetMemoryLimit(max(std.MemoryLimit()-outsideHeap, std.MemoryLimit()/4))
+	debug.SetGCPercent(heapGrowth)
+}
+
+func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
+	growHeap(std)
+	run := batch[record.URL]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "URLs", flags: &c.stageFlags, family: c.Family,
+		spec: stage.Spec{Name: "mresolve", Verb: "resolve"}, saved: c.Replay, replay: func(paths []string, txn string, memory int64) (*resolve.Replay, error) {
+			parts, err := fetch.Saved(paths, store.Options{})
+			if err != nil {
+				return nil, err
+			}
+			return resolve.OpenReplay(parts, txn, memory)
+		}}
+	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], opt resolve.Options) (any, error) {
+		stats, err := resolve.Resolve(ctx, st, b, opt)
+		warnSilent(std, stats)
+		return stats, err
+	})
+}
+
+// noServers refuses the flags of servers beside --replay, which asks none.
+func noServers(std *cli.Std) error {
+	for _, flag := range []string{"server", "rate", "in-flight", "timeout", "attempts"} {
+		if std.Given(flag) {
+			return &fault.Error{Class: fault.Usage, Found: "--" + flag + " beside --replay", Want: "one of them", Hint: "a replay asks no server: leave out --" + flag}
+		}
+	}
+	return nil
+}
+
+// ofShard is a shard's part of a rate, which is for all shards of a crawl together: they may ask the same servers at once.
+func ofShard(dir string, rate float64) (float64, error) {
+	if _, ok := shard.At(dir); !ok || rate == 0 {
+		return rate, nil
+	}
+	m, err := shard.Read(durable.OS, store.Folder(dir, store.Options{}).CrawlDir())
+	if err != nil {
+		return 0, err
+	}
+	return max(rate/float64(m.Count()), rateMin), nil
+}
+
+// warnSilent warns if no server answered. Each row says it too, but in a pipe
+// nobody sees them, and its URLs would use up their attempts.
+func warnSilent(std *cli.Std, stats resolve.Stats) {
+	if stats.Silent > 0 && stats.Silent == stats.Asked {
+		std.Warn("no answer from any DNS server, for %s; --server ADDR names one", cli.Count(stats.Silent, "name"))
+	}
+}
+
+// batch is a stage that looks up the names of a stream's rows.
+type batch[R record.Row] struct {
+	store  string
+	files  []string
+	txn    cli.TxnFlags
+	output cli.Output
+	unit   string // of progress
+	spec   stage.Spec
+	flags  *stageFlags
+	family string
+	saved  []string                                                                // to answer from in place of servers,
+	replay func(saved []string, txn string, memory int64) (*resolve.Replay, error) // as this reads them
+	with   func(stage.Input[R]) stage.Input[R]                                     // what becomes of the input; nil: nothing
+}
+
+// do runs the stage. Its body returns what --stats prints of names.
+func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Context, *store.Store, *stage.Batch[R, R], resolve.Options) (any, error)) error {
+	opt := resolve.Options{SilentOK: r.flags.SilentOK, Memory: std.MemoryLimit(), Now: std.Now}
+	var err error
+	if len(r.saved) > 0 {
+		if err := noServers(std); err != nil {
+			return err
+		}
+		if opt.Replay, err = r.replay(r.saved, r.txn.Txn, std.MemoryLimit()/4); err != nil {
+			return err
+		}
+		defer opt.Replay.Close()
+	} else {
+		if opt.Resolver, err = r.flags.open(std, r.store, r.family); err != nil {
+			return err
+		}
+		defer opt.Resolver.Close()
+		if r.spec.Shape != stage.Gate {
+			r.spec.Resolver = opt.Resolver.Settings() // for mfetch, which looks up where robots.txt leads
+		}
+	}
+	st, err := std.OpenStore(r.store, resolve.StoreKind, resolve.StoreVersion, r.txn)
+	if err != nil {
+		return err
+	}
+	records, err := cli.OpenRecords[R](std, r.files)
+	if err != nil {
+		return err
+	}
+	var in stage.Input[R] = records
+	if r.with != nil {
+		in = r.with(records)
+	}
+	sinks, err := std.Sinks(r.output)
+	if err != nil {
+		return err
+	}
+	progress := std.StartProgress(r.unit, 0)
+	defer progress.Done()
+	opt.Progress = progress.Add
+	r.spec.Store, r.spec.Txn = st, r.txn.Txn
+	return cli.RunStage(ctx, std, r.spec, in, sinks, func(ctx context.Context, b *stage.Batch[R, R]) error {
+		stats, err := body(ctx, st, b, opt)
+		std.Stat("names", stats)
+		progress.Tell(stats)
+		return err
+	})
+}
+
+// why says, at the end of a hint, what a server could not be reached for.
+func why(r *resolve.Resolver) string {
+	if trouble := r.Trouble(); trouble != "" {
+		return " (" + trouble + ")"
+	}
+	return ""
+}
+
+type namesCmd struct {
+	Files []string `arg:"" optional:"" help:"Files of names, one a line (default: standard input)."`
+	Type  string   `default:"A" help:"Record type, such as A, AAAA, MX, TXT, or TYPE with its number."`
+	askFlags
+}
+
+// Help is part of --help.
+func (*namesCmd) Help() string {
+	return `Prints one JSON object a name, with zdns's field names, as results come. A line that is a JSON
+object has its name in the field "name"; its other fields are passed through.
+
+Examples:
+  printf 'example.org\nexample.com\n' | mresolve names --type AAAA
+  mresolve names --server 192.0.2.53 names.txt > names.jsonl`
+}
+
+func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
+	growHeap(std)
+	r, err := c.resolver(std, resolve.Config{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	in, err := std.OpenLines(c.Files)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &fault.Error{Class: fault.Usage, File: c.Files[0], Found: "no such file", Want: "a file of names", Hint: "a name is given as a line of text: echo NAME | mresolve names", Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	var progress *cli.Progress
+	if std.Common.Progress != "auto" || std.RefuseTerminal("") == nil { // no bar between lines on a terminal
+		progress = std.StartProgress("names", 0)
+	}
+	stats, err := resolve.Names(ctx, r, c.Type, std.Now, in, lineCounter{std.Out, progress})
+	progress.Done()
+	std.Stat("names", stats)
+	if err == nil && stats.TooLong > 0 {
+		std.Warn("%s of more than %d bytes: only the beginning was printed, as ILLEGAL_INPUT", cli.Count(stats.TooLong, "line"), resolve.MaxLine)
+	}
+	if err == nil && stats.Illegal > 0 {
+		std.Warn("%s without a name, printed as ILLEGAL_INPUT: %s, want a name such as www.example.org", cli.Count(stats.Illegal, "line"), stats.First)
+	}
+	if err == nil && stats.Silent > 0 && stats.Silent == stats.Names {
+		return &fault.Error{Class: fault.No, Found: fmt.Sprintf("no answer from any DNS server, for %s", cli.Count(stats.Names, "name")), Hint: "name a server that can be reached with --server" + why(r)}
+	}
+	return err
+}
+
+// lineCounter tells progress of the lines that go to w.
+type lineCounter struct {
+	w        io.Writer
+	progress *cli.Progress
+}
+
+func (c lineCounter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.progress.Add(int64(bytes.Count(p[:n], []byte("\n"))))
+	return n, err
+}
+
+type canonCmd struct {
+	Store string   `arg:"" help:"The dns store, such as crawl/dns."`
+	Files []string `arg:"" optional:"" help:"Files of link records (default: standard input)."`
+	stageFlags
+	cli.URLFlags
+	cli.TxnFlags
+	cli.Output
+	Replay []string `placeholder:"FILE" help:"Answer from links that this wrote before."`
+}
+
+// Help is part of --help.
+func (*canonCmd) Help() string {
+	return `Beware: hosts of one domain that share such a name, but have pages of their own, lose
+them. Crawls do this if crawl.toml says resolve.canonical = true.
+
+Examples:
+  mresolve canon crawl/dns --txn r12 < links.arrows.zst > folded.arrows.zst`
+}
+
+func (c *canonCmd) Run(ctx context.Context, std *cli.Std) error {
+	urls, err := c.Canon()
+	if err != nil {
+		return err
+	}
+	run := batch[record.Link]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "links", flags: &c.stageFlags, with: resolve.Aliases,
+		spec:  stage.Spec{Name: "mresolve canon", Verb: "canon", Shape: stage.Gate}, // mresolve is in the same pipe, before it
+		saved: c.Replay, replay: resolve.ReplayAliases}
+	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, record.Link], opt resolve.Options) (any, error) {
+		stats, err := resolve.Canon(ctx, st, b, opt, urls)
+		warnSilent(std, stats.Stats)
+		return stats, err
+	})
+}
+
+type createCmd struct {
+	Store string `arg:"" help:"Folder to make."`
+}
+
+// Help is part of --help.
+func (*createCmd) Help() string {
+	return `Makes a store without answers. "mckpt init" does this for a whole crawl. Making the same
+again is no error.
+
+Examples:
+  mresolve create crawl/dns`
+}
+
+func (c *createCmd) Run() error { return resolve.CreateStore(c.Store, store.Options{}) }
+
+// Command is mresolve.
+var Command = cli.Command{Name: "mresolve", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }}
