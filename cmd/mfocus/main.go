@@ -8,7 +8,16 @@ import (
 	"mercator/pkg/command/mfocus"
 )
 
+type grammar struct {
+	mfocus.Grammar `embed:""`
+	URLs           urlsCmd `cmd:"" name:"urls" help:"Print the URLs database: sense, relevance, hub and authority of each URL."`
+}
+
 //go:embed manual.md
 var manual string
 
-func main() { os.Exit(mfocus.Command.Main(manual)) }
+func main() {
+	c := mfocus.Command
+	c.Grammar = func() any { return &grammar{} }
+	os.Exit(c.Main(manual))
+}

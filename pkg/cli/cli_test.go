@@ -146,7 +146,7 @@ func (c *toyShow) Run(std *Std) error {
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		// The toy goes by a real command's name, so that crawl.toml has settings for it.
-		"mfetch": func() { os.Exit(Main("mfetch", "A toy.", "", &toy{}, 64<<20)) },
+		"mfetch": func() { os.Exit(Command{"mfetch", "A toy.", 64 << 20, func() any { return &toy{} }}.Main("")) },
 	})
 }
 

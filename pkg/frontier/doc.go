@@ -47,7 +47,7 @@
 //   - What an outcome means for its URL (final, again and when, put off, parked): judge.go.
 //     Update calls it for each outcome row that it reads (readOutcomes in land.go), finds the URL of
 //     each in the batch (land), and does what the verdict says (apply). A policy may change a
-//     verdict (hook judged). The flags are those of updateCmd in cmd/mfrontier.
+//     verdict (hook judged). The flags are those of updateCmd in pkg/command/mfrontier.
 //   - Which URL is next: the policy, policy_NAME.go. Fair service, which most of them share: fair.go.
 //   - How large a batch is, by number or by time, and which hosts it leaves out: next.go, limits.go, trial.go.
 //   - How fast a host is, and when it is dead: hosts.go. How fast it may be asked: pace.go. How long a batch will take: plan.go.

@@ -17,16 +17,16 @@ import (
 	"mercator/pkg/stage"
 )
 
-// focusDir is the folder of a crawl with what is derived for its focus.
-const focusDir = "focus"
+// Dir is the folder of a crawl with what is derived for its focus.
+const Dir = "focus"
 
-// crawlArg is the crawl folder of a verb.
-type crawlArg struct {
+// CrawlArg is the crawl folder of a verb.
+type CrawlArg struct {
 	Crawl string `arg:"" help:"The crawl folder."`
 }
 
 type distillCmd struct {
-	crawlArg
+	CrawlArg
 	Hubs      int     `default:"1000" help:"How many hubs count, the best first."`
 	Least     float64 `default:"0.2" help:"Raise only URLs with this promise or more."`
 	Threshold float64 `default:"0.5" help:"Relevance above which a page may be an authority."`
@@ -67,7 +67,7 @@ func (c *distillCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 	}
-	folder, err := c.scored(ctx, std, distill.Options{Threshold: c.Threshold, Steps: c.Steps})
+	folder, err := c.Scored(ctx, std, distill.Options{Threshold: c.Threshold, Steps: c.Steps})
 	if err != nil {
 		for _, s := range sinks {
 			s.Abort()
@@ -96,8 +96,8 @@ func (c *distillCmd) Run(ctx context.Context, std *cli.Std) error {
 	})
 }
 
-// scored brings the scores of a crawl up to date.
-func (c *crawlArg) scored(ctx context.Context, std *cli.Std, opt distill.Options) (*distill.Folder, error) {
+// Scored brings the scores of a crawl up to date.
+func (c *CrawlArg) Scored(ctx context.Context, std *cli.Std, opt distill.Options) (*distill.Folder, error) {
 	files, err := c.records(std)
 	if err != nil {
 		return nil, err
@@ -106,14 +106,14 @@ func (c *crawlArg) scored(ctx context.Context, std *cli.Std, opt distill.Options
 	defer progress.Done()
 	opt.Memory, opt.Progress = std.MemoryLimit()/2, progress.Add
 	opt.Waiting = func(err error) { std.Warn("%v; waiting", err) }
-	folder := distill.Open(filepath.Join(c.Crawl, focusDir), opt)
+	folder := distill.Open(filepath.Join(c.Crawl, Dir), opt)
 	changed, err := folder.Update(ctx, files)
 	std.Stat("changed", changed)
 	return folder, err
 }
 
 // records lists the record files of a crawl's closed rounds that the scores are made of.
-func (c *crawlArg) records(std *cli.Std) (files []distill.File, err error) {
+func (c *CrawlArg) records(std *cli.Std) (files []distill.File, err error) {
 	in, err := crawl.Open(c.Crawl, crawl.Options{Warn: func(err error) { std.Warn("%v", err) }})
 	if err != nil {
 		return nil, err

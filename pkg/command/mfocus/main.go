@@ -2,13 +2,14 @@
 package mfocus
 
 import (
-
 	"mercator/pkg/cli"
 )
 
-const about = `Focus a crawl on what a query means: words, senses, relevance. The verbs stand in the order of their use. Each works in a pipe.`
+// About is for --help.
+const About = `Focus a crawl on what a query means: words, senses, relevance. The verbs stand in the order of their use. Each works in a pipe.`
 
-type grammar struct {
+// Grammar is all of it but the verb urls, which brings a database of 7 MB.
+type Grammar struct {
 	cli.Common `embed:""`
 
 	Query    queryCmd    `cmd:"" help:"Say whether a query is a word, a set of words or a URL."`
@@ -21,8 +22,7 @@ type grammar struct {
 	Explain  explainCmd  `cmd:"" help:"Show which words moved the score of a document."`
 	Passages passagesCmd `cmd:"" help:"Write the passages of documents about a query or a topic."`
 	Distill  distillCmd  `cmd:"" help:"Score hubs and authorities, and write the URLs that good hubs link to."`
-	URLs     urlsCmd     `cmd:"" name:"urls" help:"Print the URLs database: sense, relevance, hub and authority of each URL."`
 }
 
 // Command is mfocus.
-var Command = cli.Command{Name: "mfocus", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }}
+var Command = cli.Command{Name: "mfocus", About: About, Memory: 64 << 20, Grammar: func() any { return &Grammar{} }}

@@ -1,4 +1,4 @@
-package mfocus
+package main
 
 import (
 	"path/filepath"
@@ -10,12 +10,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"mfocus": func() { os.Exit(Command.Main("")) }})
+	testscript.Main(m, map[string]func(){"mfocus": main})
 }
 
 // TestScripts runs testdata/script. $WORDNET is a small dictionary with the layout of WordNet's files.
 func TestScripts(t *testing.T) {
-	wordnet, err := filepath.Abs("../../focus/words/testdata/wordnet")
+	wordnet, err := filepath.Abs("../../pkg/focus/words/testdata/wordnet")
 	if err != nil {
 		t.Fatal(err)
 	}

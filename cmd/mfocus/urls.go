@@ -1,8 +1,9 @@
-package mfocus
+package main
 
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"mercator/pkg/cli"
+	"mercator/pkg/command/mfocus"
 	"mercator/pkg/config"
 	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
@@ -19,7 +21,7 @@ import (
 )
 
 type urlsCmd struct {
-	crawlArg
+	mfocus.CrawlArg
 	SQLite string `name:"sqlite" placeholder:"FILE" help:"The database (default: CRAWL/focus/urls.sqlite)."`
 	Sense  string `placeholder:"TOPIC" help:"Only URLs of this sense."`
 	Status string `enum:",waiting,failed,redirect,fetched" default:"" placeholder:"STATUS" help:"Only waiting, failed, redirect or fetched URLs."`
@@ -41,7 +43,7 @@ Examples:
 }
 
 func (c *urlsCmd) Run(ctx context.Context, std *cli.Std) error {
-	folder, err := c.scored(ctx, std, distill.Options{})
+	folder, err := c.Scored(ctx, std, distill.Options{})
 	if err != nil {
 		return err
 	}
@@ -51,7 +53,7 @@ func (c *urlsCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	path := c.SQLite
 	if path == "" {
-		path = filepath.Join(c.Crawl, focusDir, "urls.sqlite")
+		path = filepath.Join(c.Crawl, mfocus.Dir, "urls.sqlite")
 	}
 	current, err := urldb.Current(path, folder)
 	if err == nil && !current {
@@ -61,7 +63,8 @@ func (c *urlsCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	out := bufio.NewWriter(std.Out)
-	e := encoder(out)
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
 	some := false
 	err = urldb.Each(ctx, path, urldb.Query{Sense: c.Sense, Status: c.Status, By: c.By, Most: c.Number}, func(r *urldb.Row) error {
 		some = true
