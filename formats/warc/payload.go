@@ -13,10 +13,11 @@ import (
 // CheckPayload reads the current record's block and compares WARC-Payload-Digest.
 // Of a resource the payload is the block; of a response it is the body without its
 // transfer coding (ISO 28500 sections 5.9 and 6.3.2) or, as some writers have it,
-// with. Records of other types, and those without a SHA-1 digest, pass.
+// with. Records of other types, and those without a SHA-1 digest, pass; but with a Tolerance a reply needs an HTTP head
+// that can be read.
 func (r *Reader) CheckPayload() error {
 	want, ok := parseSHA1(r.rec.Get(FieldPayloadDigest))
-	if r.err != nil || !ok {
+	if r.err != nil || !ok && (r.opt.Tolerance == nil || !r.rec.IsReply()) {
 		return r.err
 	}
 	var got [][sha1.Size]byte
@@ -30,7 +31,13 @@ func (r *Reader) CheckPayload() error {
 		block := io.TeeReader(r.rec.Block, raw)
 		m, err := httpmsg.OpenArchived(block)
 		if err != nil {
-			return r.err // no HTTP reply: a server may send what it likes
+			if err := r.Finish(); err != nil || !r.rec.IsReply() {
+				return err
+			}
+			return r.Unreadable(err)
+		}
+		if !ok {
+			return r.err
 		}
 		raw.begin(m.Head.Size)
 		h := sha1.New()

@@ -114,6 +114,26 @@ func (t *Tolerance) Skip(err error) error {
 	return nil
 }
 
+// Unreadable tells of the current record, which was read whole, that its HTTP head cannot be read: its page and links are lost.
+// With a Tolerance that is damage that is skipped, and an error if Strict. In a crawl's own archive it is not: a server may send what it likes.
+func (r *Reader) Unreadable(err error) error {
+	t := r.opt.Tolerance
+	if t == nil || err == nil || r.rec.Length == 0 {
+		return nil
+	}
+	e := &fault.Error{Class: fault.Corrupt, File: r.opt.Name, Place: r.place() + ": HTTP head", Found: err.Error()}
+	var cause *fault.Error
+	if errors.As(err, &cause) {
+		e.Found, e.Want = cause.Found, cause.Want
+	}
+	if t.Strict {
+		r.err = e
+		return e
+	}
+	t.skip(e)
+	return nil
+}
+
 // odd notes what is read although it is not as the standard has it.
 func (r *Reader) odd(kind, found string) {
 	t := r.opt.Tolerance

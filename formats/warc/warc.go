@@ -125,6 +125,11 @@ func (r *Record) Get(name string) string {
 	return ""
 }
 
+// IsReply says whether the record has an HTTP reply: programs leave out its media type, or write others with http in it.
+func (r *Record) IsReply() bool {
+	return r.Type == TypeResponse && (r.ContentType == "" || strings.Contains(strings.ToLower(r.ContentType), "http"))
+}
+
 // Add appends a field, unless value is empty.
 func (r *Record) Add(name, value string) {
 	if value != "" {

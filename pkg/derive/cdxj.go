@@ -92,8 +92,11 @@ func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPag
 		c.MIME, _ = httpmsg.MediaType(rec.ContentType)
 	}
 	var payload io.Reader // whose digest nobody has made
-	if strings.HasPrefix(strings.ToLower(rec.ContentType), "application/http") || rec.Type == warc.TypeResponse && rec.ContentType == "" {
-		if m, err := httpmsg.OpenArchived(rec.Block); err == nil { // a reply that no one can parse has no status
+	var unreadable error  // of a reply, which then has no status
+	if rec.IsReply() || strings.HasPrefix(strings.ToLower(rec.ContentType), "application/http") {
+		if m, err := httpmsg.OpenArchived(rec.Block); err != nil {
+			unreadable = err
+		} else {
 			c.Status = strconv.Itoa(m.Head.Status)
 			mime, charset := httpmsg.MediaType(m.Head.Get("Content-Type"))
 			if c.MIME == "" {
@@ -125,6 +128,11 @@ func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPag
 	}
 	if err := r.Finish(); err != nil {
 		return b, err
+	}
+	if rec.IsReply() {
+		if err := r.Unreadable(unreadable); err != nil {
+			return b, err
+		}
 	}
 	c.Length = strconv.FormatInt(r.Good()-rec.Offset, 10)
 	return c.append(b, rec.Date.UTC().Format(cdxTime)), nil

@@ -86,6 +86,8 @@ type Writer struct {
 	started bool
 	left    uint64 // records that may still be written
 	replies bool
+
+	unreadable error // why the current record's reply cannot be read
 }
 
 // NewWriter writes to out. Most records, the warcinfo record aside: head; 0: no bound.
@@ -131,9 +133,13 @@ func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
 			w.opt.Progress(1)
 		}
 		w.replies = w.replies || indexed(rec)
+		w.unreadable = nil
 		made, err := w.derive(r, rec, filepath.Base(name))
 		if err == nil {
 			err = r.Finish()
+		}
+		if err == nil {
+			err = r.Unreadable(w.unreadable)
 		}
 		if r.Damaged(err) {
 			continue
@@ -184,7 +190,7 @@ func (w *Writer) derive(r *warc.Reader, rec *warc.Record, file string) (*warc.Re
 		if rec.Type != warc.TypeResponse && rec.Type != warc.TypeResource {
 			return nil, nil
 		}
-		m, err := readMessage(rec, w.opt.MaxBody)
+		m, err := w.read(rec)
 		if err != nil || m.doc == nil || m.head != nil && (m.head.Status < 200 || m.head.Status > 299) {
 			return nil, err
 		}
@@ -231,6 +237,7 @@ type message struct {
 	entity       [sha1.Size]byte
 	blockLength  int64
 	entityLength int64
+	unreadable   error // the block is no HTTP reply, whatever it says
 }
 
 func (m *message) document() *process.Document {
@@ -251,18 +258,27 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// read is readMessage, which notes what cannot be read.
+func (w *Writer) read(rec *warc.Record) (*message, error) {
+	m, err := readMessage(rec, w.opt.MaxBody)
+	if err == nil {
+		w.unreadable = m.unreadable
+	}
+	return m, err
+}
+
 // readMessage reads a record to its end. An error is damage of the archive.
 func readMessage(rec *warc.Record, max int64) (*message, error) {
 	block := &counted{in: rec.Block, h: sha1.New()}
 	entity := &counted{h: sha1.New()}
 	m := &message{}
-	isHTTP := strings.HasPrefix(strings.ToLower(rec.ContentType), "application/http")
 	var body []byte
 	switch {
-	case rec.Type == warc.TypeResponse && isHTTP:
+	case rec.IsReply():
 		msg, err := httpmsg.OpenArchived(block)
 		if err != nil {
-			break // no HTTP, whatever it says
+			m.unreadable = err
+			break
 		}
 		m.head = &msg.Head
 		entity.in = msg.Payload

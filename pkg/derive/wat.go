@@ -98,7 +98,7 @@ func (w *Writer) envelope(r *warc.Reader, rec *warc.Record, file string) (object
 		rec.Block = io.TeeReader(rec.Block, &limited{&info, maxRequest})
 	}
 	kind := rec.Type
-	m, err := readMessage(rec, w.opt.MaxBody)
+	m, err := w.read(rec)
 	if err == nil {
 		err = r.Finish()
 	}

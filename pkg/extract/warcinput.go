@@ -35,6 +35,8 @@ type WARCInput struct {
 	bad    map[string]uint64 // records left out
 	moved  map[string]bool   // where replies for robots.txt redirect to, at most movedMax
 	end    record.Trailer
+
+	unreadable uint64 // replies that lax counts as skipped
 }
 
 // NewWARCInput reads the named files in order. open opens them, "-" being standard
@@ -124,9 +126,7 @@ func (in *WARCInput) ended(err error) error {
 
 // fill makes a row of a record; false if the record is not a reply.
 func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
-	isReply := rec.Type == warc.TypeResponse && (rec.ContentType == "" || strings.Contains(strings.ToLower(rec.ContentType), "http")) ||
-		rec.Type == warc.TypeResource && strings.Contains(rec.TargetURI, "://")
-	if !isReply {
+	if !rec.IsReply() && (rec.Type != warc.TypeResource || !strings.Contains(rec.TargetURI, "://")) {
 		return false, nil
 	}
 	// wget writes the target between angle brackets.
@@ -148,7 +148,11 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 	}
 	if p.undecodable != nil && p.header == nil {
 		in.bad[ReasonUndecodable]++
-		return false, nil
+		if in.lax == nil || rec.Length == 0 {
+			return false, nil
+		}
+		in.unreadable++
+		return false, in.r.Unreadable(p.undecodable)
 	}
 	*row = record.Fetch{
 		URL: u, Key: in.opt.URLKey(host, u), Host: host, Role: record.RolePage,
@@ -196,7 +200,7 @@ func (in *WARCInput) Damage() error {
 
 func (in *WARCInput) finish() {
 	if in.lax != nil {
-		in.bad["damaged"] = in.lax.Skipped
+		in.bad["damaged"] = in.lax.Skipped - in.unreadable // which the ledger has as undecodable
 	}
 	rows, hash := in.sum.Sum()
 	st := record.Stage{Name: "warc", Out: rows, OutHash: hash.String()}

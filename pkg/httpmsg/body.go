@@ -364,7 +364,7 @@ func OpenArchived(block io.Reader) (*Message, error) {
 		}
 		size += lead + len(raw)
 		m.Head.Size = size
-		if m.Head.Status >= 200 || m.Head.Status == 101 || size > HeadMax || !archivedHead(in) {
+		if m.Head.Status >= 200 || m.Head.Status == 101 || size > ArchivedHeadMax || !archivedHead(in) {
 			break
 		}
 	}
@@ -388,19 +388,24 @@ func archivedHead(in *bufio.Reader) bool {
 }
 
 // readHead reads a head with its blank line. lead is how many bytes of line ends, which are no part of it, stand before.
-// With short, the end of the block is the end of the head, and a blank line may have more carriage returns than one.
+// With short, the end of the block is the end of the head, a blank line may have more carriage returns than one, and the
+// head may have ArchivedHeadMax bytes.
 func readHead(in *bufio.Reader, short bool) (raw []byte, lead int, err error) {
+	most := HeadMax
+	if short {
+		most = ArchivedHeadMax
+	}
 	for start := 0; ; { // of the line
 		line, err := in.ReadSlice('\n')
 		if len(raw) == 0 && err == nil && len(bytes.Trim(line, "\r\n")) == 0 {
 			if lead += len(line); lead > HeadMax {
-				return nil, 0, refuse("a head longer than 65536 bytes", "a shorter one")
+				return nil, 0, tooLong(HeadMax)
 			}
 			continue
 		}
 		from := len(raw)
-		if raw = append(raw, line...); len(raw) > HeadMax {
-			return nil, 0, refuse("a head longer than 65536 bytes", "a shorter one")
+		if raw = append(raw, line...); len(raw) > most {
+			return nil, 0, tooLong(most)
 		}
 		if HeadEnd(raw, from) >= 0 {
 			return raw, lead, nil

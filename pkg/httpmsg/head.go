@@ -20,6 +20,14 @@ const HeadMax = 64 << 10
 // FieldsMax is the most header lines that a head may have.
 const FieldsMax = 512
 
+// Bounds of heads in archives: other programs save what their HTTP library took. Header lines beyond the bound are
+// left out, except a few of those by which the body is read.
+const (
+	ArchivedHeadMax   = 4 << 20
+	ArchivedFieldsMax = 4096
+	lateFieldsMax     = 16
+)
+
 // Field is one header line.
 type Field struct{ Name, Value string }
 
@@ -256,20 +264,24 @@ func ParseHead(b []byte) (Head, error) {
 
 // Parse is ParseHead into h, whose Fields it uses again. After an error h is not
 // to be used.
-func (h *Head) Parse(b []byte) error { return h.parse(b, (*Head).statusLine) }
+func (h *Head) Parse(b []byte) error { return h.parse(b, false) }
 
-// ParseArchived is Parse for a head that any program archived. The status line is taken as archivedLine has it, and
-// a NUL counts as white space.
+// ParseArchived is Parse for a head that any program archived. The status line is taken as archivedLine has it,
+// a NUL counts as white space, and the bounds are ArchivedHeadMax and ArchivedFieldsMax.
 func (h *Head) ParseArchived(b []byte) error {
 	if bytes.IndexByte(b, 0) >= 0 {
 		b = bytes.ReplaceAll(b, []byte{0}, []byte{' '})
 	}
-	return h.parse(b, (*Head).archivedLine)
+	return h.parse(b, true)
 }
 
-func (h *Head) parse(b []byte, statusLine func(*Head, string) error) error {
-	if len(b) > HeadMax {
-		return refuse("a head longer than "+strconv.Itoa(HeadMax)+" bytes", "a shorter one")
+func (h *Head) parse(b []byte, archived bool) error {
+	statusLine, most, fields := h.statusLine, HeadMax, FieldsMax
+	if archived {
+		statusLine, most, fields = h.archivedLine, ArchivedHeadMax, ArchivedFieldsMax
+	}
+	if len(b) > most {
+		return tooLong(most)
 	}
 	if bytes.IndexByte(b, 0) >= 0 {
 		return refuse("a NUL in the head", "text")
@@ -277,7 +289,7 @@ func (h *Head) parse(b []byte, statusLine func(*Head, string) error) error {
 	*h = Head{Size: len(b), Fields: h.Fields[:0]}
 	rest := strings.TrimLeft(string(b), "\r\n")
 	line, rest := cutLine(rest)
-	if err := statusLine(h, line); err != nil {
+	if err := statusLine(line); err != nil {
 		return err
 	}
 	if h.Fields == nil {
@@ -296,12 +308,30 @@ func (h *Head) parse(b []byte, statusLine func(*Head, string) error) error {
 		if name = trimmed; !ok || name == "" || isFolded(line) {
 			continue
 		}
-		if len(h.Fields) == FieldsMax {
-			return refuse("more than "+strconv.Itoa(FieldsMax)+" header lines", "fewer")
+		switch {
+		case len(h.Fields) < fields:
+		case !archived:
+			return refuse("more than "+strconv.Itoa(fields)+" header lines", "fewer")
+		case len(h.Fields) == fields+lateFieldsMax || !ofBody(name):
+			continue
 		}
 		h.Fields = append(h.Fields, Field{name, clean(value)})
 	}
 	return nil
+}
+
+// ofBody says whether a body cannot be read without the field.
+func ofBody(name string) bool {
+	for _, n := range [...]string{"Content-Type", "Content-Encoding", "Content-Length", "Transfer-Encoding"} {
+		if strings.EqualFold(name, n) {
+			return true
+		}
+	}
+	return false
+}
+
+func tooLong(most int) error {
+	return refuse("a head longer than "+strconv.Itoa(most)+" bytes", "a shorter one")
 }
 
 // unfold adds to a value the folded lines that rest begins with.

@@ -389,7 +389,8 @@ func TestOpenArchived(t *testing.T) {
 	for name, block := range map[string]string{
 		"empty":             "",
 		"line ends":         "\r\n\r\n",
-		"too long":          "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", HeadMax/6) + "\r\n",
+		"too long":          "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", ArchivedHeadMax/1000) + "\r\n",
+		"no end":            "HTTP/1.1 200 OK" + strings.Repeat("x", ArchivedHeadMax),
 		"no status":         "HTTP/2 \r\n\r\n",
 		"four digits":       "HTTP/1.1 2000 OK\r\n\r\n",
 		"another protocol":  "SSH-2.0 200 OK\r\n\r\n",
@@ -398,6 +399,49 @@ func TestOpenArchived(t *testing.T) {
 		if _, err := OpenArchived(strings.NewReader(block)); fault.ClassOf(err) != fault.Corrupt {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestOpenArchivedLongHead: a head beyond the bounds of the live path costs no body.
+func TestOpenArchivedLongHead(t *testing.T) {
+	const length = "Content-Length: 3\r\nContent-Encoding: gzip\r\n"
+	body := string(pack(t, "gzip", []byte("abc")))
+	for _, c := range []struct {
+		name, fields string
+		kept         int
+	}{
+		{"a long field first", "A: " + strings.Repeat("b", HeadMax) + "\r\n" + length, 3},
+		{"a long field last", length + "A: " + strings.Repeat("b", HeadMax+1) + "\r\n", 3},
+		{"up to the bound", length + "A: " + strings.Repeat("b", ArchivedHeadMax-100) + "\r\n", 3},
+		{"many long fields", strings.Repeat("Set-Cookie: "+strings.Repeat("c", 4000)+"\r\n", 100) + length, 102},
+		{"folded lines", "A: b\r\n" + strings.Repeat(" "+strings.Repeat("c", 100)+"\r\n", 2000) + length, 3},
+		{"more than 512 fields", strings.Repeat("A: b\r\n", FieldsMax+1) + length, FieldsMax + 3},
+		{"more fields than are kept", strings.Repeat("A: b\r\n", ArchivedFieldsMax+5) + length, ArchivedFieldsMax + 2},
+		{"more fields of the body than are kept", strings.Repeat("A: b\r\n", ArchivedFieldsMax) + length + strings.Repeat("content-type: text/html\r\n", 100), ArchivedFieldsMax + lateFieldsMax},
+		{"interim replies", strings.Repeat("A: b\r\n", 9000) + "\r\nHTTP/2 200\r\n" + length, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			status := "HTTP/1.1 200 OK\r\n"
+			if c.name == "interim replies" {
+				status = "HTTP/1.1 103 Early Hints\r\n"
+			}
+			block := status + c.fields + "\r\n" + body
+			m, err := OpenArchived(strings.NewReader(block))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(m.Head.Fields) != c.kept || m.Head.Size != len(block)-len(body) || m.Head.Status != 200 {
+				t.Errorf("%d fields in %d bytes, status %d; want %d in %d", len(m.Head.Fields), m.Head.Size, m.Head.Status, c.kept, len(block)-len(body))
+			}
+			b := NewBody(&m.Head, m.Payload, 0)
+			defer b.Close()
+			if got, _ := io.ReadAll(b); string(got) != "abc" {
+				t.Errorf("%q", got)
+			}
+			if _, err := Open(strings.NewReader(block)); fault.ClassOf(err) != fault.Corrupt {
+				t.Errorf("on the live path: %v", err)
+			}
+		})
 	}
 }
 
