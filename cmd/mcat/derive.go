@@ -63,7 +63,10 @@ func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format
 		if name == "-" {
 			in := bufio.NewReaderSize(std.In, 64<<10)
 			if err := refuseOurs(in, "standard input"); err != nil {
-				return err
+				if err := g.skip(lax, err); err != nil {
+					return err
+				}
+				continue
 			}
 			w.Tolerate(lax)
 			if err := w.File(ctx, in, "standard input"); err != nil {
@@ -76,10 +79,12 @@ func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format
 			return err
 		}
 		for _, part := range parts {
-			if w.Tolerate(lax); part.Length >= 0 {
-				w.Tolerate(nil) // a store's
+			of := lax
+			if part.Length >= 0 {
+				of = nil // a store's
 			}
-			if err := derivePart(ctx, w, part); err != nil {
+			w.Tolerate(of)
+			if err := g.derivePart(ctx, w, part, of); err != nil {
 				return err
 			}
 		}
@@ -128,7 +133,15 @@ func (g *grammar) index(ctx context.Context, std *cli.Std, to io.Writer) error {
 	return errors.Join(err, out.Flush())
 }
 
-func derivePart(ctx context.Context, w *derive.Writer, part warc.Part) error {
+// skip counts a file that is no archive among several. It returns the error if that is to end reading.
+func (g *grammar) skip(lax *warc.Tolerance, err error) error {
+	if len(g.Files) < 2 {
+		return err
+	}
+	return lax.Skip(err)
+}
+
+func (g *grammar) derivePart(ctx context.Context, w *derive.Writer, part warc.Part, lax *warc.Tolerance) error {
 	f, length, err := part.Open()
 	if err != nil {
 		return err
@@ -139,7 +152,7 @@ func derivePart(ctx context.Context, w *derive.Writer, part warc.Part) error {
 	}
 	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, length), 64<<10)
 	if err := refuseOurs(in, part.Path); err != nil {
-		return err
+		return g.skip(lax, err)
 	}
 	return w.File(ctx, in, strings.TrimSuffix(part.Path, ".open"))
 }

@@ -200,7 +200,11 @@ func (p *printer) show(ctx context.Context, in *input) error {
 	front = bytes.Clone(front)
 	src, err := record.Open(in, in.opt)
 	if err != nil {
-		return cmp.Or(warc.Misfit(front, in.opt.Name, "a file of the toolkit, or WARC or ARC records"), err)
+		err = cmp.Or(warc.Misfit(front, in.opt.Name, "a file of the toolkit, or WARC or ARC records"), err)
+		if p.g.Format == "cdxj" { // of archives
+			return p.g.skip(p.lax, err)
+		}
+		return err
 	}
 	if p.files++; p.files > 1 && src.Kind() != p.kind && (p.g.Format == "tsv" || p.g.Format == "csv") {
 		return &fault.Error{Class: fault.WrongKind, File: in.opt.Name, Found: fmt.Sprintf("rows of kind %s behind rows of kind %s", src.Kind(), p.kind), Want: "one kind in a table"}

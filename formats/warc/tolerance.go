@@ -42,7 +42,7 @@ func (t *Tolerance) Err() error {
 	switch {
 	case t.Skipped > 0:
 		e := &fault.Error{Class: t.first.Class, File: t.first.File, Found: places(t.Skipped, "damaged place") + " skipped", Want: "none"}
-		if !t.All {
+		if !t.All && t.first.Class != fault.WrongKind {
 			e.Hint = "mcat --check " + typed(t.first.File) + " lists all that is odd or damaged in it"
 		}
 		if t.files > 1 {

@@ -4,6 +4,7 @@ package mextract
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"mime"
 	"os"
 	"runtime/debug"
+	"slices"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -199,7 +201,21 @@ func (c *linksCmd) sideOptions(in *record.Schema) record.WriterOptions {
 	return record.WriterOptions{Txn: cmp.Or(c.Txn, in.Txn), Now: in.Now, Epoch: in.Epoch}
 }
 
-// input opens the files as fetch records or, if the first is one, as WARC files.
+// isArchive says whether a regular file is an archive, by its first bytes and its name.
+func isArchive(name string) (front []byte, is bool) {
+	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
+		return nil, false
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close() // was read only
+	front, _ = bufio.NewReaderSize(f, 4<<10).Peek(4 << 10)
+	return front, warc.Sniff(front) || warc.Named(name) && warc.Describe(front) == ""
+}
+
+// input opens the files as fetch records or as WARC files: if the first is one, or is nothing that is known and another is one.
 func (c *linksCmd) input(std *cli.Std, opt canon.Options, s *extract.Settings) (stage.Input[record.Fetch], error) {
 	files := c.Files
 	if len(files) == 0 {
@@ -213,9 +229,11 @@ func (c *linksCmd) input(std *cli.Std, opt canon.Options, s *extract.Settings) (
 	} else if st, err := os.Stat(files[0]); err != nil || !st.Mode().IsRegular() { // OpenRecords says what is wrong; a named pipe, which can be read once, has records
 		isPipe = err == nil && !st.IsDir()
 	} else if f, err := os.Open(files[0]); err == nil {
-		front, _ = bufio.NewReaderSize(f, 4<<10).Peek(4 << 10)
 		f.Close()
-		isWARC = warc.Sniff(front) || warc.Named(files[0]) && warc.Describe(front) == ""
+		if front, isWARC = isArchive(files[0]); !isWARC {
+			_, err := record.Open(bytes.NewReader(front), record.ReaderOptions{})
+			isWARC = errors.Is(err, record.ErrNoStream) && slices.ContainsFunc(files[1:], func(name string) bool { _, is := isArchive(name); return is })
+		}
 	}
 	if !isWARC {
 		in, err := cli.OpenRecords[record.Fetch](std, files)
