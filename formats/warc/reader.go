@@ -440,15 +440,15 @@ func (r *Reader) line(left *int) (string, error) {
 		if *left -= len(part); *left < 0 {
 			return "", r.fault(fault.Corrupt, fmt.Sprintf("header longer than %d bytes", r.opt.HeaderMax), "a shorter one")
 		}
-		if err == bufio.ErrBufferFull || err == io.EOF && r.codec != None && r.carriesOn() {
+		if err != nil || long != nil { // the buffer is used again, by carriesOn too
 			long = append(long, part...)
+			part = long
+		}
+		if err == bufio.ErrBufferFull || err == io.EOF && r.codec != None && r.carriesOn() {
 			continue
 		}
 		if err != nil {
 			return "", r.fail(err)
-		}
-		if long != nil {
-			part = append(long, part...)
 		}
 		if r.opt.Tolerance != nil {
 			line := bytes.TrimRight(part, "\r\n")

@@ -339,6 +339,17 @@ func (r *Reader) starts(in *bufio.Reader) bool {
 	return ok
 }
 
+// startsBeyond says whether the member ends inside a version line, which the next one may carry on.
+func (r *Reader) startsBeyond() bool {
+	b, err := r.inner.Peek(8)
+	for i, c := range b {
+		if like := "WARC/0.0"[i]; c != like && (like != '0' || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return err == io.EOF && len(b) > 0
+}
+
 // isWARC says whether b begins as a version line does.
 func isWARC(b []byte) bool {
 	return len(b) >= 8 && string(b[:5]) == "WARC/" && '0' <= b[5] && b[5] <= '9' && b[6] == '.' && '0' <= b[7] && b[7] <= '9'
@@ -482,7 +493,7 @@ func (r *Reader) finishTolerant() error {
 	odd := string(end) != want && !(r.isARC && len(end) < 3)
 	if err == nil {
 		switch {
-		case r.starts(r.plain):
+		case r.starts(r.plain), r.codec != None && r.startsBeyond():
 			if r.codec != None {
 				r.odd("several", string(r.codec)+" member with several records: an offset leads to the first; decompressed, each has its own")
 				r.more = true
