@@ -10,6 +10,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -89,6 +90,8 @@ type tolerant struct {
 	more   bool         // it goes on with a record
 	last   Codec        // of the last record that was found
 	inside bool         // the current record is not the first of its member
+
+	lengths []int64 // of the current record that are longer than the one that is tried, ascending
 }
 
 // NewReader reads records from in.
@@ -149,6 +152,10 @@ func (r *Reader) tolerantVersion(line string, left int) (arc bool, err error) {
 		return true, nil
 	}
 	v, ok := strings.CutPrefix(line, "WARC/")
+	if !ok && isWARC([]byte(line)) {
+		v, ok = line[len("WARC/"):], true
+		r.odd("version", fmt.Sprintf("version line %q", cut([]byte(line))))
+	}
 	if words := strings.Fields(v); ok && len(words) > 1 && isVersion(words[0]) {
 		return false, r.fault(fault.Version, "version "+words[0]+", which has its header in one line", "0.17 to 1.1")
 	}
@@ -278,6 +285,7 @@ func (r *Reader) next() (*Record, error) {
 	if r.opt.Verify {
 		if want, ok := parseSHA1(r.rec.Get(FieldBlockDigest)); ok {
 			r.block.sum, r.block.want = sha1.New(), want
+			r.block.settle()
 			if err := r.block.verify(); err != nil { // of an empty block nothing is read
 				return nil, err
 			}
@@ -476,7 +484,7 @@ func (r *Reader) header() error {
 	if err != nil {
 		return err
 	}
-	r.isARC = false
+	r.isARC, r.lengths = false, nil
 	rec := &r.rec
 	*rec = Record{Offset: r.start, Length: -1, Fields: rec.Fields[:0]}
 	if r.opt.Tolerance != nil {
@@ -544,12 +552,16 @@ func (r *Reader) header() error {
 func (r *Reader) fill(all []Field) error {
 	rec := &r.rec
 	seen := map[string]bool{}
+	badLength := ""
 	for _, f := range all {
 		name := strings.ToLower(f.Name)
 		switch name {
 		case "warc-type", "warc-record-id", "warc-date", "warc-target-uri", "content-type", "content-length":
-			if seen[name] && r.opt.Tolerance != nil { // the first counts
+			if seen[name] && r.opt.Tolerance != nil { // the first counts, or the length that fits
 				r.odd("two "+name, "two fields "+f.Name)
+				if name == "content-length" {
+					r.otherLength(f.Value)
+				}
 				continue
 			}
 			if seen[name] {
@@ -582,6 +594,10 @@ func (r *Reader) fill(all []Field) error {
 			rec.ContentType = f.Value
 		case "content-length":
 			n, err := strconv.ParseUint(f.Value, 10, 63) // which takes no sign
+			if err != nil && r.opt.Tolerance != nil {
+				badLength = f.Value
+				continue
+			}
 			if err != nil {
 				return r.fault(fault.Corrupt, fmt.Sprintf("Content-Length %q", cut([]byte(f.Value))), "a number of bytes")
 			}
@@ -605,11 +621,29 @@ func (r *Reader) fill(all []Field) error {
 			}
 			continue
 		}
+		if !m.ok && badLength != "" {
+			return r.fault(fault.Corrupt, fmt.Sprintf("Content-Length %q", cut([]byte(badLength))), "a number of bytes")
+		}
 		if !m.ok {
 			return r.fault(fault.Corrupt, "no "+m.name, "one")
 		}
 	}
 	return nil
+}
+
+// otherLength notes a second Content-Length: the shortest one at which a record can end is right, else the longest.
+func (r *Reader) otherLength(value string) {
+	n, err := strconv.ParseUint(value, 10, 63)
+	switch length := int64(n); {
+	case err != nil || length == r.rec.Length || slices.Contains(r.lengths, length):
+		return
+	case r.rec.Length < 0:
+		r.rec.Length = length
+	default:
+		r.lengths = append(r.lengths, max(length, r.rec.Length))
+		r.rec.Length = min(length, r.rec.Length)
+		slices.Sort(r.lengths)
+	}
 }
 
 // unbracket removes the angle brackets of record ids, which WARC/1.0 also puts
@@ -659,6 +693,18 @@ type block struct {
 	want [sha1.Size]byte
 }
 
+// settle goes over to the next of several lengths if the record cannot end after the one before.
+func (b *block) settle() {
+	for t := &b.r.tolerant; b.left == 0 && len(t.lengths) > 0; t.lengths = t.lengths[1:] {
+		if b.r.endsHere() {
+			t.lengths = nil
+			return
+		}
+		b.left = t.lengths[0] - b.r.rec.Length
+		b.r.rec.Length = t.lengths[0]
+	}
+}
+
 // verify compares the digest once the block has been read.
 func (b *block) verify() error {
 	if b.left > 0 {
@@ -678,7 +724,7 @@ func (b *block) Read(p []byte) (int, error) {
 	if b.r.err != nil {
 		return 0, b.r.err
 	}
-	if b.left == 0 {
+	if b.settle(); b.left == 0 {
 		return 0, io.EOF
 	}
 	if int64(len(p)) > b.left {
@@ -688,6 +734,7 @@ func (b *block) Read(p []byte) (int, error) {
 	b.left -= int64(n)
 	if b.sum != nil {
 		b.sum.Write(p[:n])
+		b.settle()
 		if err := b.verify(); err != nil {
 			return n, b.r.ended(err)
 		}

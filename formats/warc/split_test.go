@@ -70,3 +70,34 @@ func TestSplitAnywhere(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordEnds: whatever line ends stand behind a block, the record and the next one come.
+func TestRecordEnds(t *testing.T) {
+	a, b := strings.TrimSuffix(reply(1), "\r\n\r\n"), reply(2)
+	ends := []string{""}
+	for n := 0; len(ends[n]) < 5; n++ {
+		ends = append(ends, ends[n]+"\r", ends[n]+"\n")
+	}
+	for _, end := range ends {
+		for name, file := range map[string]string{
+			"bare":               a + end + b,
+			"last":               b + a + end,
+			"last, twice":        b + a + end + a + end,
+			"gzip":               gzipped(a+end) + gzipped(b),
+			"whole":              gzipped(a + end + b + a + end),
+			"between":            gzipped(a) + end + gzipped(b),
+			"line feeds":         lineFeeds(a) + end + lineFeeds(b),
+			"one of two lengths": strings.Replace(a, "Content-Length", "Content-Length: 70\r\nContent-Length", 1) + end + b,
+		} {
+			lax := &Tolerance{}
+			gives, told, err := readTolerant(strings.NewReader(file), ReaderOptions{Name: "f", Tolerance: lax})
+			want := map[string]string{"last": "2 1", "last, twice": "2 1 1", "whole": "1 2 1"}[name]
+			if want == "" {
+				want = "1 2"
+			}
+			if gives != want || err != nil || lax.Skipped > 0 {
+				t.Errorf("%s, %q: %q, %v; %q", name, end, gives, err, told)
+			}
+		}
+	}
+}

@@ -300,7 +300,7 @@ func (r *Reader) seekMember(bare bool) error {
 		b, err := r.in.Peek(r.in.Size())
 		for i := range b {
 			switch b[i] {
-			case 0x1f, 0x28, 'W':
+			case 0x1f, 0x28, 'W', 'w':
 				if opensMember(b[i:]) || bare && isWARC(b[i:]) {
 					r.in.Discard(i)
 					return nil
@@ -342,17 +342,19 @@ func (r *Reader) starts(in *bufio.Reader) bool {
 // startsBeyond says whether the member ends inside a version line, which the next one may carry on.
 func (r *Reader) startsBeyond() bool {
 	b, err := r.inner.Peek(8)
-	for i, c := range b {
-		if like := "WARC/0.0"[i]; c != like && (like != '0' || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return err == io.EOF && len(b) > 0
+	return err == io.EOF && len(b) > 0 && isWARC([]byte(string(b)+"WARC/0.0"[len(b):]))
 }
 
 // isWARC says whether b begins as a version line does.
 func isWARC(b []byte) bool {
-	return len(b) >= 8 && string(b[:5]) == "WARC/" && '0' <= b[5] && b[5] <= '9' && b[6] == '.' && '0' <= b[7] && b[7] <= '9'
+	return len(b) >= 8 && strings.EqualFold(string(b[:5]), "WARC/") && '0' <= b[5] && b[5] <= '9' && b[6] == '.' && '0' <= b[7] && b[7] <= '9'
+}
+
+// endsHere says whether a record can end where the block has been read to.
+func (r *Reader) endsHere() bool {
+	b, err := r.plain.Peek(8 + 9)
+	rest := bytes.TrimLeft(b, "\r\n")
+	return len(rest) == 0 && err == io.EOF || isWARC(rest) || r.codec == None && len(rest) > 0 && (rest[0] == 0 || opensMember(rest) || isSkippable(rest))
 }
 
 // blank reads line ends; io.EOF if nothing follows. They are appended to keep, the first few.

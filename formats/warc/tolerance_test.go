@@ -87,11 +87,15 @@ func otherArchives() []other {
 		{name: "A1-0.18.warc", bytes: reply(1, "WARC/1.0", "WARC/0.18") + b, gives: "1 2", odd: "version 0.18"},
 		{name: "A1-2.0.warc", bytes: reply(1, "WARC/1.0", "WARC/2.0") + b, gives: "1 2", odd: "version 2.0"},
 
+		{name: "A1-lower-case.warc", bytes: reply(1, "WARC/1.0", "warc/1.1") + b, gives: "1 2", odd: `version line "warc/1.1"`},
+		{name: "A1-lower-case.warc.gz", bytes: z(a) + z(reply(2, "WARC/1.0", "Warc/1.0")), gives: "1 2", odd: `version line "Warc/1.0"`, loose: true},
+
 		{name: "A2-one.warc", bytes: cut(a, "\r\n") + b, gives: "1 2", odd: `"\r\n" after the block`},
 		{name: "A2-line-feed.warc", bytes: cut(a, end) + "\n" + b, gives: "1 2", odd: `"\n" after the block`},
 		{name: "A2-three.warc", bytes: a + "\r\n" + b + "\r\n", gives: "1 2", odd: "line ends between records"},
 		{name: "A2-none.warc", bytes: cut(a, end) + b, gives: "1 2", odd: `"" after the block`},
 		{name: "A2-none-at-end.warc", bytes: a + cut(b, end), gives: "1 2", odd: `"" after the block`},
+		{name: "A2-mixed.warc", bytes: cut(a, end) + "\n\r\n\n" + b, gives: "1 2", odd: `"\n\r\n\n" after the block`},
 		{name: "A2-none.warc.gz", bytes: z(cut(a, end)) + z(b), gives: "1 2", odd: `"" after the block`, loose: true},
 
 		{name: "A3-line-feeds.warc", bytes: lineFeeds(a) + b, gives: "1 2", odd: "without a carriage return"},
@@ -105,6 +109,10 @@ func otherArchives() []other {
 		{name: "A4-two-targets.warc", bytes: reply(1, "Content-Type: app", "WARC-Target-URI: http://e.example/other\r\nContent-Type: app") + b, gives: "1 2", odd: "two fields WARC-Target-URI"},
 		{name: "A4-two-dates.warc", bytes: reply(1, "Content-Type: app", "WARC-Date: 1999\r\nContent-Type: app") + b, gives: "1 2", odd: "two fields WARC-Date"},
 		{name: "A4-two-lengths.warc", bytes: twice(a) + b, gives: "1 2", odd: "two fields Content-Length"},
+		{name: "A4-second-length.warc", bytes: reply(1, "Content-Length: 60", "Content-Length: 61\r\nContent-Length: 60") + b, gives: "1 2", odd: "two fields Content-Length"},
+		{name: "A4-second-length-longer.warc", bytes: reply(1, "Content-Length: 60", "Content-Length: 0\r\nContent-Length: 60\r\nContent-Length: 20") + b, gives: "1 2", odd: "two fields Content-Length"},
+		{name: "A4-second-length.warc.gz", bytes: z(reply(1, "Content-Length: 60", "Content-Length: 90\r\nContent-Length: 60")) + z(b), gives: "1 2", odd: "two fields Content-Length", loose: true},
+		{name: "A4-length-and-word.warc", bytes: reply(1, "Content-Length: 60", "Content-Length: many\r\nContent-Length: 60") + b, gives: "1 2", odd: "two fields Content-Length"},
 
 		{name: "A5-digits.warc", bytes: reply(1, "2020-01-02T03:04:05Z", "20200102030405") + b, gives: "1 2", odd: `WARC-Date "20200102030405"`},
 		{name: "A5-clueweb.warc", bytes: reply(1, "2020-01-02T03:04:05Z", "2009-03-65T08:43:19-0800") + b, gives: "1 2", odd: `WARC-Date "2009-03-65`},
