@@ -30,10 +30,22 @@ func Sniff(front []byte) bool {
 	case coded == "":
 		return startsArchive(front)
 	case len(content) == 0:
-		return coded == "gzip"
+		return coded == "gzip" || largeBlock(front)
 	}
 	return startsArchive(bytes.TrimLeft(content, "\r\n"))
 }
+
+// largeBlock says whether a zstd frame begins with a block that is larger than the schema with which record streams begin.
+func largeBlock(front []byte) bool {
+	var h zstd.Header
+	return h.Decode(front) == nil && h.DictionaryID == 0 && h.WindowSize <= windowMax && h.FirstBlock.OK && h.FirstBlock.CompressedSize > largeFirst && h.FirstBlock.CompressedSize <= blockMax
+}
+
+// Sizes of first blocks.
+const (
+	largeFirst = 32 << 10
+	blockMax   = 128 << 10 // RFC 8878 section 3.1.1.2.4
+)
 
 func startsArchive(b []byte) bool {
 	if isWARC(b) || bytes.HasPrefix(b, []byte("filedesc://")) || len(b) >= 5 && len(b) < 8 && string(b[:5]) == "WARC/" {
@@ -115,8 +127,8 @@ func describe(b []byte, depth int) string {
 			}
 			return "" // an archive
 		}
-		if coded == "zstd" {
-			return "" // a record stream, perhaps
+		if coded == "zstd" && bytes.HasPrefix(content, []byte("\xff\xff\xff\xff")) {
+			return "" // a record stream: Arrow begins so
 		}
 		return coded + fmt.Sprintf(" of %q", content[:min(len(content), 20)])
 	}
@@ -137,10 +149,33 @@ func describe(b []byte, depth int) string {
 // Misfit is the error for a file that is no archive, by its first bytes; nil if these say nothing.
 func Misfit(front []byte, name, want string) error {
 	what := Describe(front)
+	if what == "" && !strings.HasSuffix(name, ".arrows.zst") { // of those the reader says more
+		what = undecoded(front)
+	}
 	if what == "" || what == "JSON" { // of which records are made
 		return nil
 	}
 	return &fault.Error{Class: fault.WrongKind, File: name, Found: what, Want: want, Hint: HintFor(front, name)}
+}
+
+// undecoded says why a zstd frame cannot be decoded; "" of others.
+func undecoded(front []byte) string {
+	content, coded := inside(front)
+	if coded != "zstd" || len(content) > 0 {
+		return ""
+	}
+	var h zstd.Header
+	switch err := h.Decode(front); {
+	case err != nil:
+		return "a damaged zstd frame"
+	case h.DictionaryID != 0:
+		return fmt.Sprintf("a zstd frame that needs dictionary %d", h.DictionaryID)
+	case h.WindowSize > windowMax:
+		return fmt.Sprintf("a zstd frame with a window of %d bytes, above %d", h.WindowSize, windowMax)
+	case h.FirstBlock.OK && h.FirstBlock.CompressedSize <= blockMax && h.FirstBlock.CompressedSize+h.HeaderSize+3 > len(front):
+		return "" // it may go on
+	}
+	return "a damaged zstd frame"
 }
 
 // HintFor says how an archive inside such a file is read; "" where it cannot be.
@@ -154,6 +189,10 @@ func HintFor(front []byte, name string) string {
 	if content, coded := inside(front); coded != "" {
 		if _, twice := inside(content); twice != "" {
 			return map[string]string{"gzip": "gzip -dc ", "zstd": "zstd -dc "}[coded] + name + " | mcat"
+		}
+		var h zstd.Header
+		if coded == "zstd" && h.Decode(front) == nil && h.DictionaryID == 0 && h.WindowSize > windowMax {
+			return "zstd -dc --long=31 " + name + " | mcat"
 		}
 	}
 	return ""

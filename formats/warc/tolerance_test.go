@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -394,8 +395,38 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
+// TestMisfit: a zstd frame that cannot be decoded is no record stream, but for a file that is called so.
+func TestMisfit(t *testing.T) {
+	frame := string(zstdEncoder().EncodeAll([]byte("\xff\xff\xff\xff some words and more of them"), nil))
+	for name, c := range map[string]struct{ front, file, want, hint string }{
+		"damaged header":        {"\x28\xb5\x2f\xfd\xff\xff\xff\xff", "f", "f: a damaged zstd frame, want an archive", ""},
+		"damaged data":          {"\x28\xb5\x2f\xfd\x24\x08\x00\x01garbagegarbage", "f", "f: a damaged zstd frame, want an archive", ""},
+		"cut":                   {frame[:12], "f", "", ""},
+		"dictionary":            {"\x28\xb5\x2f\xfd\x21\x09\x05\x00\x00\x00\x00\x00", "f", "f: a zstd frame that needs dictionary 9, want an archive", ""},
+		"window":                {"\x28\xb5\x2f\xfd\x00\x88\x09\x00\x00a", "f", "f: a zstd frame with a window of 134217728 bytes, above 8388608, want an archive", "zstd -dc --long=31 f | mcat"},
+		"record stream":         {frame, "f", "", ""},
+		"damaged record stream": {"\x28\xb5\x2f\xfd\xff\xff\xff\xff", "f.arrows.zst", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, hint := "", ""
+			if err := Misfit([]byte(c.front), c.file, "an archive"); err != nil {
+				got, hint = err.Error(), err.(*fault.Error).Hint
+			}
+			if got != c.want || hint != c.hint {
+				t.Errorf("%q, hint %q, want %q, %q", got, hint, c.want, c.hint)
+			}
+		})
+	}
+}
+
 func TestSniffAndDescribe(t *testing.T) {
 	a := reply(1)
+	frame := func(text string) string { return string(zstdEncoder().EncodeAll([]byte(text), nil)) }
+	random := rand.New(rand.NewPCG(1, 2))
+	noise := []byte("WARC/1.0\r\n")
+	for len(noise) < 90<<10 {
+		noise = append(noise, byte(random.Uint32()))
+	}
 	for name, c := range map[string]struct {
 		file string
 		is   bool
@@ -417,6 +448,10 @@ func TestSniffAndDescribe(t *testing.T) {
 		"lz4":                         {"\x04\x22\x4d\x18abc", false, "an LZ4 file"},
 		"pdf":                         {"%PDF-1.7", false, "a PDF file"},
 		"reply":                       {"HTTP/1.1 200 OK\r\n\r\n", false, "an HTTP reply without a WARC header"},
+		"zstd of words":               {frame("some words"), false, `zstd of "some words"`},
+		"zstd of HTML":                {frame("<html>"), false, "zstd of HTML"},
+		"record stream":               {frame("\xff\xff\xff\xff\x10\x00\x00\x00"), false, ""},
+		"large first record":          {frame(string(noise))[:40<<10], true, ""}, // of which nothing can be decoded yet
 		"nothing":                     {"", false, ""},
 		"words":                       {"some words", false, ""},
 	} {
