@@ -88,10 +88,11 @@ func derived(t *testing.T, opt Options, head uint64, file []byte) (blocks []stri
 func TestWET(t *testing.T) {
 	for _, codec := range []warc.Codec{warc.Gzip, warc.Zstd, warc.None} {
 		got := derived(t, Options{Format: WET}, 0, archive(t, codec, reply("text/html", page), reply("image/gif", "GIF89a"), "HTTP/1.1 404 Not\r\nContent-Type: text/html\r\n\r\ngone",
-			reply("text/html", "<script>no</script>"), reply("application/pdf", "%PDF-no"), "nonsense", reply("text/html", "chunked\r\n")))
+			reply("text/html", "<script>no</script>"), reply("application/pdf", "%PDF-no"), "nonsense", reply("text/html", "chunked\r\n"), reply("image/svg+xml", "<svg><title>A drawing</title><text>with words</text></svg>")))
 		want := []string{
 			"conversion text/plain http://h/0 deu\nA title\nOne and moreno\nDies ist ein deutscher Satz, der lang genug ist, damit man seine Sprache erkennen kann, und noch einer dazu.",
 			"conversion text/plain http://h/6 \nchunked",
+			"conversion text/plain http://h/7 \nA drawing\nwith words",
 			"conversion text/plain ftp://h/x.txt \na plain file",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

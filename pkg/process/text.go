@@ -22,9 +22,10 @@ const (
 	typeDOCX  = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 	typeODT   = "application/vnd.oasis.opendocument.text"
 	typePlain = "text/plain"
+	typeSVG   = "image/svg+xml"
 )
 
-var textTypes = append(slices.Clone(htmlTypes), typePlain, typePDF, typeDOCX, typeODT)
+var textTypes = append(slices.Clone(htmlTypes), typeSVG, typePlain, typePDF, typeDOCX, typeODT)
 
 // Bounds of documents in a zip archive.
 const (
@@ -49,7 +50,7 @@ func Text(doc *Document, max int) (string, error) {
 	}
 	w := &lines{max: max}
 	switch {
-	case slices.Contains(htmlTypes, doc.MIME):
+	case doc.MIME == typeSVG, slices.Contains(htmlTypes, doc.MIME):
 		if err := visible(w, doc); err != nil {
 			return "", err
 		}
@@ -163,6 +164,7 @@ func breaks(e *markup.Element) bool {
 }
 
 // visible writes the text of an HTML page. Of SVG that is what its text elements have, and HTML in it; of MathML all but annotations.
+// A document that is SVG has its titles and descriptions, too.
 func visible(w *lines, doc *Document) error {
 	r, err := readHTML(doc, noAttributes)
 	if err != nil {
@@ -171,7 +173,9 @@ func visible(w *lines, doc *Document) error {
 	defer readers.Put(r)
 	defer r.Close()
 	r.Texts = true
-	listed := false // in a datalist, whose options show when somebody types
+	named := 0                     // titles and descriptions around, in a document that is SVG
+	outside := doc.MIME == typeSVG // before its svg element
+	listed := false                // in a datalist, whose options show when somebody types
 	for !w.full() {
 		tok := r.Next()
 		e := &r.Element
@@ -179,7 +183,7 @@ func visible(w *lines, doc *Document) error {
 		case markup.TokenEnd:
 			return nil
 		case markup.TokenText:
-			if !listed && r.Shown() {
+			if named > 0 || !listed && !outside && r.Shown() {
 				w.text(r.Decoded())
 			}
 		case markup.TokenRaw:
@@ -192,8 +196,17 @@ func visible(w *lines, doc *Document) error {
 			}
 		case markup.TokenStart, markup.TokenClose:
 			if e.Space != markup.SpaceHTML {
+				outside = false
 				if e.Space == markup.SpaceSVG && e.Tag == markup.TagText {
 					w.line()
+				}
+				if doc.MIME == typeSVG && (e.Tag == markup.TagTitle || e.Tag == markup.TagDesc) {
+					w.line()
+					if tok == markup.TokenClose {
+						named = max(named-1, 0)
+					} else if !e.SelfClosing {
+						named++
+					}
 				}
 				continue
 			}

@@ -56,6 +56,11 @@ func TestText(t *testing.T) {
 		{"empty", "text/html", "", ""},
 		{"control", "text/html", "a\x00\x1bb", "a b"},
 		{"plain", "text/plain", "one  two\n\n\nthree\xff\n", "one two\n\nthree\uFFFD"},
+		{"SVG", typeSVG, `<?xml version="1.0"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "x"><svg xmlns="http://www.w3.org/2000/svg"><title>A &amp; title</title><desc>One <b>two</b></desc><metadata>no</metadata><style>no{}</style><script>no</script><g id="no">no<title/><text x="1">three <tspan>four</tspan></text><text><title>tip</title><![CDATA[five <]]></text></g></svg>`, "A & title\nOne two\nthree four\ntip\nfive <"},
+		{"SVG with HTML", typeSVG, "<svg><foreignObject><style>no</style><p>one</p><p>two</p></foreignObject><desc/><path d='no'/><text>three</text></svg>", "one\ntwo\nthree"},
+		{"SVG of shapes", typeSVG, "<svg><path d='M0 0'/></svg>", ""},
+		{"SVG that is cut", typeSVG, "<svg><title>one", "one"},
+		{"no SVG", typeSVG, "\x89PNG\x00", ""},
 		{"docx", typeDOCX, string(archive(t, "x", "y", "word/document.xml", word, "word/footnotes.xml", "<w:p><w:t>note</w:t></w:p>")), "One & two\na b\nc\nnote"},
 		{"odt", typeODT, string(archive(t, "content.xml", writer)), "Head\none two three\nfour"},
 	} {
