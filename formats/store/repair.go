@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"mercator/pkg/durable"
@@ -42,7 +43,34 @@ func (s *Store) RepairHead(least uint64) (made uint64, was error, err error) {
 		}
 		was = &fault.Error{Class: fault.Corrupt, File: s.Path(HeadFile), Found: fmt.Sprintf("generation %d, from which %d is reached", h.Generation, reached), Want: fmt.Sprintf("the way to %d", newest)}
 	}
+	if was, err = SetAside(s.fs, s.Path(HeadFile), was); err != nil {
+		return 0, was, err
+	}
 	return newest, was, s.writeHead(newest)
+}
+
+// SetAside gives what stands in a pointer's place and is no file another name: nothing is deleted, and the pointer can be made.
+// was, what is wrong with the pointer, then names it.
+func SetAside(fsys durable.FS, file string, was error) (error, error) {
+	if st, err := fsys.Stat(file); err != nil || st.Mode().IsRegular() {
+		return was, nil // writing it tells
+	}
+	aside := file + ".aside"
+	for n := 2; ; n++ {
+		if there, err := durable.Exists(fsys, aside); err != nil {
+			return was, err
+		} else if !there {
+			break
+		}
+		aside = fmt.Sprintf("%s.aside-%d", file, n)
+	}
+	e := &fault.Error{}
+	if errors.As(was, &e) {
+		moved := *e
+		moved.Found += ", which is " + filepath.Base(aside) + " now"
+		was = &moved
+	}
+	return was, fsys.Rename(file, aside)
 }
 
 // Damaged reports whether err is of a file that is not as it should be, and not of this machine or of another version.

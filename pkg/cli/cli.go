@@ -337,7 +337,7 @@ var (
 )
 
 func usage(err error, kctx *kong.Context) error {
-	if fault.ClassOf(err) != "" {
+	if fault.ClassOf(err) != "" || systemHint(err) != "" { // a crawl.toml that may not be read is no wrong usage
 		return err
 	}
 	hint := ""
@@ -572,7 +572,11 @@ func systemHint(err error) string {
 func permissionHint(path string) string {
 	const owner = "run it as the user who owns the file or the folder: ls -ld shows whose it is"
 	st, err := os.Stat(path)
-	if err != nil { // of a folder above it
+	for err != nil && filepath.Dir(path) != path { // the lowest folder above it that can be looked at is the one that is closed
+		path = filepath.Dir(path)
+		st, err = os.Stat(path)
+	}
+	if err != nil {
 		return owner
 	}
 	mode := "u+rw"

@@ -375,3 +375,27 @@ func TestBar(t *testing.T) {
 		t.Errorf("clipped to 5: %q", got)
 	}
 }
+
+// TestPermissionHint: who owns what is closed is told to open it, also where that is a folder above.
+func TestPermissionHint(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "crawl.toml")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, path, want string }{
+		{"a file", file, "chmod u+rw " + file},
+		{"a folder", dir, "chmod u+rwx " + dir},
+		{"below a folder that nobody can look into", filepath.Join(dir, "a", "b"), "chmod u+rwx " + dir},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := &fs.PathError{Op: "open", Path: c.path, Err: syscall.EACCES}
+			if got := systemHint(err); !strings.Contains(got, c.want+"\"") {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			if got := usage(err, nil); got != error(err) || exitCode(got) != 1 {
+				t.Errorf("of the arguments: %v, exit code %d", got, exitCode(got))
+			}
+		})
+	}
+}

@@ -100,6 +100,9 @@ func (c *Crawl) Repair(ctx context.Context, to *uint64) (done *Repaired, err err
 	if was == nil {
 		return done, nil
 	}
+	if was, err = store.SetAside(c.fs, c.path(store.CurrentFile), was); err != nil {
+		return nil, err
+	}
 	done.Current = was.Error()
 	return done, store.WriteCurrent(c.fs, c.dir, next)
 }

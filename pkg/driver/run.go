@@ -183,7 +183,9 @@ func (d *Driver) Run(ctx context.Context) error {
 	d.processes.lock = lock
 	for _, err := range d.Crawl.Lost() {
 		d.opt.Warn("%v", err)
-		d.opt.Warn("hint: %s", fault.HintOf(err))
+		if hint := fault.HintOf(err); hint != "" {
+			d.opt.Warn("hint: %s", hint)
+		}
 	}
 	defer d.opt.Teller.End()
 	defer context.AfterFunc(ctx, d.stopping)()
