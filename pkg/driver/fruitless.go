@@ -17,6 +17,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
 	"mercator/pkg/history"
+	"mercator/pkg/httpmsg"
 )
 
 // A crawl at its end that fetched no page of use is an error, which says what happened to its first URL and which command goes on. A page is
@@ -33,6 +34,7 @@ const (
 type visit struct {
 	url, host, outcome, why string
 	status                  uint16
+	times                   int    // that the URL was fetched
 	document                bool   // a reply with a body, and no redirect
 	html, small             bool   // what kind of document
 	to, by                  string // where it leads, and how: "redirects to"; "": nowhere
@@ -70,7 +72,8 @@ func (v *visits) add(row *record.Fetch, head bool) {
 	if is.document {
 		v.documents++
 	}
-	if old != nil {
+	if is.times = 1; old != nil {
+		is.times += old.times
 		*old = *is
 	} else if len(v.order) < visitedMax || is.document && v.documents <= documentsMax {
 		v.of[is.url] = is
@@ -262,7 +265,7 @@ func (d *Driver) whatHappened(v *visits, conf *config.Config) error {
 		e.Hint = d.wayOut(conf, seed, last)
 	default:
 		e.Found = fmt.Sprintf("the crawl is at its end, and no page was fetched: %s: %s", way, last.happened())
-		e.Hint = d.sameAgain(last, again)
+		e.Hint = d.sameAgain(v, conf, last, again)
 	}
 	return e
 }
@@ -272,6 +275,15 @@ func (is *visit) happened() string {
 	switch {
 	case is.outcome != record.OutcomeFetched:
 		return strings.TrimSuffix(is.outcome+": "+is.why, ": ")
+	case is.status == 300 && is.why == "":
+		return "status 300: the server has several pages to choose from, and names none (Location)"
+	case is.status == 304:
+		return "status 304: not modified, though nobody asked for a change"
+	case is.status == 305 || is.status == 306:
+		return fmt.Sprintf("status %d: a proxy is to be used", is.status)
+	case is.status >= 300 && is.status < 400 && strings.Contains(is.why, "redirect: "):
+		_, why, _ := strings.Cut(is.why, "redirect: ")
+		return fmt.Sprintf("status %d, and nobody can go where it leads (Location): %s", is.status, why)
 	case is.status >= 300 && is.status < 400:
 		return fmt.Sprintf("status %d without a place to go to (Location)", is.status)
 	case is.status >= 300:
@@ -357,10 +369,11 @@ func (d *Driver) siteCommand(conf *config.Config, urls ...string) string {
 	return mcrawl(words...)
 }
 
-// sameAgain is the hint for a URL that was asked for in vain.
-func (d *Driver) sameAgain(last *visit, again func(by, what string) string) string {
+// sameAgain is the hint for a URL that was asked for in vain. What was tried before it does not name again.
+func (d *Driver) sameAgain(v *visits, conf *config.Config, last *visit, again func(by, what string) string) string {
 	dir := d.Crawl.Dir()
 	why := last.outcome + ": " + last.why
+	other := fmt.Sprintf("%q has another URL fetched", mcrawl("add", dir, "URL")+" && "+mcrawl("run", dir))
 	switch {
 	case strings.HasPrefix(last.url, "https://") && strings.Contains(why, record.OutcomeTLS) || strings.HasPrefix(last.url, "https://") && strings.Contains(why, record.OutcomeConnect):
 		byHTTP := "http://" + strings.TrimPrefix(last.url, "https://")
@@ -371,11 +384,25 @@ func (d *Driver) sameAgain(last *visit, again func(by, what string) string) stri
 		return fmt.Sprintf("robots.txt forbids it to this crawler; when it allows it, %q goes on", again("--outcome", last.outcome))
 	case last.outcome != record.OutcomeFetched:
 		return fmt.Sprintf("%q asks once more", again("--outcome", last.outcome))
+	case last.status == 401 && conf.File.Fetch.Login == "":
+		return fmt.Sprintf("with a name and a password, as a line \"%s USER:PASSWORD\" of login.txt, %q asks once more", origin(last.url), mcrawl("set", dir, "fetch.login=login.txt")+" && "+again("--status", "401"))
+	case last.status == 401:
+		return fmt.Sprintf("the server takes no name and password of %s: when that is mended, %q asks once more", conf.File.Fetch.Login, again("--status", "401"))
 	case last.status == 404 || last.status == 410:
-		if _, host, path := canon.Split(last.url); path != "/" {
-			scheme, _, _ := strings.Cut(last.url, ":")
-			return fmt.Sprintf("%q begins at the site's first page", mcrawl("add", dir, scheme+"://"+host+"/")+" && "+mcrawl("run", dir))
+		if front := origin(last.url) + "/"; v.of[front] == nil {
+			return fmt.Sprintf("%q begins at the site's first page", mcrawl("add", dir, front)+" && "+mcrawl("run", dir))
+		} else if front != last.url {
+			return fmt.Sprintf("the site's first page was asked for, too: %s", other)
 		}
 	}
+	if last.times > 1 && last.status < 500 && !httpmsg.NotNow(last.status) {
+		return fmt.Sprintf("it was asked for %d times: %s", last.times, other)
+	}
 	return fmt.Sprintf("%q asks once more", again("--status", fmt.Sprint(last.status)))
+}
+
+// origin is a URL's scheme and authority.
+func origin(url string) string {
+	scheme, host, _ := canon.Split(url)
+	return scheme + "://" + host
 }

@@ -6,6 +6,8 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/canon"
+	"mercator/pkg/config"
+	"mercator/pkg/crawl"
 )
 
 // TestOfUse: whether any page of a crawl is more than a way to another.
@@ -106,5 +108,50 @@ func TestVisitsAreBounded(t *testing.T) {
 	}
 	if len(v.of) != visitedMax+documentsMax || len(v.order) != len(v.of) || v.documents != 3*documentsMax {
 		t.Errorf("%d, %d visits, %d documents", len(v.of), len(v.order), v.documents)
+	}
+}
+
+// TestHappened: what is told of a URL that gave no page, and what to do next. A second run is not told the same.
+func TestHappened(t *testing.T) {
+	const a, front = "http://a.test/x", "http://a.test/"
+	status := func(url string, n uint16, why string) record.Fetch {
+		return record.Fetch{URL: url, Host: "a.test", Role: record.RolePage, Outcome: record.OutcomeFetched, Status: n, Error: why}
+	}
+	again := func(by, what string) string { return "again " + by + " " + what }
+	for _, test := range []struct {
+		name, login    string
+		rows           []record.Fetch
+		happened, hint string
+	}{
+		{"no Location", "", []record.Fetch{status(a, 302, "")}, "status 302 without a place to go to (Location)", `"again --status 302" asks once more`},
+		{"a Location that is none", "", []record.Fetch{status(a, 301, "head too odd; redirect: no host")}, "status 301, and nobody can go where it leads (Location): no host", `"again --status 301" asks once more`},
+		{"choices", "", []record.Fetch{status(a, 300, "")}, "status 300: the server has several pages to choose from, and names none (Location)", `"again --status 300" asks once more`},
+		{"not modified", "", []record.Fetch{status(a, 304, "")}, "status 304: not modified, though nobody asked for a change", `"again --status 304" asks once more`},
+		{"a proxy", "", []record.Fetch{status(a, 305, "")}, "status 305: a proxy is to be used", `"again --status 305" asks once more`},
+		{"forbidden", "", []record.Fetch{status(a, 403, "")}, "status 403", `"again --status 403" asks once more`},
+		{"forbidden twice", "", []record.Fetch{status(a, 403, ""), status(a, 403, "")}, "status 403", `it was asked for 2 times: "mcrawl add c URL && mcrawl run c" has another URL fetched`},
+		{"unavailable twice", "", []record.Fetch{status(a, 503, ""), status(a, 503, "")}, "status 503", `"again --status 503" asks once more`},
+		{"a name is asked for", "", []record.Fetch{status(a, 401, "")}, "status 401", `with a name and a password, as a line "http://a.test USER:PASSWORD" of login.txt, "mcrawl set c fetch.login=login.txt && again --status 401" asks once more`},
+		{"the name is not taken", "login.txt", []record.Fetch{status(a, 401, ""), status(a, 401, "")}, "status 401", `the server takes no name and password of login.txt: when that is mended, "again --status 401" asks once more`},
+		{"not found", "", []record.Fetch{status(a, 404, "")}, "status 404", `"mcrawl add c http://a.test/ && mcrawl run c" begins at the site's first page`},
+		{"not found, nor the first page", "", []record.Fetch{status(a, 404, ""), status(front, 404, "")}, "status 404", `the site's first page was asked for, too: "mcrawl add c URL && mcrawl run c" has another URL fetched`},
+		{"no first page", "", []record.Fetch{status(front, 404, "")}, "status 404", `"again --status 404" asks once more`},
+		{"no first page, twice", "", []record.Fetch{status(front, 404, ""), status(front, 404, "")}, "status 404", `it was asked for 2 times: "mcrawl add c URL && mcrawl run c" has another URL fetched`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v := &visits{of: map[string]*visit{}}
+			for i := range test.rows {
+				v.add(&test.rows[i], false)
+			}
+			conf := &config.Config{}
+			conf.File.Fetch.Login = test.login
+			d := &Driver{Crawl: crawl.Folder("c", crawl.Options{})}
+			if got := v.order[0].happened(); got != test.happened {
+				t.Errorf("%q, want %q", got, test.happened)
+			}
+			if got := d.sameAgain(v, conf, v.order[0], again); got != test.hint {
+				t.Errorf("%s, want %s", got, test.hint)
+			}
+		})
 	}
 }
