@@ -385,7 +385,7 @@ func (d *Driver) sameAgain(v *visits, conf *config.Config, last *visit, again fu
 	case last.outcome != record.OutcomeFetched:
 		return fmt.Sprintf("%q asks once more", again("--outcome", last.outcome))
 	case last.status == 401 && conf.File.Fetch.Login == "":
-		return fmt.Sprintf("with a name and a password, as a line \"%s USER:PASSWORD\" of login.txt, %q asks once more", origin(last.url), mcrawl("set", dir, "fetch.login=login.txt")+" && "+again("--status", "401"))
+		return fmt.Sprintf("with a name and a password, as a line \"%s USER:PASSWORD\" of %s, %q asks once more", origin(last.url), filepath.Join(dir, "login.txt"), mcrawl("set", dir, "fetch.login=login.txt")+" && "+again("--status", "401"))
 	case last.status == 401:
 		return fmt.Sprintf("the server takes no name and password of %s: when that is mended, %q asks once more", conf.File.Fetch.Login, again("--status", "401"))
 	case last.status == 404 || last.status == 410:

@@ -131,7 +131,7 @@ func TestHappened(t *testing.T) {
 		{"forbidden", "", []record.Fetch{status(a, 403, "")}, "status 403", `"again --status 403" asks once more`},
 		{"forbidden twice", "", []record.Fetch{status(a, 403, ""), status(a, 403, "")}, "status 403", `it was asked for 2 times: "mcrawl add c URL && mcrawl run c" has another URL fetched`},
 		{"unavailable twice", "", []record.Fetch{status(a, 503, ""), status(a, 503, "")}, "status 503", `"again --status 503" asks once more`},
-		{"a name is asked for", "", []record.Fetch{status(a, 401, "")}, "status 401", `with a name and a password, as a line "http://a.test USER:PASSWORD" of login.txt, "mcrawl set c fetch.login=login.txt && again --status 401" asks once more`},
+		{"a name is asked for", "", []record.Fetch{status(a, 401, "")}, "status 401", `with a name and a password, as a line "http://a.test USER:PASSWORD" of c/login.txt, "mcrawl set c fetch.login=login.txt && again --status 401" asks once more`},
 		{"the name is not taken", "login.txt", []record.Fetch{status(a, 401, ""), status(a, 401, "")}, "status 401", `the server takes no name and password of login.txt: when that is mended, "again --status 401" asks once more`},
 		{"not found", "", []record.Fetch{status(a, 404, "")}, "status 404", `"mcrawl add c http://a.test/ && mcrawl run c" begins at the site's first page`},
 		{"not found, nor the first page", "", []record.Fetch{status(a, 404, ""), status(front, 404, "")}, "status 404", `the site's first page was asked for, too: "mcrawl add c URL && mcrawl run c" has another URL fetched`},
