@@ -394,7 +394,7 @@ def check_index(table, files):
             n = count.setdefault((".".join(labels[-2:]), labels[-1], row["mime"] or None), [0, set(), 0])
             n[0], n[2] = n[0] + 1, n[2] + row["warc_record_length"]
             n[1].add(row["host"])
-    want = {(*key, n, len(hosts), 0, size) for key, (n, hosts, size) in count.items()}
+    want = {(*key, n, len(hosts), n, size) for key, (n, hosts, size) in count.items()}
     got = duckdb.sql(query).fetchall()
     if not got or set(got) != want or len(got) != len(want):
         sys.exit(f"{table}: {got}, want {want}")
