@@ -358,7 +358,7 @@ func (h *Head) statusLine(line string) error {
 	switch {
 	case strings.EqualFold(proto, "ICY"):
 		h.Major, h.Minor = 1, 0
-	case len(proto) >= 8 && strings.EqualFold(proto[:5], "HTTP/") && proto[6] == '.' && isDigit(proto[5]) && isDigit(proto[7]):
+	case len(proto) >= 8 && strings.EqualFold(proto[:5], "HTTP/") && proto[6] == '.' && isDigit(proto[5]) && isDigit(proto[7]) && !strings.Contains(proto, "\t"): // archivedLine would end it there
 		h.Major, h.Minor = int(proto[5]-'0'), int(proto[7]-'0')
 	default:
 		return refuse("status line "+strconv.Quote(line[:min(len(line), 60)]), `"HTTP/1.1 200 OK"`)
@@ -432,7 +432,7 @@ func refuse(found, want string) error {
 func MediaType(value string) (mime, charset string) {
 	mime, params, _ := strings.Cut(value, ";")
 	mime = strings.ToLower(strings.TrimSpace(mime))
-	if !strings.Contains(mime, "/") || strings.ContainsAny(mime, " \t,\"") {
+	if !strings.Contains(mime, "/") || strings.ContainsFunc(mime, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ',' || r == '"' }) {
 		mime = ""
 	}
 	for p := range strings.SplitSeq(params, ";") {

@@ -447,7 +447,7 @@ func TestOpenArchivedLongHead(t *testing.T) {
 
 // TestOpenStrict: what OpenArchived takes is no reply on the live path.
 func TestOpenStrict(t *testing.T) {
-	for _, block := range []string{"HTTP/2 200\r\n\r\n", "HTTP 200 OK\r\n\r\n", " HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1\t200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nA: b\r\n"} {
+	for _, block := range []string{"HTTP/2 200\r\n\r\n", "HTTP 200 OK\r\n\r\n", " HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1\t200 OK\r\n\r\n", "HTTP/1.1\t404 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nA: b\r\n"} {
 		if _, err := Open(strings.NewReader(block)); fault.ClassOf(err) != fault.Corrupt {
 			t.Errorf("%q: %v", block, err)
 		}
@@ -507,11 +507,35 @@ func TestMediaType(t *testing.T) {
 	for in, want := range map[string][2]string{
 		"text/html": {"text/html", ""}, " Text/HTML ; Charset=\"UTF-8\"; charset=x": {"text/html", "utf-8"},
 		"text/html;charset='latin1'": {"text/html", "latin1"}, "": {}, "html": {}, "a b/c": {}, ";charset=x": {"", "x"},
+		"text/html\x01": {}, "text/html\x7f;charset=x": {"", "x"}, "text/h\u00e9": {}, "text/\xff": {}, "text/html\u00a0": {"text/html", ""},
 	} {
 		if mime, charset := MediaType(in); mime != want[0] || charset != want[1] {
 			t.Errorf("%q: %q, %q", in, mime, charset)
 		}
 	}
+}
+
+// FuzzArchivedReadsTheSame: of a reply that Open takes, OpenArchived reads the same status and media type.
+func FuzzArchivedReadsTheSame(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\nhello"))
+	f.Add([]byte("HTTP/1.1\t404 200 OK\r\n\r\n"))
+	f.Add([]byte("\r\nhttp/1.0x  200\tOK\nContent-Type:\n text/html;\n\tcharset=x\n\r\r\nContent-Type: a/b\n\n"))
+	f.Add([]byte("ICY 200\n: x\nContent-Type : a/b\n\n"))
+	f.Add([]byte("<p>"))
+	f.Fuzz(func(t *testing.T, block []byte) {
+		got, err := Open(bytes.NewReader(block))
+		if err != nil || got.Head.Status < 200 {
+			return
+		}
+		of := func(m *Message) string {
+			mime, charset := MediaType(m.Head.Get("Content-Type"))
+			return fmt.Sprint(m.Head.Status, mime, charset)
+		}
+		archived, err := OpenArchived(bytes.NewReader(block))
+		if err != nil || of(archived) != of(got) {
+			t.Errorf("%q is read as %s, from an archive as %s, %v", block, of(got), of(archived), err)
+		}
+	})
 }
 
 func FuzzOpen(f *testing.F) {
