@@ -31,7 +31,10 @@ type cdx struct {
 	Filename string `json:"filename"`
 }
 
-const cdxTime = "20060102150405"
+const (
+	cdxTime     = "20060102150405"
+	mimeRevisit = "warc/revisit"
+)
 
 // append appends "key timestamp {json}".
 func (c *cdx) append(b []byte, stamp string) []byte {
@@ -52,8 +55,15 @@ func AppendRowCDXJ(b []byte, r *record.Fetch) []byte {
 	if r.WARCFilename == "" || !r.OfPage() {
 		return b
 	}
+	return appendRow(b, r)
+}
+
+func appendRow(b []byte, r *record.Fetch) []byte {
 	c := cdx{URL: r.URL, MIME: r.MIME, Digest: r.PayloadSHA1, Length: strconv.FormatInt(r.WARCLength, 10),
 		Offset: strconv.FormatInt(r.WARCOffset, 10), Filename: r.WARCFilename}
+	if r.Outcome == record.OutcomeNotModified {
+		c.MIME = mimeRevisit
+	}
 	if r.Status != 0 {
 		c.Status = strconv.Itoa(int(r.Status))
 	}
@@ -87,7 +97,7 @@ func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPag
 		Digest: strings.TrimPrefix(rec.Get(warc.FieldPayloadDigest), "sha1:")}
 	switch rec.Type {
 	case warc.TypeRevisit:
-		c.MIME = "warc/revisit"
+		c.MIME = mimeRevisit
 	case warc.TypeResource:
 		c.MIME, _ = httpmsg.MediaType(rec.ContentType)
 	}

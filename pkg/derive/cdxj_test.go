@@ -142,7 +142,7 @@ func TestCDXJOfOneRecord(t *testing.T) {
 
 func keep(t *testing.T, fsys durable.FS, dir string, list []warc.Part) (read int) {
 	t.Helper()
-	err := KeepIndex(context.Background(), fsys, dir, "my crawl", []string{"../fetch"}, list, 1<<20, func(n int64) { read += int(n) })
+	err := KeepIndex(context.Background(), fsys, dir, "my crawl", []string{"../fetch"}, list, nil, 1<<20, func(n int64) { read += int(n) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestKeepIndexCrash(t *testing.T) {
 		fsys := durable.NewCrashFS()
 		keep(t, fsys, index, list)
 		fsys.CrashAt(n)
-		err := KeepIndex(context.Background(), fsys, index, "c", []string{"../fetch"}, list[1:], 1<<20, nil)
+		err := KeepIndex(context.Background(), fsys, index, "c", []string{"../fetch"}, list[1:], nil, 1<<20, nil)
 		crashed := fsys.Crashed()
 		if !crashed && err != nil {
 			t.Fatal(err)

@@ -30,10 +30,11 @@ const (
 
 // KeepIndex brings the index of WARC files in the folder dir up to date: index.cdxj, sorted;
 // files.json, the names and lengths of the WARC files that it indexes; and config.yaml, by
-// which pywb serves them from the folders archives, paths relative to dir. It reads only
+// which pywb serves them from the folders archives, paths relative to dir. It adds only
 // WARC files that are not in the index yet, or with another length, and does nothing if
-// there are none. Killed at any moment, it goes on where it is run again.
-func KeepIndex(ctx context.Context, fsys durable.FS, dir, name string, archives []string, parts []warc.Part, mem int64, progress func(int64)) error {
+// there are none. Lines come from rows, which may be nil, and from the WARC files where rows do not
+// tell of just these: they are the same. Killed at any moment, it goes on where it is run again.
+func KeepIndex(ctx context.Context, fsys durable.FS, dir, name string, archives []string, parts []warc.Part, rows *Rows, mem int64, progress func(int64)) error {
 	now := map[string]int64{}
 	for _, p := range parts {
 		f, length, err := p.Open()
@@ -61,14 +62,31 @@ func KeepIndex(ctx context.Context, fsys durable.FS, dir, name string, archives 
 		return nil
 	}
 	x := NewIndex(mem, "")
-	defer x.Close()
-	if len(same) > 0 {
-		if err := x.kept(ctx, fsys, path(indexFile), same); err != nil {
+	defer func() { x.Close() }()
+	keep := func() error {
+		if len(same) == 0 {
+			return nil
+		}
+		return x.kept(ctx, fsys, path(indexFile), same)
+	}
+	if err := keep(); err != nil {
+		return err
+	}
+	all := false
+	if rows != nil {
+		if all, err = x.Rows(ctx, rows, parts, same, progress); err != nil {
 			return err
+		}
+		if !all { // from the beginning
+			x.Close()
+			x = NewIndex(mem, "")
+			if err := keep(); err != nil {
+				return err
+			}
 		}
 	}
 	for _, p := range parts {
-		if same[partName(p)] {
+		if all || same[partName(p)] {
 			continue
 		}
 		if err := x.Part(ctx, p, progress); err != nil {

@@ -51,8 +51,9 @@ func seal(ctx context.Context, folder *crawl.Crawl, progress func(int64)) (seale
 	if err != nil {
 		return 0, err
 	}
-	var archives []string // as the index finds them
+	var archives, stores []string // as the index finds them; folders
 	for _, dir := range dirs {
+		stores = append(stores, filepath.Join(dir, fetch.Kind))
 		archive, err := store.Open(filepath.Join(dir, fetch.Kind), fetch.Kind, fetch.Version, store.Options{LockWait: 70 * time.Second})
 		if err != nil {
 			return sealed, err
@@ -71,7 +72,27 @@ func seal(ctx context.Context, folder *crawl.Crawl, progress func(int64)) (seale
 	if err != nil {
 		return sealed, err
 	}
-	return sealed, derive.KeepIndex(ctx, durable.OS, filepath.Join(folder.Dir(), IndexDir), name, archives, parts, indexMemory, progress)
+	return sealed, derive.KeepIndex(ctx, durable.OS, filepath.Join(folder.Dir(), IndexDir), name, archives, parts, fetchRows(folder, stores), indexMemory, progress)
+}
+
+// fetchRows are the rows of all that the fetch stores have archived; nil where they are not there, or the stores do not say what
+// they have: the index is then made of the archive.
+func fetchRows(folder *crawl.Crawl, stores []string) *derive.Rows {
+	places, known, err := fetch.Places(stores, store.Options{})
+	if err != nil || !known {
+		return nil
+	}
+	kept, err := folder.Kept()
+	for _, name := range [...]string{"marked", "fetched"} { // fetched: of a walk
+		if err != nil || kept.AllThere(name) != nil {
+			return nil
+		}
+		files, err := kept.Files(name)
+		if err == nil && len(files) > 0 {
+			return &derive.Rows{Files: files, Places: places}
+		}
+	}
+	return nil
 }
 
 // archived is what the crawl in dir has committed of its WARC files.

@@ -26,6 +26,9 @@ const openSuffix = ".open"
 
 const roleWARC = "warc"
 
+// statePlaces is the state that says which records for an index the archive has: a warc.Places.
+const statePlaces = "places"
+
 // archive is the WARC files of the store while a round writes to them.
 //
 //   - What a committed generation counts of a file is never changed.
@@ -51,8 +54,9 @@ type archive struct {
 	closed []string // complete since the round began
 	taken  []string // of earlier attempts at the round: what counts of them is sound
 
-	saved *savedRows
-	sound map[string]int64 // by file, how much of it is committed or was recovered
+	saved  *savedRows
+	sound  map[string]int64 // by file, how much of it is committed or was recovered
+	places *warc.Places     // of all records for an index; nil: not known, as an older version began
 }
 
 // openArchive recovers what the transaction had written before a crash, cuts the
@@ -71,6 +75,9 @@ func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) 
 		if e.Role == roleWARC {
 			a.sound[e.Path] = e.Length
 		}
+	}
+	if places, ok := placesOf(tx.Base()); ok {
+		a.places = &places
 	}
 	if tx.Fenced() {
 		err = a.openFenced()
@@ -188,6 +195,7 @@ func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64,
 	defer r.Close()
 	keep = from
 	group := from
+	var response func() // enters the group's, when it is whole
 	for {
 		rec, err := r.Next()
 		if err != nil {
@@ -224,7 +232,16 @@ func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64,
 			break
 		}
 		if !whole {
+			switch rec.Type {
+			case warc.TypeResponse, warc.TypeRevisit, warc.TypeResource:
+				offset, length, plain := rec.Offset, r.Good()-rec.Offset, rec.Plain()
+				response = func() { a.place(name, offset, length, plain) }
+			}
 			continue
+		}
+		if response != nil {
+			response()
+			response = nil
 		}
 		keep = r.Good()
 		if out.Row.Role != "" {
@@ -317,8 +334,8 @@ func (a *archive) finishFile(path string) error {
 
 // append adds a group and returns where it begins. A full file is completed
 // before: the rows of what stands in it have been emitted by then or are in it.
-func (a *archive) append(group []byte) (name string, offset int64, err error) {
-	if a.w.Offset() > 0 && a.w.Offset()+int64(len(group)) > a.sizeMax {
+func (a *archive) append(g *group) (name string, offset int64, err error) {
+	if a.w.Offset() > 0 && a.w.Offset()+int64(len(g.b)) > a.sizeMax {
 		if err := a.w.Flush(); err != nil {
 			return "", 0, err
 		}
@@ -332,8 +349,26 @@ func (a *archive) append(group []byte) (name string, offset int64, err error) {
 			return "", 0, err
 		}
 	}
-	offset, _, err = a.w.Append(group)
+	offset, _, err = a.w.Append(g.b)
+	if g.length > 0 {
+		a.place(a.name, offset, g.length, g.plain)
+	}
 	return a.name, offset, err
+}
+
+// place enters a record that an index has.
+func (a *archive) place(name string, offset, length int64, plain bool) {
+	if a.places != nil {
+		a.places.Add(name, offset, length, plain)
+	}
+}
+
+// placesOf is what a generation says of the records that an index has. ok is false where it does not say it.
+func placesOf(m *store.Manifest) (p warc.Places, ok bool) {
+	if text, said := m.State[statePlaces]; said {
+		return warc.ParsePlaces(text)
+	}
+	return p, len(m.WithRole(roleWARC)) == 0
 }
 
 // commit makes everything durable and enters it into the transaction.
@@ -352,6 +387,9 @@ func (a *archive) commit(ctx context.Context) error {
 
 // enter enters the files into the transaction.
 func (a *archive) enter(ctx context.Context) error {
+	if a.places != nil {
+		a.tx.SetState(statePlaces, a.places.String())
+	}
 	for _, name := range append(append(a.closed, a.taken...), a.name) {
 		e := store.Entry{Path: name, Role: roleWARC, Growing: name == a.name || slices.Contains(a.taken, name)}
 		end := int64(-1)

@@ -347,6 +347,7 @@ func retryAfter(value string, now time.Time) record.Time {
 type group struct {
 	b      []byte // encoded
 	length int64  // of the response, which is first; 0: there is none
+	plain  bool   // the response is warc.Record.Plain
 
 	rec    warc.Record
 	fields [7]warc.Field
@@ -437,6 +438,7 @@ func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *R
 		if g.b, err = enc.Append(g.b, &g.rec); err != nil {
 			return nil, err
 		}
+		g.plain = g.rec.Plain()
 		g.length, concurrent = int64(len(g.b)), "<"+g.rec.ID+">"
 	}
 	if reply != nil && len(reply.Sent) > 0 && (reply.Response != nil || reply.spoken()) {

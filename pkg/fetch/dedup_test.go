@@ -65,10 +65,13 @@ func TestDedup(t *testing.T) {
 			}
 		}
 		look(rows)
-		look(run(t, opt, "r2", urls("later", "other2")))
+		second := run(t, opt, "r2", urls("later", "other2"))
+		look(second)
 		batch := append(urls("last"), pages(1, 6)...)
 		interrupted(t, opt, "r3", batch)
-		look(run(t, opt, "r3", batch))
+		third := run(t, opt, "r3", batch)
+		look(third)
+		sameIndex(t, opt.Store, rows, second, third)
 		for path, want := range map[string]string{
 			"a": "", "b": "http://h0.test/a", "404": "http://h0.test/a", "chunks": "http://h0.test/a", "later": "http://h0.test/a", "last": "http://h0.test/a",
 			"cut": "", "nil": "", "nil2": "", "other": "", "other2": "",
@@ -196,7 +199,7 @@ func TestDedupOfWhatWasCut(t *testing.T) {
 				return opt
 			}
 			opt := set(newStore(t))
-			run(t, opt, "r1", pages(3, 1)) // a committed part before
+			before := run(t, opt, "r1", pages(3, 1)) // a committed part before
 			interrupted(t, opt, "r2", urls)
 			files := warcs(t, opt.Store)
 			if len(files) < 3 {
@@ -244,6 +247,7 @@ func TestDedupOfWhatWasCut(t *testing.T) {
 							}
 						}
 						checkPlaces(t, again.Store, rows)
+						sameIndex(t, again.Store, before, rows)
 						for j := range rows {
 							if rows[j].Role == record.RolePage {
 								original(t, again.Store, &rows[j], text[rows[j].URL])

@@ -22,6 +22,7 @@ import (
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
+	"mercator/pkg/durable"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/replay"
 	"mercator/pkg/fingerprint"
@@ -158,14 +159,19 @@ func (names) Resolve(_ context.Context, name string) ([]netip.Addr, time.Time, s
 	return []netip.Addr{netip.MustParseAddr("127.9.9.9")}, time.Now().Add(time.Hour), ""
 }
 
-// run fetches a batch and returns its rows.
+// run fetches a batch and returns its rows. Those of a store's first batch give the index that its archive gives.
 func run(t testing.TB, opt fetch.Options, txn string, urls []record.URL) []record.Fetch {
 	t.Helper()
 	in := stream(t, txn, urls)
 	opt.Txn, opt.Schema = txn, in.Schema()
-	return runBody(t, opt.Store, txn, in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
+	first := opt.Store.FS() == durable.OS && places(t, opt.Store).Records == 0
+	rows := runBody(t, opt.Store, txn, in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, b, opt)
 	})
+	if first {
+		sameIndex(t, opt.Store, rows)
+	}
+	return rows
 }
 
 func runBody(t testing.TB, st *store.Store, txn string, in stage.Input[record.URL], body func(context.Context, *stage.Batch[record.URL, record.Fetch]) error) []record.Fetch {

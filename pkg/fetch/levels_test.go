@@ -94,7 +94,7 @@ func interruptedStore(tb testing.TB, n int) *Options {
 		}
 		g, err := encodeGroup(a.enc, a.round, &row, nil, nil)
 		if err == nil {
-			_, _, err = a.append(g.b)
+			_, _, err = a.append(g)
 		}
 		if err != nil {
 			tb.Fatal(err)

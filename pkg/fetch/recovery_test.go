@@ -106,7 +106,7 @@ func tailCutAnywhere(t *testing.T, codec warc.Codec, damages []bool) {
 	st := newStore(t)
 	opt := options(st, &web{})
 	opt.Codec, opt.Digests = codec, codec == warc.None
-	run(t, opt, "r1", pages(3, 2)) // a committed part before the tail
+	before := run(t, opt, "r1", pages(3, 2)) // a committed part before the tail
 	committed, err := os.Stat(warcs(t, st)[0])
 	if err != nil {
 		t.Fatal(err)
@@ -149,6 +149,7 @@ func tailCutAnywhere(t *testing.T, codec warc.Codec, damages []bool) {
 				}
 			}
 			checkPlaces(t, again.Store, rows)
+			sameIndex(t, again.Store, before, rows)
 			if t.Failed() {
 				t.Fatalf("cut at %d, damage %v", cut, damage)
 			}

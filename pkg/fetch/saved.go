@@ -46,3 +46,24 @@ func Saved(paths []string, opt store.Options) ([]warc.Part, error) {
 	}
 	return parts, nil
 }
+
+// Places says which records for an index the stores in dirs have committed, all together. ok is false where one does not
+// say it, as one that an older version began.
+func Places(dirs []string, opt store.Options) (all warc.Places, ok bool, err error) {
+	for _, dir := range dirs {
+		st, err := store.Open(dir, Kind, Version, opt)
+		if err != nil {
+			return all, false, err
+		}
+		m, err := st.Current()
+		if err != nil {
+			return all, false, err
+		}
+		p, ok := placesOf(m)
+		if !ok {
+			return all, false, nil
+		}
+		all.Join(p)
+	}
+	return all, true, nil
+}

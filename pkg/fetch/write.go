@@ -129,7 +129,7 @@ func (w *writer) write(ctx context.Context) error {
 			return flush()
 		}
 		if o.group != nil {
-			name, offset, err := w.archive.append(o.group.b)
+			name, offset, err := w.archive.append(o.group)
 			if err != nil {
 				return err
 			}

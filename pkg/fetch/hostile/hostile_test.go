@@ -25,10 +25,13 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"mercator/formats/record"
 	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/derive"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
@@ -62,6 +65,7 @@ func TestHostileServers(t *testing.T) {
 	if peak > heapMax {
 		t.Errorf("the heap grew to %d bytes", peak)
 	}
+	sameIndex(t, st, rows)
 	byURL := map[string]*record.Fetch{}
 	for i := range rows {
 		if rows[i].Role == record.RolePage {
@@ -86,6 +90,41 @@ func TestHostileServers(t *testing.T) {
 		if row == nil || row.Outcome != record.OutcomeFetched || row.Truncated != "" || row.ContentFP != fingerprint.OfString(neighbourBody(i)) || row.DurationUS != 0 {
 			t.Errorf("%s: its neighbour came out as %+v", s.name, row)
 		}
+	}
+}
+
+// sameIndex: whatever servers say, the rows give the index that the archive gives.
+func sameIndex(t *testing.T, st *store.Store, rows []record.Fetch) {
+	t.Helper()
+	dirs := []string{st.Dir()}
+	parts, err := fetch.Saved(dirs, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	places, _, err := fetch.Places(dirs, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, fast := derive.NewIndex(1<<20, t.TempDir()), derive.NewIndex(1<<20, t.TempDir())
+	defer archive.Close()
+	defer fast.Close()
+	for _, p := range parts {
+		if err := archive.Part(t.Context(), p, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := &derive.Rows{Files: []string{recordtest.File(t, filepath.Join(t.TempDir(), "rows"), nil, rows...)}, Places: places}
+	if all, err := fast.Rows(t.Context(), from, parts, nil, nil); !all || err != nil {
+		t.Errorf("the rows are not those of the archive, which has %v: %v", places, err)
+	}
+	lines := func(x *derive.Index) (all []string) {
+		if err := x.Lines(func(line []byte) error { all = append(all, string(line)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if diff := cmp.Diff(lines(archive), lines(fast)); diff != "" {
+		t.Errorf("the index of rows differs (-archive +rows):\n%s", diff)
 	}
 }
 
