@@ -23,6 +23,10 @@ type AuditOptions struct {
 	LongestWait time.Duration // what servers asked for counts up to this; 0: any
 	Memory      int64         // for sorting
 	Worst       int           // how many of the smallest margins are kept
+
+	// HostConnections are of hosts that may have been contacted over several connections at a time: see checkSeveral. Of their contacts no
+	// gaps at addresses are demanded.
+	HostConnections map[string]int
 }
 
 // Gap is the time between two contacts in a row with one host or address.
@@ -141,12 +145,17 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 		var c contactSpan
 		c.parse(payload)
 		// Names of one FP64, which people can make, would come mixed and hide each other.
-		return cmp.Or(context.Cause(ctx), hosts.Add(fingerprint.SHA256(c.host), payload), addrs.Add(fingerprint.SHA256(c.addr), payload))
+		err := cmp.Or(context.Cause(ctx), hosts.Add(fingerprint.SHA256(c.host), payload))
+		if err == nil && a.opt.HostConnections[c.host] < 2 {
+			err = addrs.Add(fingerprint.SHA256(c.addr), payload)
+		}
+		return err
 	}); err != nil {
 		return nil, err
 	}
 	least := us(a.opt.MinDelay)
-	err = a.audit.Hosts.check(ctx, hosts, a.opt.Worst, func(c *contactSpan) string { return c.host }, func(before, c *contactSpan) (micros, bool) {
+	several := func(host string) int { return a.opt.HostConnections[host] }
+	err = a.audit.Hosts.check(ctx, hosts, a.opt.Worst, func(c *contactSpan) string { return c.host }, several, func(before, c *contactSpan) (micros, bool) {
 		own := max(least, micros(a.opt.DelayFactor*float64(before.end-before.start)))
 		if a.opt.MaxDelay > 0 {
 			own = min(own, max(us(a.opt.MaxDelay), least))
@@ -156,15 +165,15 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = a.audit.Addrs.check(ctx, addrs, a.opt.Worst, func(c *contactSpan) string { return c.addr }, func(_, _ *contactSpan) (micros, bool) {
+	err = a.audit.Addrs.check(ctx, addrs, a.opt.Worst, func(c *contactSpan) string { return c.addr }, func(string) int { return 1 }, func(_, _ *contactSpan) (micros, bool) {
 		return us(a.opt.AddrDelay), a.opt.AddrDelay > 0
 	})
 	return &a.audit, err
 }
 
-// check reads contacts sorted by name, then time. required says what the gap
+// check reads contacts sorted by name, then time. several says how many connections a name may have, and required what the gap
 // before a contact had to be, and whether anything was demanded.
-func (r *AuditReport) check(ctx context.Context, s *merge.Sorter, worst int, name func(*contactSpan) string, required func(before, c *contactSpan) (micros, bool)) error {
+func (r *AuditReport) check(ctx context.Context, s *merge.Sorter, worst int, name func(*contactSpan) string, several func(string) int, required func(before, c *contactSpan) (micros, bool)) error {
 	it, err := s.Sort()
 	if err != nil {
 		return err
@@ -172,16 +181,23 @@ func (r *AuditReport) check(ctx context.Context, s *merge.Sorter, worst int, nam
 	var margins [64]uint64
 	var before contactSpan
 	latest := micros(0) // end of the contacts so far, which may overlap
+	var lanes lanes
 	if err := it.Each(func(_ uint64, payload []byte) error {
 		var c contactSpan
 		c.parse(payload)
 		if name(&c) != name(&before) {
 			r.Names++
 			before, latest = c, c.end
+			if lanes.reset(several(name(&c))); lanes.max > 1 {
+				lanes.check(&c, required)
+			}
 			return nil
 		}
 		need, demanded := required(&before, &c)
 		gap := c.start - latest
+		if lanes.max > 1 {
+			gap, need, demanded = lanes.check(&c, required)
+		}
 		before, latest = c, max(latest, c.end)
 		if !demanded {
 			return nil
@@ -209,6 +225,60 @@ func (r *AuditReport) check(ctx context.Context, s *merge.Sorter, worst int, nam
 		r.Margins = append(r.Margins, Bucket{From: from, N: n})
 	}
 	return nil
+}
+
+// lanes are the connections of a host that may have several. Records do not say which connection made a contact, so it is
+// checked that there is a way to share the contacts out, which come by time, to so many connections, each of which keeps its gaps.
+// Of those connections that may make a contact, the one that ended last is taken to have made it: what it leaves to the contacts to come is
+// the most. (Another would do only if one of these had to be taken: then they may be exchanged.)
+//
+// What a Retry-After asks for holds for all connections: until then, the others begin one contact each, at most, for which they
+// were on their way.
+type lanes struct {
+	max   int
+	ended []contactSpan // the last of each connection
+	asked contactSpan   // whose Retry-After ends last
+	after int           // contacts that began since, and before its end
+}
+
+func (l *lanes) reset(n int) { *l = lanes{max: n, ended: l.ended[:0]} }
+
+// check takes in a contact. It returns the gap that lay before it over its connection, and what that had to be.
+func (l *lanes) check(c *contactSpan, required func(before, c *contactSpan) (micros, bool)) (gap, need micros, demanded bool) {
+	found, first := -1, 0
+	for i := range l.ended {
+		before := &l.ended[i]
+		need, _ := required(before, c)
+		if before.end+need <= c.start && (found < 0 || before.end > l.ended[found].end) {
+			found = i
+		}
+		if before.end < l.ended[first].end {
+			first = i
+		}
+	}
+	asked := l.asked
+	if c.end+c.asked > asked.end+asked.asked && c.asked > 0 {
+		l.asked, l.after = *c, 0
+	}
+	if asked.asked > 0 && asked.end <= c.start && c.start < asked.end+asked.asked {
+		if l.after++; l.after >= l.max {
+			gap, need, demanded = c.start-asked.end, asked.asked, true
+		}
+	}
+	if found < 0 && len(l.ended) < l.max {
+		l.ended = append(l.ended, *c)
+		return gap, need, demanded
+	}
+	if found < 0 {
+		found = first // the least of faults
+	}
+	before := l.ended[found]
+	l.ended[found] = *c
+	if !demanded {
+		gap = c.start - before.end
+		need, demanded = required(&before, c)
+	}
+	return gap, need, demanded
 }
 
 // keep notes a gap if it is among the worst.

@@ -10,7 +10,7 @@
 //   - Each URL of the input gives one row of role "page", whatever happens;
 //     each visit for a robots.txt gives one of role "robots".
 //   - A row is emitted after the bytes that it names are in the WARC file.
-//   - One connection to a host at a time, kept for its next contact if that comes
+//   - One connection to a host at a time (but for Options.HostConnections), kept for its next contact if that comes
 //     within five seconds; in use and kept together, at most Options.Connections. From the end of a contact to the
 //     start of the next with the same host lies at least what the row's
 //     required_delay_us says; between contacts with one address, the address delay.
@@ -22,7 +22,7 @@
 //
 // # Where things are decided
 //
-//   - The next host: sched.go (take). Handing hosts out, and a turn: turns.go; its contacts: pages.go.
+//   - The next host: sched.go (take). Hosts with several connections: several.go. Handing hosts out, and a turn: turns.go; its contacts: pages.go.
 //   - The gap after a contact: pages.go (gap). When a batch ends before its time: patience.go.
 //   - Addresses: names.go; which of them: reach.go. robots.txt: robots.go, errands.go. What our own settings refuse: ours.go, deny.go.
 //   - Cookies: package cookies; what is asked again because of them: again.go; their file: jar.go.
@@ -94,6 +94,9 @@ type Options struct {
 	MaxDelay    time.Duration // at most this
 	LongestWait time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
 	AddrDelay   time.Duration // between contacts with one address; 0: none, and as many at a time as there are hosts
+	// HostConnections are of hosts that may be asked over several connections at a time: several.go.
+	HostConnections map[string]int
+
 	Deadline    time.Duration // after this long the rest is deferred; 0: never. It counts from when hosts may be contacted, see unclean.go
 	Patience    bool          // the rest is deferred when only slow hosts hold up the batch
 	BytesMax    int64         // received, after which the rest is deferred; 0: never
@@ -169,6 +172,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		dispatcher: dispatcher{wake: make(chan struct{}, 1), idle: make(chan *host), turns: map[*host]*worker{}},
 		s:          newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
 	}
+	r.s.several = opt.HostConnections
 	r.s.slowGap = us(max(slowGap, 2*opt.MinDelay))
 	r.room.L = &r.mu
 	r.s.contacts.far.dir = opt.Store.Dir()

@@ -182,9 +182,12 @@ func (r *runner) remember(row *record.Fetch) {
 	now := r.now()
 	c, _ := r.s.contacts.take(row.Host, now)
 	c.fails = failsAfter(row, c.fails)
-	gap := r.gap(row, 0, c.fails)
+	gap, _ := r.gap(row, 0, c.fails)
 	if next := ended(row) + gap; next > c.next {
 		c.next, c.required, c.copied = next, gap, false
+	}
+	if r.s.several[row.Host] > 1 {
+		c.required = 0 // another connection may have ended later
 	}
 	r.s.contacts.put(row.Host, c, now)
 }

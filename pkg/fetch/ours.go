@@ -274,7 +274,7 @@ func (r *runner) lack(ctx context.Context, h *host, row *record.Fetch, text stri
 	t := turn{made: sent, end: end.UnixMicro()}
 	r.mu.Lock()
 	if sent {
-		t.required = r.gap(row, h.asked, h.fails)
+		t.required, t.wide = r.gap(row, h.asked, h.fails)
 	} else {
 		r.conns.end(h, nil, 0)
 	}

@@ -102,12 +102,17 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 			}
 		case unknown:
 			r.mu.Lock()
+			defer r.mu.Unlock()
+			if auth.verdict != unknown { // another connection was faster
+				return turn{}, true, nil
+			}
 			auth.verdict = asking
 			h.blocked++
 			name := scheme + "://" + h.name
-			h.errands = append(h.errands, &errand{auth: auth, name: name, from: h, url: name + "/robots.txt", host: row.Host, sitemap: row.Sitemap})
-			r.mu.Unlock()
-			return turn{}, true, nil
+			h.errands = append(h.errands, &errand{auth: auth, name: name, from: h.first(), url: name + "/robots.txt", host: row.Host, sitemap: row.Sitemap})
+			return turn{}, true, r.sp.unclaim(h)
+		case asking: // over another connection
+			return turn{}, false, nil
 		}
 	}
 	a := r.choose(h, addrs)
@@ -160,12 +165,17 @@ func (r *runner) settle(ctx context.Context, h *host, row *record.URL, outcome, 
 func (r *runner) pop(h *host) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.sp.pop(&h.queue)
+	return r.sp.pop(h.pending())
 }
 
 // granted says whether the host's turn is for this address. If not, the host
 // waits for the turn of the right one.
 func (r *runner) granted(h *host, a netip.Addr) bool {
+	if h.conns != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return h.may(r.now()) // another connection may have learnt of a wait
+	}
 	if r.opt.AddrDelay == 0 || h.slot.addr == a {
 		return true
 	}
@@ -276,7 +286,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	if h.fails = failsAfter(row, h.fails); h.fails >= failsMax && h.deferred == "" {
 		h.deferred = hostFailed
 	}
-	t.required = r.gap(row, h.asked, h.fails)
+	t.required, t.wide = r.gap(row, h.asked, h.fails)
 	h.hung = min(h.hung, fitting(row.DurationUS))
 	r.wire += reply.Wire
 	over := r.opt.BytesMax > 0 && r.wire >= r.opt.BytesMax
@@ -322,7 +332,7 @@ func (r *runner) missed(h *host, row *record.Fetch, reply *Reply, addr netip.Add
 		return true
 	}
 	row.Outcome = reply.Outcome
-	t.required = r.gap(row, h.asked, h.fails)
+	t.required, t.wide = r.gap(row, h.asked, h.fails)
 	return true
 }
 
@@ -364,16 +374,16 @@ func (r *runner) rules() politeness.Rules {
 }
 
 // gap is the delay that politeness demands after a contact with a host that asks
-// for a Crawl-delay and has failed so many times in a row.
-func (r *runner) gap(row *record.Fetch, asked micros, fails int) micros {
-	d := max(r.rules().After(row.DurationUS), asked)
+// for a Crawl-delay and has failed so many times in a row. wide is what the server asked for: that much holds over any connection.
+func (r *runner) gap(row *record.Fetch, asked micros, fails int) (gap, wide micros) {
+	wide = asked
 	switch {
 	case row.RetryAfter != 0 && row.Status >= 400:
-		d = max(d, micros(row.RetryAfter)-ended(row))
+		wide = max(wide, micros(row.RetryAfter)-ended(row))
 	case overloaded(row):
-		d = max(d, backoffMin<<min(fails-1, 20))
+		wide = max(wide, backoffMin<<min(fails-1, 20))
 	}
-	return d
+	return max(r.rules().After(row.DurationUS), wide), wide
 }
 
 // backoffMin is the gap after a first reply that says "too many requests" and

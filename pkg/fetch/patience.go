@@ -100,7 +100,11 @@ func (r *runner) breakOff(h *host, w *worker) turn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := turn{made: true, end: r.now()}
+	if h.conns != nil && h.deferred == brokenOff { // with another connection
+		return t
+	}
 	t.required = min(putOffUntil(t.end, max(h.patience(), t.end-w.began))-t.end, r.s.longest) // else it would count as parked
+	t.wide = t.required
 	h.hung = min(h.hung+1, hungMax)
 	h.deferred = brokenOff
 	if w.addrs > 1 {

@@ -108,6 +108,9 @@ func (all reaches) left(host string, addrs int) int {
 // miss notes that one of a host's addresses did not serve, and returns how many are left to try in this visit.
 func (all reaches) miss(host string, addr netip.Addr, addrs int, now micros) (left int) {
 	limit := min(addrs, triesMax)
+	if r := all[host]; r.addr == addr && r.tried > 0 && r.tried < limit {
+		return all.left(host, addrs) + 1 // another connection of the host has noted it
+	}
 	left = all.left(host, addrs)
 	r := reach{addr: addr, tried: limit - left, at: now}
 	if left == 0 {

@@ -47,7 +47,9 @@ func TestRobotsCacheIsBounded(t *testing.T) {
 		if got := rules.(textRules); string(got) != text {
 			t.Fatalf("%s: rules %q, want %q", name, got, text)
 		}
-		return &host{name: name, rules: [len(withRobots)]*authority{a}}
+		h := newHost(name)
+		h.rules[0] = a
+		return h
 	}
 	held := use("http://held.test", "held")
 	for i := range 50 {
@@ -115,7 +117,7 @@ func TestBackOff(t *testing.T) {
 		{"retry-after of a page", record.Fetch{Status: 200, RetryAfter: record.Time(70 * second)}, 0, 0, second / 10},
 		{"500", record.Fetch{Status: 500}, 0, 0, second / 10},
 	} {
-		if got := r.gap(&c.row, c.asked, c.fails); got != c.expect {
+		if got, _ := r.gap(&c.row, c.asked, c.fails); got != c.expect {
 			t.Errorf("%s: gap %d, want %d", c.name, got, c.expect)
 		}
 	}

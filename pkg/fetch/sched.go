@@ -18,8 +18,8 @@ type micros = int64
 
 const parkAfter = micros(politeness.LongestGap / time.Microsecond)
 
-// host is a host (name and port) that has work in this batch, with its back queue.
-type host struct {
+// party is what the connections of a host share.
+type party struct {
 	name  string
 	queue queue // its URLs, in the spool
 	named bool  // it had one, and the archive has what the batch says of its addresses
@@ -28,15 +28,29 @@ type host struct {
 	blocked int       // robots contacts elsewhere that its pages wait for
 	again   []*led    // URLs to be asked again, before those of the queue
 
-	last     micros // end of the last contact; 0: none in this run
-	next     micros // no contact before
-	required micros // the gap that next stands for
-	copied   micros // next, as another shard keeps it; 0: it does not
 	asked    micros // Crawl-delay
 	fails    int    // contacts in a row that failed
 	hung     int    // how patient a batch is with its contacts: see patience
 	deferred string // why its URLs are not tried; "" if they are
 	refused  bool   // settings refused a URL of it, as ours.hosts counts
+	rules    [len(withRobots)]*authority
+
+	conns   []*host // its connections, the first of which does all but the pages of the queue; nil: there is one
+	floor   micros  // no contact before, over any connection: what the server asked for; with several
+	floored micros  // the gap that floor stands for
+	gone    bool    // it has no work any more, and the heaps may still hold connections; with several
+}
+
+// host is a host (name and port) that has work in this batch, with its back queue; or, of one that a person allows
+// several connections (Options.HostConnections), one of these.
+type host struct {
+	*party
+	hand queue // the URL of the queue that is being fetched; with several
+
+	last     micros // end of the last contact; 0: none in this run
+	next     micros // no contact before
+	required micros // the gap that next stands for
+	copied   micros // next, as another shard keeps it; 0: it does not
 
 	addr     netip.Addr   // of the next contact; invalid until a worker found it
 	lacks    int          // contacts in a row that this machine could not make
@@ -49,7 +63,6 @@ type host struct {
 	expires  micros       // until then
 	texted   netip.Addr   // the address last contacted,
 	text     string       // as text
-	rules    [len(withRobots)]*authority
 
 	spoke        string    // the scheme of the last contact,
 	session      io.Closer // and its connection, which waits for the next; nil: none
@@ -76,6 +89,9 @@ const (
 
 // work says whether a worker could do anything for the host.
 func (h *host) work() bool {
+	if h.conns != nil {
+		return h.workOfSeveral()
+	}
 	return !h.naming && (len(h.errands) > 0 || h.blocked == 0 && (h.queue.n > 0 || len(h.again) > 0))
 }
 
@@ -126,11 +142,13 @@ type line struct {
 //     slot.next, unless nothing is to be contacted (deferred, draining).
 //   - Of the hosts that are due, the one whose next URL came first in the batch
 //     is granted first.
+//   - A host that several names is granted to as many workers as that says, each of which keeps its gaps: several.go.
 //   - With lines (Mercator's static assignment), of the hosts whose names hash to
 //     one line at most one is granted at a time.
 type scheduler struct {
 	addrDelay micros
-	lines     []line // nil: any worker serves any host
+	lines     []line         // nil: any worker serves any host
+	several   map[string]int // connections of hosts that may have more than one
 	hosts     map[string]*host
 	slots     map[netip.Addr]*slot
 	times     timeHeap
@@ -173,7 +191,7 @@ func (s *scheduler) host(name string, now micros) *host {
 	if h != nil {
 		return h
 	}
-	h = &host{name: name, queue: noRows}
+	h = newHost(name)
 	s.made++
 	if c, known := s.contacts.take(name, now); known {
 		h.next, h.required, h.fails, h.hung = c.next, c.required, c.fails, c.hung
@@ -192,6 +210,7 @@ func (s *scheduler) host(name string, now micros) *host {
 		h.line = &s.lines[fingerprint.OfString(name)%uint64(len(s.lines))]
 	}
 	s.park(h, now)
+	s.multiply(h)
 	s.hosts[name] = h
 	s.most = max(s.most, len(s.hosts))
 	return h
@@ -249,7 +268,7 @@ func (s *scheduler) holding(h *host, now, minDelay micros) Holding {
 		return Holding{}
 	}
 	gap := s.bounded(max(h.required, h.asked, minDelay))
-	end := max(h.next-now, 0) + int64(h.queue.n-1)*gap
+	end := max(h.next-now, 0) + int64((h.queue.n-1)/h.open())*gap
 	return Holding{Host: h.name, Left: h.queue.n, Gap: seconds(gap), End: seconds(end)}
 }
 
@@ -268,6 +287,9 @@ func (q *BackQueues) hold(h Holding) {
 
 // space makes a host wait for gap after its last contact, if that is longer.
 func (s *scheduler) space(h *host, gap micros) {
+	for _, c := range h.conns { // the gap is that of all of them
+		h.last = max(h.last, c.last)
+	}
 	if gap = min(gap, askedMax); h.last > 0 {
 		h.next, h.required = max(h.next, h.last+s.bounded(gap)), max(h.required, gap)
 	}
@@ -295,10 +317,10 @@ func (s *scheduler) ask(h *host, delay, now micros) bool {
 	}
 	if delay > h.asked {
 		h.asked = delay
-		s.space(h, delay)
-		s.park(h, now)
+		s.space(h.first(), delay)
+		s.park(h.first(), now)
 	}
-	return h.next > now
+	return !h.may(now)
 }
 
 // park defers a host that is not to be contacted for a long time (the frontier parks URLs, which is another thing).
@@ -317,13 +339,26 @@ func timeText(t micros) string { return time.UnixMicro(t).UTC().Format(time.RFC3
 
 // schedule puts a host that is not busy where it belongs.
 func (s *scheduler) schedule(h *host, now micros) {
+	if h.conns == nil {
+		s.place(h, now)
+		return
+	}
+	for _, c := range h.conns {
+		s.place(c, now)
+	}
+	if h.done() {
+		s.retireAll(h, now)
+	}
+}
+
+func (s *scheduler) place(h *host, now micros) {
 	if h.at != idle {
 		return // it is served in its turn, with what was added
 	}
 	switch {
 	case !h.work():
 		h.at = idle
-		if h.queue.n == 0 && h.blocked == 0 && !h.naming {
+		if h.conns == nil && h.queue.n == 0 && h.blocked == 0 && !h.naming {
 			s.retire(h, now)
 		}
 	case h.next > now && !s.free(h):
@@ -361,7 +396,7 @@ func (s *scheduler) free(h *host) bool {
 
 func (s *scheduler) makeReady(h *host, now micros) {
 	h.at, h.pos = ready, h.position()
-	if s.addrDelay == 0 || !h.addr.IsValid() || s.free(h) {
+	if s.addrDelay == 0 || !h.addr.IsValid() || h.conns != nil || s.free(h) {
 		heap.Push(&s.ready, h.alone())
 		return
 	}
@@ -401,6 +436,7 @@ func (s *scheduler) take(now micros) (h *host, wait micros) {
 	for len(s.times) > 0 && s.times[0].at <= now {
 		e := heap.Pop(&s.times).(event)
 		switch {
+		case e.host != nil && e.host.gone:
 		case e.host != nil && e.host.next > now: // it was put off meanwhile
 			if !e.host.slow && s.isSlow(e.host, now) {
 				e.host.slow = true
@@ -422,6 +458,10 @@ func (s *scheduler) take(now micros) (h *host, wait micros) {
 	for len(s.ready) > 0 {
 		a := s.ready[0]
 		h = heap.Pop(&a.hosts).(*host)
+		if h.gone {
+			heap.Remove(&s.ready, 0)
+			continue
+		}
 		if h.line == nil || !h.line.busy || s.free(h) {
 			heap.Remove(&s.ready, 0)
 			h.at, h.slot = busy, a
@@ -458,13 +498,17 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 	if l := h.line; l != nil {
 		l.busy = l.busy && !h.lined
 		h.lined = false
-		if !l.busy && len(l.hosts) > 0 {
-			s.makeReady(heap.Pop(&l.hosts).(*host), now)
+		for served := l.busy; !served && len(l.hosts) > 0; {
+			waited := heap.Pop(&l.hosts).(*host)
+			if served = !waited.gone; served {
+				s.makeReady(waited, now)
+			}
 		}
 	}
 	if contacted {
 		required = min(required, askedMax)
 		h.last, h.next, h.required, h.copied = now, now+s.bounded(required), required, 0
+		s.heed(h)
 		s.latest = max(s.latest, h.next)
 		s.park(h, now)
 		a.next = now + s.addrDelay
@@ -504,10 +548,12 @@ func (s *scheduler) drain() {
 	heap.Init(&s.times)
 	// Hosts need no addresses any more.
 	for _, h := range s.hosts {
-		if h.naming {
-			h.naming = false
-			if h.at == idle && h.work() {
-				s.makeReady(h, 0)
+		for _, c := range h.all() {
+			if c.naming {
+				c.naming = false
+				if c.at == idle && c.work() {
+					s.makeReady(c, 0)
+				}
 			}
 		}
 	}

@@ -14,7 +14,7 @@ func TestSessionsStayWithinTheirNumber(t *testing.T) {
 	var hosts [3]*host
 	var conns [3]*fakeConn
 	for i := range hosts {
-		hosts[i], conns[i] = &host{name: fmt.Sprint("h", i)}, &fakeConn{}
+		hosts[i], conns[i] = newHost(fmt.Sprint("h", i)), &fakeConn{}
 	}
 	for i := range 2 {
 		if got, surplus := s.begin(hosts[i]); got != nil || surplus != nil {

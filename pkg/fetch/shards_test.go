@@ -31,6 +31,9 @@ type crowd struct {
 	n    map[string]int // contacts, by host
 	host map[string]time.Time
 	addr map[netip.Addr]time.Time
+
+	several map[string]int // connections that hosts may have
+	open    map[string]int // contacts under way
 }
 
 const (
@@ -49,15 +52,24 @@ func (w *crowd) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
 			w.t.Errorf("%s asked for %v after the last contact with %s, want %v", req.URL, time.Since(end), what, gap)
 		}
 	}
-	early("the host", w.host[req.Host], crowdGap)
-	early("the address", w.addr[req.Addr], crowdAddrGap)
-	busy := time.Now().Add(time.Hour)
-	w.host[req.Host], w.addr[req.Addr] = busy, busy
+	w.open[req.Host]++
+	named := w.several[req.Host] > 1
+	if most := max(1, w.several[req.Host]); w.open[req.Host] > most {
+		w.t.Errorf("%s is asked for while %d contacts with the host are under way", req.URL, most)
+	}
+	if !named {
+		early("the host", w.host[req.Host], crowdGap)
+		early("the address", w.addr[req.Addr], crowdAddrGap)
+		busy := time.Now().Add(time.Hour)
+		w.host[req.Host], w.addr[req.Addr] = busy, busy
+	}
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.host[req.Host], w.addr[req.Addr] = time.Now(), time.Now()
+		if w.open[req.Host]--; !named {
+			w.host[req.Host], w.addr[req.Addr] = time.Now(), time.Now()
+		}
 	}()
 	took, raw := 20*time.Millisecond, page("x")
 	switch kind := req.Host[0]; {
@@ -82,12 +94,14 @@ func (w *crowd) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
 func TestPolitenessOverShards(t *testing.T) {
 	for _, kills := range []bool{false, true} {
 		for _, seed := range []uint64{1, 6, 7, 14} {
-			inBubble(t, fmt.Sprintf("kills %v, seed %d", kills, seed), func(t *testing.T) { overShards(t, kills, rand.New(rand.NewPCG(seed, 3))) })
+			for _, several := range []map[string]int{nil, {"f0.test": 3, "h1.test": 2, "a2.test": 4, "b3.test": 3, "c4.test": 2}} {
+				inBubble(t, fmt.Sprintf("kills %v, seed %d, several connections %v", kills, seed, several != nil), func(t *testing.T) { overShards(t, kills, several, rand.New(rand.NewPCG(seed, 3))) })
+			}
 		}
 	}
 }
 
-func overShards(t *testing.T, kills bool, rnd *rand.Rand) {
+func overShards(t *testing.T, kills bool, several map[string]int, rnd *rand.Rand) {
 	const count, rounds = 3, 12
 	dir := t.TempDir()
 	m, err := shard.New(count)
@@ -106,7 +120,7 @@ func overShards(t *testing.T, kills bool, rnd *rand.Rand) {
 			addrs[host] = append(addrs[host], fmt.Sprintf("127.0.%d.%d", rnd.IntN(3), 1+rnd.IntN(6))) // some are shared
 		}
 	}
-	w := &crowd{t: t, n: map[string]int{}, host: map[string]time.Time{}, addr: map[netip.Addr]time.Time{}}
+	w := &crowd{t: t, several: several, open: map[string]int{}, n: map[string]int{}, host: map[string]time.Time{}, addr: map[netip.Addr]time.Time{}}
 	var all []record.Fetch
 	waiting := map[string]bool{}
 	for round := range rounds {
@@ -135,6 +149,7 @@ func overShards(t *testing.T, kills bool, rnd *rand.Rand) {
 			half := rnd.IntN(len(batches[n]) + 1)
 			shards.Go(func() {
 				opt := options(open(t, filepath.Join(shard.Dir(dir, n), "fetch")), w)
+				opt.HostConnections = several
 				opt.MinDelay, opt.MaxDelay, opt.AddrDelay, opt.Patience, opt.ContactTime = crowdGap, crowdGap, crowdAddrGap, true, 2*time.Minute
 				for range killed {
 					ctx, kill := context.WithCancel(t.Context())
@@ -180,7 +195,7 @@ func overShards(t *testing.T, kills bool, rnd *rand.Rand) {
 		}
 		time.Sleep(time.Duration(rnd.IntN(30)) * time.Second)
 	}
-	a := fetch.NewAuditor(fetch.AuditOptions{MinDelay: crowdGap, AddrDelay: crowdAddrGap, Memory: 8 << 20, Worst: 3})
+	a := fetch.NewAuditor(fetch.AuditOptions{MinDelay: crowdGap, AddrDelay: crowdAddrGap, Memory: 8 << 20, Worst: 3, HostConnections: several})
 	defer a.Close()
 	for i := range all {
 		check(t, a.Add(&all[i]))

@@ -303,7 +303,7 @@ func (c *crawl) start(t *testing.T, h *host, host int32) {
 // end ends a contact.
 func (c *crawl) end(f *flight) {
 	s := &c.list[f.visit.host]
-	gap := c.r.gap(&record.Fetch{DurationUS: f.visit.took, Status: 200}, s.asked, 0)
+	gap, _ := c.r.gap(&record.Fetch{DurationUS: f.visit.took, Status: 200}, s.asked, 0)
 	// By the rules, told again: ten times the contact, 1 s at least and 30 at most, and what was asked for.
 	s.busy, s.next = false, c.now+max(min(max(10*f.visit.took, 1_000_000), 30_000_000), s.asked)
 	c.addrs[f.visit.host/2] = c.now + 500_000

@@ -138,11 +138,15 @@ func (r *runner) work(ctx context.Context, tokens chan struct{}) {
 
 // done gives a host back after its turn, and takes the next that is due, or nil.
 func (r *runner) done(h *host, t turn) (next *host) {
-	var unused io.Closer
+	var unused []io.Closer
 	r.mu.Lock()
 	delete(r.turns, h)
+	err := r.sp.unclaim(h)
 	if t.made {
-		unused = r.conns.end(h, t.session, t.required)
+		unused = append(unused, r.conns.end(h, t.session, t.required))
+		if wide := max(t.wide, h.asked); wide > 0 {
+			r.s.hold(h, t.end, wide)
+		}
 		r.brisk = r.brisk || t.required <= r.s.slowGap
 	} else {
 		t.end = r.now()
@@ -151,9 +155,9 @@ func (r *runner) done(h *host, t turn) (next *host) {
 		}
 	}
 	r.s.release(h, t.end, t.made, t.required)
-	if r.s.hosts[h.name] != h { // nothing more to be asked of it
-		if rested := r.conns.take(h); rested != nil {
-			unused = rested
+	if r.s.hosts[h.name] != h.first() { // nothing more to be asked of it
+		for _, c := range h.all() {
+			unused = append(unused, r.conns.take(c))
 		}
 		r.robots.leave(h)
 	}
@@ -161,11 +165,13 @@ func (r *runner) done(h *host, t turn) (next *host) {
 		r.room.Signal()
 	}
 	next, _ = r.s.take(r.now())
-	err := r.s.contacts.err
+	err = cmp.Or(err, r.s.contacts.err)
 	r.stir()
 	r.mu.Unlock()
 	r.check(err)
-	closeSession(unused)
+	for _, c := range unused {
+		closeSession(c)
+	}
 	return next
 }
 
@@ -174,7 +180,8 @@ type turn struct {
 	made     bool   // a contact
 	missed   bool   // the address did not serve, and the visit goes on at another; unless made, no connection came about
 	end      micros // of it
-	required micros // the gap to the next
+	required micros // the gap to the next,
+	wide     micros // and over any connection of the host
 	session  io.Closer
 }
 
@@ -221,16 +228,20 @@ func (r *runner) serve(ctx context.Context, h *host, w *worker) (turn, error) {
 		var err error
 		r.mu.Lock()
 		rest := r.halted(h)
-		if len(h.errands) > 0 {
+		first := h == h.first()
+		if first && len(h.errands) > 0 {
 			e = h.errands[0]
 		}
-		page := (h.queue.n > 0 || len(h.again) > 0) && h.blocked == 0
-		switch {
-		case len(h.again) > 0:
+		if first && len(h.again) > 0 {
 			again = h.again[0]
 			row = again.row
-		case h.queue.n > 0:
-			err = r.sp.peek(&h.queue, &row)
+		} else if e == nil && h.blocked == 0 {
+			err = r.sp.claim(h)
+		}
+		next := h.pending()
+		page := (next.n > 0 || again != nil) && h.blocked == 0
+		if err == nil && again == nil && next.n > 0 {
+			err = r.sp.peek(next, &row)
 		}
 		r.mu.Unlock()
 		if err != nil {
