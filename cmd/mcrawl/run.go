@@ -14,7 +14,7 @@ type howFar struct {
 	Rounds    *uint64        `group:"How far:" placeholder:"N" help:"Stop after round N (default: rounds in crawl.toml)."`
 	For       *time.Duration `group:"How far:" placeholder:"TIME" help:"Begin no round after this time, such as 2h. A run ends earlier if no URL is due before then."`
 	UntilSize *cli.Size      `group:"How far:" placeholder:"SIZE" help:"Begin no round when WARC files have SIZE, such as 10G."`
-	Print     bool           `help:"Print the shell lines of the next round, and run nothing."`
+	Print     bool           `help:"Print the shell lines of the next round only."`
 }
 
 // Validate refuses bounds that are none.

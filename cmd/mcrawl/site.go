@@ -14,9 +14,11 @@ import (
 
 type siteCmd struct {
 	URLs   []string `arg:"" name:"url" help:"Where to begin."`
-	Into   string   `placeholder:"FOLDER" help:"The crawl folder (default: named after the first host)."`
+	Into   string   `placeholder:"FOLDER" help:"The crawl folder (default: name of the first host)."`
 	Domain bool     `xor:"scope" help:"Stay on the domains of the URLs, not on their hosts."`
 	Prefix bool     `xor:"scope" help:"Stay below the folders of the URLs."`
+
+	HostConnections int `placeholder:"N" help:"Connections at a time to these hosts of yours."`
 	settings
 	howFar
 }
@@ -29,9 +31,8 @@ folder's filter.txt. To leave out a section, put a line at its top, at any time:
 
   deny blog: path /blog/
 
-Sitemaps that robots.txt names are read on other hosts, too.
-
-A URL without a scheme is taken as https, or http where https fails.
+Sitemaps that robots.txt names are read on other hosts, too. A URL without a scheme
+is taken as https, or http where https fails.
 
 Examples:
   mcrawl site https://www.example.org/ --contact you@example.org
@@ -45,6 +46,13 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	if err := noFilter(string(std.Common.Config), pairs); err != nil {
 		return err
+	}
+	if c.HostConnections != 0 {
+		hosts, err := driver.HostConnections(c.URLs, c.HostConnections)
+		if err != nil {
+			return err
+		}
+		pairs = append(pairs, config.Pair{Key: "politeness.host_connections", Value: hosts})
 	}
 	scope := driver.Hosts
 	switch {

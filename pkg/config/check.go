@@ -69,6 +69,12 @@ func (k Key) check(values []string) error {
 		if _, err := canon.ParseSchemes(values); err != nil {
 			return &fault.Error{Class: fault.Usage, Place: k.Name, Err: err}
 		}
+	case "host-connections":
+		if _, err := HostConnections(values); err != nil {
+			bad := err.(*fault.Error)
+			bad.Place, bad.Hint = k.Name, k.Name+"="+bad.Hint
+			return bad
+		}
 	case "rules":
 		if _, err := canon.ParseRules(values); err != nil {
 			return &fault.Error{Class: fault.Usage, Place: k.Name, Err: err}

@@ -102,6 +102,7 @@ type File struct {
 		MaxDelay    string   `toml:"max_delay" is:"time 0s" flag:"mfetch --max-delay, mfetch audit --max-delay, mfrontier next --max-delay, mfrontier plan --max-delay" doc:"longest gap of our own making" like:"\"30s\""`
 		LongestWait string   `toml:"longest_wait" is:"time 1ms 8784h" flag:"mfetch --longest-wait, mfetch audit --longest-wait, mfrontier update --longest-wait" doc:"longest wait that a server is granted by Crawl-delay or Retry-After; who asks for more is parked" like:"\"24h\""`
 		AddrDelay   string   `toml:"addr_delay" is:"time 0s" flag:"mfetch --addr-delay, mfetch audit --addr-delay, mfrontier next --addr-delay, mfrontier plan --addr-delay" doc:"gap between two contacts to one address" like:"\"500ms\""`
+		Hosts       []string `toml:"host_connections" is:"host-connections" flag:"mfetch --host-connections, mfetch audit --host-connections, mfrontier next --host-connections, mfrontier plan --host-connections" doc:"hosts of your own that may be asked over several connections at a time, HOST=N, up to 64; all others have one" like:"[\"www.example.org=8\"]"`
 	} `toml:"politeness"`
 
 	Fetch struct {

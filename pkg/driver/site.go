@@ -1,12 +1,15 @@
 package driver
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
 	"mercator/pkg/canon"
+	"mercator/pkg/config"
+	"mercator/pkg/fault"
 	"mercator/pkg/urlset"
 )
 
@@ -68,6 +71,29 @@ func Site(urls []string, scope Scope) (folder, rules string, err error) {
 		"# Take the # away to leave out a section of the site:\n#deny blog: path /blog/\ninclude default\n"
 	rules += siteRule + scopeWords[scope] + " " + strings.Join(slices.Compact(list), " ") + "\n"
 	return folder, rules + "default deny\n", nil
+}
+
+// HostConnections is a setting politeness.host_connections for the hosts of URLs, with and without "www.": each may have n connections.
+func HostConnections(urls []string, n int) (string, error) {
+	if n < 1 || n > config.HostConnectionsMax {
+		return "", &fault.Error{Class: fault.Usage, Place: "--host-connections", Found: strconv.Itoa(n), Want: fmt.Sprintf("1 to %d", config.HostConnectionsMax)}
+	}
+	var list []string
+	for _, text := range urls {
+		url, _, err := urlset.Seed(text, canon.Options{})
+		if err != nil {
+			return "", err
+		}
+		_, host, err := canon.Options{}.URL(url)
+		if err != nil {
+			return "", err
+		}
+		for _, name := range namesakes(host) {
+			list = append(list, fmt.Sprintf("%s=%d", name, n))
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(slices.Compact(list), ","), nil
 }
 
 // BareSeeds are the seeds of a list that name no scheme.

@@ -262,7 +262,8 @@ func planPoliteness(conf *config.Config) (p frontier.Politeness, err error) {
 		p.DelayFactor = *f
 	}
 	p.Connections = cmp.Or(conf.File.Fetch.Connections, p.Connections)
-	return p, nil
+	p.HostConnections, err = config.HostConnections(conf.File.Politeness.Hosts)
+	return p, err
 }
 
 // totals takes over what all stages together say.

@@ -28,7 +28,7 @@ type NextOptions struct {
 	PerHost   int
 	PerDomain int
 	// For, if not 0, is how long the batch is to take: it has as many URLs of each host
-	// as politeness lets one connection fetch in four fifths of that time, one at least, and as many in
+	// as politeness lets its connection (or connections, Politeness.HostConnections) fetch in four fifths of that time, one at least, and as many in
 	// all as Politeness.Connections can in all of it: contacts that take longer than expected, or wait
 	// for a connection, then make no tail.
 	For        time.Duration

@@ -18,6 +18,13 @@ type Politeness struct {
 	AddrDelay   time.Duration
 	Connections int           // at least 1
 	Duration    time.Duration // assumed of a contact with a host that was never contacted
+
+	HostConnections map[string]int // of hosts that mfetch asks over several connections at a time, each of which keeps the gaps
+}
+
+// connections is how many contacts with a host mfetch makes at a time.
+func (p *Politeness) connections(host string) int {
+	return max(1, min(p.HostConnections[host], p.Connections))
 }
 
 // DefaultPoliteness is what the flags of mfetch and mfrontier say by default.
@@ -76,7 +83,10 @@ func (p *Politeness) meanDelay(contact, spread time.Duration) (mean time.Duratio
 
 // pace is how a host is served: how long a contact takes, the gap after it, and the
 // time from the batch's begin to the first contact.
-type pace struct{ contact, gap, wait time.Duration }
+type pace struct {
+	contact, gap, wait time.Duration
+	over               uint64 // connections, each with these contacts and gaps; 0: one
+}
 
 // pace is how a host is to be served in a batch that begins at now; 0: at any time.
 func (p *Politeness) pace(h *Host, now record.Time) pace {
@@ -88,7 +98,9 @@ func (p *Politeness) pace(h *Host, now record.Time) pace {
 	out.gap = p.meanDelay(out.contact, spread)
 	// Before, it may have been longer: Crawl-delay, Retry-After.
 	out.gap = max(out.gap, min(time.Duration(min(h.DelayUS, longest))*time.Microsecond, politeness.LongestGap))
-	if h.Addr != "" {
+	if n := p.connections(h.Host); n > 1 && time.Duration(min(h.DelayUS, longest))*time.Microsecond <= p.longestOwn() { // else the server asked for a wait
+		out.over = uint64(n)
+	} else if h.Addr != "" {
 		out.gap = max(out.gap, p.AddrDelay) // its own contacts are with that address too
 	}
 	if now > 0 {
@@ -101,8 +113,23 @@ func (p *Politeness) pace(h *Host, now record.Time) pace {
 	return out
 }
 
+// longestOwn is the longest gap that mfetch leaves by its own rules.
+func (p *Politeness) longestOwn() time.Duration {
+	if p.DelayFactor == 0 {
+		return p.MinDelay
+	}
+	return max(p.MinDelay, p.MaxDelay)
+}
+
+// each is how many of n contacts each connection makes, at most.
+func (p pace) each(n uint64) uint64 {
+	over := max(p.over, 1)
+	return n/over + min(n%over, 1)
+}
+
 // took is how long n contacts take, from the batch's begin.
 func (p pace) took(n uint64) time.Duration {
+	n = p.each(n)
 	if n == 0 {
 		return p.wait
 	}
@@ -112,7 +139,7 @@ func (p pace) took(n uint64) time.Duration {
 // latest is when the first of n contacts with a host must begin, so that all have
 // ended after a time.
 func (p pace) latest(n int, end time.Duration) time.Duration {
-	return max(end-times(uint64(n), later(p.contact, p.gap)), 0)
+	return max(end-times(p.each(uint64(n)), later(p.contact, p.gap)), 0)
 }
 
 // times is n times d, or the longest duration there is.

@@ -254,3 +254,61 @@ func TestPlanRest(t *testing.T) {
 		t.Errorf("a crawl without an end: %+v, %v", plan, err)
 	}
 }
+
+// TestHostConnectionsInPlans: a host that mfetch asks over several connections gets as many times as many URLs of a batch by time, which ends in that
+// time, and no gaps of its address; one whose server asked for a wait is as any other.
+func TestHostConnectionsInPlans(t *testing.T) {
+	polite := Politeness{MinDelay: time.Second, DelayFactor: 0, AddrDelay: 2 * time.Second, Connections: 50, HostConnections: map[string]int{numbered(0): 8, numbered(1): 64}}
+	for _, c := range []struct {
+		name  string
+		host  Host
+		over  uint64
+		gap   time.Duration
+		took  time.Duration // 41 contacts of 100 ms
+		begin time.Duration // of them, to end after a minute
+	}{
+		{"as any other", Host{Host: numbered(2), Contacts: 1, DurationUS: 100_000, Addr: "127.0.0.1"}, 0, 2 * time.Second, 41*100*time.Millisecond + 80*time.Second, 0},
+		{"eight", Host{Host: numbered(0), Contacts: 1, DurationUS: 100_000, Addr: "127.0.0.1"}, 8, time.Second, 6*100*time.Millisecond + 5*time.Second, time.Minute - 6*1100*time.Millisecond},
+		{"as many as there are", Host{Host: numbered(1), Contacts: 1, DurationUS: 100_000}, 50, time.Second, 100 * time.Millisecond, time.Minute - 1100*time.Millisecond},
+		{"new", Host{Host: numbered(0)}, 8, time.Second, 5 * time.Second, time.Minute - 6*time.Second},
+		{"asks for a wait", Host{Host: numbered(0), Contacts: 1, DurationUS: 100_000, DelayUS: 3_000_000, Addr: "127.0.0.1"}, 0, 3 * time.Second, 41*100*time.Millisecond + 120*time.Second, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := polite.pace(&c.host, 0)
+			if got.over != c.over || got.gap != c.gap || got.took(41) != c.took || got.latest(41, time.Minute) != c.begin {
+				t.Errorf("%+v: 41 contacts in %v, from %v on; want %d connections, a gap of %v, %v, %v", got, got.took(41), got.latest(41, time.Minute), c.over, c.gap, c.took, c.begin)
+			}
+		})
+	}
+
+	var fresh []record.URL
+	for h := range 3 {
+		for i := range 2000 {
+			fresh = append(fresh, newURL(numbered(h), fmt.Sprint(i), 0))
+		}
+	}
+	const now, span = record.Time(3600e6), 55 * time.Second // 40 contacts with their gaps in four fifths of it
+	b := contacted(t, Params{}, []int64{100_000, 100_000, 100_000}, fresh)
+	polite.AddrDelay = 0
+	batch, err := b.next(now, NextOptions{For: span, Politeness: polite, Txn: "r2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]int{}
+	for _, u := range batch {
+		n[u.Host]++
+	}
+	if n[numbered(0)] != 8*n[numbered(2)] || n[numbered(1)] < 1900 || n[numbered(2)] != 40 {
+		t.Errorf("URLs of hosts: %v, want 320, 2000 and 40", n)
+	}
+	plan, err := b.f.Plan(t.Context(), func(u *record.URL) error {
+		if len(batch) == 0 {
+			return io.EOF
+		}
+		*u, batch = batch[0], batch[1:]
+		return nil
+	}, now, polite)
+	if err != nil || plan.ByHost > span || plan.ByHost < span/2 {
+		t.Errorf("plan %+v, %v, want at most %v", plan, err, span)
+	}
+}

@@ -286,7 +286,7 @@ func (t *trial) contacts(h *Host, p pace) int {
 	if h.Contacts == 0 {
 		n = max(n-1, 1) // one is for robots.txt
 	}
-	return n
+	return n * int(max(p.over, 1))
 }
 
 // finish gives to out what the batch has taken from the queues, and closes the trial

@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/fetch"
 )
 
@@ -21,8 +22,11 @@ type auditCmd struct {
 	MaxDelay    time.Duration `placeholder:"TIME" help:"but not more than this."`
 	AddrDelay   time.Duration `placeholder:"TIME" help:"Demand this gap between contacts with an address."`
 	LongestWait time.Duration `default:"24h" help:"Waits that servers ask for count up to this."`
-	Worst       int           `default:"5" help:"Print this many of the smallest margins."`
-	JSON        bool          `name:"json" help:"Print JSON."`
+
+	HostConnections []string `placeholder:"HOST=N" help:"Allow this host N connections at a time."`
+
+	Worst int  `default:"5" help:"Print this many of the smallest margins."`
+	JSON  bool `name:"json" help:"Print JSON."`
 }
 
 // Help is part of --help.
@@ -30,6 +34,7 @@ func (*auditCmd) Help() string {
 	return `Exit code 6 means that a contact came too early. Gaps are compared with what each
 record says was required. --config crawl/crawl.toml demands that file's delays too,
 so margins may be smaller, and it has gaps between contacts with an address checked.
+Of hosts that --host-connections or that file names, so many contacts may overlap.
 
 Examples:
   mfetch audit crawl
@@ -48,13 +53,17 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Worst < 0 || c.Worst > 10_000 {
 		return wrong("--worst", fmt.Sprint(c.Worst), "0 to 10000")
 	}
+	several, err := config.HostConnectionsFlag(c.HostConnections)
+	if err != nil {
+		return err
+	}
 	in, err := cli.OpenRecords[record.Fetch](std, c.Files)
 	if err != nil {
 		return err
 	}
 	a := fetch.NewAuditor(fetch.AuditOptions{
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay, LongestWait: c.LongestWait,
-		Memory: std.MemoryLimit() / 2, Worst: c.Worst,
+		Memory: std.MemoryLimit() / 2, Worst: c.Worst, HostConnections: several,
 	})
 	defer a.Close()
 	if err := record.Each(in, func(row *record.Fetch) error { return cmp.Or(context.Cause(ctx), a.Add(row)) }); err != nil {

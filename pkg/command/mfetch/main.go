@@ -68,6 +68,8 @@ type fetchCmd struct {
 	AddrDelay   time.Duration `more:"" group:"Politeness:" default:"500ms" help:"Least gap between contacts with an address."`
 	LongestWait time.Duration `more:"" group:"Politeness:" default:"24h" help:"Park URLs of servers that ask for more."`
 
+	HostConnections []string `more:"" group:"Politeness:" placeholder:"HOST=N" help:"Connections at a time to a host of your own."`
+
 	Timeout     time.Duration `more:"" group:"Limits:" default:"1m" help:"Duration of a contact."`
 	ConnectTime time.Duration `more:"" name:"connect-timeout" group:"Limits:" default:"20s" help:"Time until a connection stands, TLS included."`
 	ContentHash string        `more:"" placeholder:"NAME" help:"Function for checksums of documents that the store must have."`
@@ -137,6 +139,9 @@ func checkDelays(least time.Duration, factor float64, most, addr time.Duration) 
 
 func (c *fetchCmd) validate(memory int64) error {
 	if err := checkDelays(c.MinDelay, c.DelayFactor, c.MaxDelay, c.AddrDelay); err != nil {
+		return err
+	}
+	if _, err := config.HostConnectionsFlag(c.HostConnections); err != nil {
 		return err
 	}
 	switch {
@@ -272,6 +277,10 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 			{Name: "robots", Value: c.RobotsEngine},
 			{Name: "http-header-user-agent", Value: c.userAgent()},
 		},
+	}
+	var err error
+	if opt.HostConnections, err = config.HostConnectionsFlag(c.HostConnections); err != nil {
+		return opt, err
 	}
 	guard, err := c.guard()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
 	"mercator/pkg/frontier"
@@ -206,10 +207,13 @@ type batchFlags struct {
 	AddrDelay   time.Duration `group:"Speed of fetching, as of mfetch:" default:"500ms" help:"Least time between contacts with an address."`
 	Connections int           `group:"Speed of fetching, as of mfetch:" default:"256" help:"Connections at a time."`
 	Duration    time.Duration `group:"Speed of fetching, as of mfetch:" default:"500ms" help:"Expected duration of a contact with a new host."`
+
+	HostConnections []string `group:"Speed of fetching, as of mfetch:" placeholder:"HOST=N" help:"Connections at a time to this host."`
 }
 
-func (f *batchFlags) politeness() frontier.Politeness {
-	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration}
+func (f *batchFlags) politeness() (frontier.Politeness, error) {
+	hosts, err := config.HostConnectionsFlag(f.HostConnections)
+	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration, HostConnections: hosts}, err
 }
 
 // rules loads the filter, which takes of the frontier's memory.
@@ -237,7 +241,11 @@ func (f *batchFlags) options(txn string) (frontier.NextOptions, error) {
 	if n < 1 {
 		return frontier.NextOptions{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs", n), Want: "at least 1"}
 	}
-	o := frontier.NextOptions{N: n, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: f.politeness(), Txn: txn}
+	polite, err := f.politeness()
+	if err != nil {
+		return frontier.NextOptions{}, err
+	}
+	o := frontier.NextOptions{N: n, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: polite, Txn: txn}
 	if err := o.Politeness.Check(); err != nil {
 		return o, err
 	}

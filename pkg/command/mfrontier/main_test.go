@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -162,7 +163,8 @@ func TestDefaultPoliteness(t *testing.T) {
 	if _, err := parser.Parse([]string{"next", "crawl/frontier"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := g.Next.politeness(); got != frontier.DefaultPoliteness {
+	got, err := g.Next.politeness()
+	if got.HostConnections = nil; err != nil || !reflect.DeepEqual(got, frontier.DefaultPoliteness) {
 		t.Errorf("%+v, want %+v", got, frontier.DefaultPoliteness)
 	}
 }

@@ -265,13 +265,17 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	polite, err := c.politeness()
+	if err != nil {
+		return err
+	}
 	var plan *frontier.Plan
 	if len(c.Files) > 0 {
 		in, err := urls(std, c.Files, c.Text, false, c.RewriteFlags)
 		if err != nil {
 			return hinted(err, "the batch is what mfrontier next or mresolve made")
 		}
-		plan, err = f.Plan(ctx, in.Read, cmp.Or(in.Schema().Now, record.TimeOf(std.Now())), c.politeness())
+		plan, err = f.Plan(ctx, in.Read, cmp.Or(in.Schema().Now, record.TimeOf(std.Now())), polite)
 		if err != nil {
 			return err
 		}
@@ -291,7 +295,7 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 			defer judge.Close()
 			o.Judge = judge
 		}
-		plan, err = f.PlanNext(ctx, o, record.TimeOf(std.Now()), c.politeness())
+		plan, err = f.PlanNext(ctx, o, record.TimeOf(std.Now()), o.Politeness)
 		if err == nil && judge != nil {
 			err = judge.Close() // verdicts are not to be trusted
 		}
