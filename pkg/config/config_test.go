@@ -160,7 +160,7 @@ func TestHostConnections(t *testing.T) {
 		{nil, map[string]int{}, ""},
 		{[]string{"1"}, map[string]int{}, ""},
 		{[]string{"www.example.org=8"}, map[string]int{"www.example.org": 8}, ""},
-		{[]string{"WWW.Example.ORG=8", "[::1]:8080=2", "192.0.2.1:81=64", "a.example:80=3", "bücher.example=4"}, map[string]int{"www.example.org": 8, "[::1]:8080": 2, "192.0.2.1:81": 64, "a.example": 3, "xn--bcher-kva.example": 4}, ""},
+		{[]string{"WWW.Example.ORG=8", "[::1]:8080=2", "192.0.2.1:81=64", "a.example:80=3", "bücher.example=4", "my_host=9"}, map[string]int{"www.example.org": 8, "[::1]:8080": 2, "192.0.2.1:81": 64, "a.example": 3, "xn--bcher-kva.example": 4, "my_host": 9}, ""},
 		{[]string{"a.example=2", "A.example=2"}, map[string]int{"a.example": 2}, ""},
 		{[]string{"8"}, nil, `"8", want HOST=N: hosts that you do not name have one connection`},
 		{[]string{"0"}, nil, `"0", want HOST=N`},

@@ -33,7 +33,7 @@ func HostConnections(members []string) (map[string]int, error) {
 			return nil, refused(m, fmt.Sprintf("1 to %d connections to a host", HostConnectionsMax), "8")
 		}
 		url, host, err := canon.Options{}.URL("http://" + name + "/")
-		if err != nil || url != "http://"+host+"/" || strings.ContainsAny(host, "*%_/@ ") {
+		if err != nil || url != "http://"+host+"/" || strings.ContainsAny(name, `*%@/\?# `) {
 			return nil, refused(m, "the name of a host before =, with its port if that is not the scheme's own", "8")
 		}
 		if before, twice := hosts[host]; twice && before != n {
