@@ -83,12 +83,12 @@ func TestSeveralConnections(t *testing.T) {
 		connections int
 		static      bool
 		gap         time.Duration
-		most        int           // the first waits after robots.txt for its gap
+		most        int           // with a gap perhaps one less: the first connection waits for it after robots.txt
 		took        time.Duration // of the batch: robots.txt, and 80 URLs of 10 ms
 	}{
 		{"one", 1, 20, false, 0, 1, 810 * ms},
 		{"eight without a gap", 8, 20, false, 0, 8, 110 * ms},
-		{"eight with a gap each", 8, 20, false, 90 * ms, 7, (10 + 90 + 10*100 - 90) * ms},
+		{"eight with a gap each", 8, 20, false, 90 * ms, 8, (10 + 90 + 10*100 - 90) * ms},
 		{"bounded by the connections", 8, 4, false, 0, 4, 0},
 		{"assigned", 4, 20, true, 0, 4, 210 * ms},
 	} {
@@ -106,7 +106,7 @@ func TestSeveralConnections(t *testing.T) {
 			rows := run(t, opt, "r1", urls)
 			took := time.Since(began)
 			outcomes(t, rows, urls)
-			if w.most["many.test"] != c.most || w.most["one.test"] != 1 || w.most["two.test"] != 1 {
+			if most := w.most["many.test"]; most != c.most && (c.gap == 0 || most != c.most-1) || w.most["one.test"] != 1 || w.most["two.test"] != 1 {
 				t.Errorf("contacts at a time: %v, want %d with many.test and 1 with others", w.most, c.most)
 			}
 			if first := w.asked[slices.IndexFunc(w.asked, func(a asked) bool { return strings.Contains(a.url, "many") })]; first.url != "http://many.test/robots.txt" {
