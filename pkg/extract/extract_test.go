@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"mercator/pkg/canon"
+	"mercator/pkg/costtest"
 	"mercator/pkg/markup"
 )
 
@@ -434,35 +434,21 @@ var hostile = map[string]func(n int) (mime, body string){
 	},
 }
 
-// Twice the document may take twice the time, with room for the machine's noise:
-// a quadratic scan takes four times.
 func TestLinearTime(t *testing.T) {
-	const n = 40_000
-	took := func(mime, body string) time.Duration {
-		best := time.Hour
-		charset := "utf-8"
-		if mime == "" {
-			charset = "" // that is to be found, too
-		}
-		for range 3 {
-			start := time.Now()
-			Find(&Document{URL: "http://h/", MIME: mime, Charset: charset, Body: []byte(body)}, Options{Sources: AllSources})
-			best = min(best, time.Since(start))
-		}
-		return best
-	}
 	for name, doc := range hostile {
-		one, two := time.Hour, time.Hour
-		for attempt := 0; ; attempt++ { // on a busy machine the least time is found late
-			one, two = min(one, took(doc(n))), min(two, took(doc(2*n)))
-			if two <= one*23/10+2*time.Millisecond {
-				break
-			}
-			if attempt == 100 {
-				t.Errorf("%s: n takes %v, 2n takes %v", name, one, two)
-				break
-			}
-		}
+		t.Run(name, func(t *testing.T) {
+			costtest.Linear(t, 20_000, func(n int) func() {
+				mime, body := doc(n)
+				d := Document{URL: "http://h/", MIME: mime, Charset: "utf-8", Body: []byte(body)}
+				if mime == "" {
+					d.Charset = "" // that is to be found, too
+				}
+				return func() {
+					d := d
+					Find(&d, Options{Sources: AllSources})
+				}
+			})
+		})
 	}
 }
 
