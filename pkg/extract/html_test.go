@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mercator/pkg/costtest"
 	"mercator/pkg/markup"
 	"mercator/pkg/needs"
 )
@@ -273,9 +274,8 @@ func TestCostlyTrees(t *testing.T) {
 		f.again(d)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		start := time.Now()
-		built := f.treeHTML(d)
-		took := time.Since(start)
+		built := false
+		took := costtest.Of(func() { built = f.treeHTML(d) })
 		runtime.ReadMemStats(&after)
 		memory := after.TotalAlloc - before.TotalAlloc
 		t.Logf("%s: %d bytes, built %v, %v, %d MB", name, len(d.Body), built, took, memory/1e6)

@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode"
 
+	"mercator/pkg/costtest"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/zeebo/xxh3"
 )
@@ -215,13 +217,13 @@ func TestHostileDocuments(t *testing.T) {
 		"pre":              {MIME: "text/html", Body: []byte("<pre>" + strings.Repeat(" \n", n/2))},
 		"pdf":              {MIME: typePDF, Body: []byte("%PDF-1.1\n" + strings.Repeat("1 0 obj<</Pages 1 0 R/Kids[1 0 R", n/34))},
 	} {
-		start := time.Now()
 		var all []Selected
 		for _, m := range Builtin() {
 			all = append(all, Selected{Module: m})
 		}
-		findings, failed := NewRunner(all).Run(context.Background(), &doc)
-		took := time.Since(start)
+		var findings []Finding
+		var failed []string
+		took := costtest.Of(func() { findings, failed = NewRunner(all).Run(context.Background(), &doc) })
 		t.Logf("%s: %v, %d findings, failed %v", name, took, len(findings), failed)
 		if took > time.Minute {
 			t.Errorf("%s: took %v", name, took)

@@ -1,7 +1,6 @@
 package robots
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mercator/pkg/costtest"
 )
 
 // conformance finds the folder of cases that others wrote.
@@ -228,40 +229,13 @@ func hostile() map[string][]byte {
 }
 
 func TestHostileFilesTakeLinearTime(t *testing.T) {
+	path := "/" + strings.Repeat("a", 2000)
 	for name, body := range hostile() {
-		fastest := func(best time.Duration, f func()) time.Duration {
-			for range 5 {
-				start := time.Now()
-				f()
-				best = min(best, time.Since(start))
-			}
-			return best
-		}
-		unix := bytes.ReplaceAll(body, []byte{'\r'}, []byte{'\n'})
-		byLine := func() {
-			s := bufio.NewScanner(bytes.NewReader(unix))
-			s.Buffer(nil, 2<<20)
-			for s.Scan() {
-			}
-		}
-		var g *Group
-		path := "/" + strings.Repeat("a", 2000)
-		lines, parse, match := time.Hour, time.Hour, time.Hour
-		for range 40 { // on a busy machine the least time is found late
-			lines = fastest(lines, byLine)
-			parse = fastest(parse, func() { g = Parse(body).Group("abc") })
-			match = fastest(match, func() { g.Allowed(path) })
-			if parse <= 10*lines && match <= 100*time.Millisecond {
-				break
-			}
-		}
-		t.Logf("%s: parsed in %v, read by line in %v, matched in %v", name, parse, lines, match)
-		if parse > 10*lines {
-			t.Errorf("%s: parsed in %v, read by line in %v", name, parse, lines)
-		}
-		if match > 100*time.Millisecond {
-			t.Errorf("%s: matched in %v", name, match)
-		}
+		t.Run(name, func(t *testing.T) {
+			costtest.Linear(t, len(body)/4, func(n int) func() {
+				return func() { Parse(body[:n]).Group("abc").Allowed(path) }
+			})
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/costtest"
 )
 
 // at is a command that ended s seconds after the start of its round.
@@ -45,17 +46,18 @@ func TestSpread(t *testing.T) {
 
 // Of any number of commands that work at the same time the parts are told at once.
 func TestManyCommands(t *testing.T) {
-	const n = 60_000
-	var all []Spent
-	for i := range n { // each begins a millisecond after the one before it, and all end together
-		own := 200 - float64(i)/1000
-		all = append(all, at("murlset new", 200, own, own))
-	}
-	begun := time.Now()
-	s := spread(all)
-	if took := time.Since(begun); took > 10*time.Second || math.Abs(s.ElapsedS-200) > 1e-6 || math.Abs(s.SetsS-200) > 1e-6 {
-		t.Errorf("%+v in %v", s, took)
-	}
+	costtest.Linear(t, 15_000, func(n int) func() {
+		var all []Spent
+		for i := range n { // each begins a millisecond after the one before it, and all end together
+			own := 200 - float64(i)/1000
+			all = append(all, at("murlset new", 200, own, own))
+		}
+		return func() {
+			if s := spread(all); math.Abs(s.ElapsedS-200) > 1e-6 || math.Abs(s.SetsS-200) > 1e-6 {
+				t.Errorf("%+v, want 200 s of sets", s)
+			}
+		}
+	})
 }
 
 // However many rounds there are, the list is bounded, and what it says adds up.
