@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
@@ -196,17 +197,17 @@ func TestServersThatAreNone(t *testing.T) {
 
 // TestRate: questions to one server keep their distance.
 func TestRate(t *testing.T) {
-	srv, err := parseServer("127.0.0.1:9", 50)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wait time.Duration
-	for range 6 {
-		wait = srv.wait()
-	}
-	if wait < 60*time.Millisecond || wait > 100*time.Millisecond { // of the time that this took some is gone
-		t.Errorf("the sixth question at 50 a second waits %v", wait)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		srv, err := parseServer("127.0.0.1:9", 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 6 {
+			if got, want := srv.wait(), time.Duration(i)*20*time.Millisecond; got != want {
+				t.Errorf("question %d at 50 a second waits %v, want %v", i+1, got, want)
+			}
+		}
+	})
 }
 
 // TestOneWhoGivesUp does not take the answer from others that wait for it.
