@@ -46,6 +46,9 @@ func TestAliases(t *testing.T) {
 		t.Errorf("repeated, the stores differ: %s", diff(want, got))
 	}
 
+	if !long {
+		return
+	}
 	cut := newCrawl(t, w, "CONFIG="+conf)
 	cut.shards(t, 2)
 	for rng, killed := rand.New(rand.NewPCG(20, 29)), 0; killed < 2 && cut.kill(t, rng, "run", cut.dir); killed++ {

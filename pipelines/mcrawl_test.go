@@ -214,7 +214,7 @@ func TestTwoOfMcrawl(t *testing.T) {
 // outcome: after kills, in a replay, and after a restore, from which it goes on.
 func TestAgainCountsURLs(t *testing.T) {
 	t.Parallel()
-	w := startWeb(t, 9, 4, 60)
+	w := startWeb(t, 9, 4, 20)
 	c := newCrawl(t, w, "BATCH=100", "POLITENESS_FLAGS=--min-delay 5ms --delay-factor 0 --addr-delay 0")
 	want := map[string]uint64{}
 	var urls uint64

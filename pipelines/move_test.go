@@ -60,8 +60,11 @@ func TestShardsMove(t *testing.T) {
 
 	// All hosts of two shards go to the third.
 	rng := rand.New(rand.NewPCG(4, 18))
-	kills := 0
-	for range 12 {
+	kills, tries := 0, 4
+	if long {
+		tries = 12
+	}
+	for range tries {
 		if c.kill(t, rng, "move", c.dir, "0-4095", "--to", "2") {
 			kills++
 			if c.opened(t) == "move1" {
@@ -103,7 +106,7 @@ func TestShardsMove(t *testing.T) {
 	if _, _, moves := c.waiting(t); moves == 0 {
 		t.Error("no moves are proposed where one shard has all")
 	}
-	for range 8 {
+	for range tries / 2 {
 		if c.kill(t, rng, "balance", c.dir, "--do") {
 			kills++
 		}

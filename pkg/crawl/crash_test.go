@@ -26,6 +26,17 @@ var ctx = context.Background()
 // losses are the ways in which a crash is survived.
 var losses = []durable.Loss{durable.LoseAll, durable.KeepAll, 2, 3}
 
+// long asks for the long forms: each call of the file system with all losses. The short ones take the losses in turn.
+var long = os.Getenv("MERCATOR_LONG") != ""
+
+// lossesAt are the losses of the crash at a call, which is one of the calls that are tried one after the other.
+func lossesAt(call int) []durable.Loss {
+	if long {
+		return losses
+	}
+	return losses[(call-1)%len(losses):][:1]
+}
+
 // clone copies a file system.
 func clone(fsys *durable.CrashFS) *durable.CrashFS { return fsys.AfterCrash(durable.KeepAll) }
 
@@ -287,7 +298,7 @@ func crashEverywhere(t *testing.T, base *durable.CrashFS, what string, run func(
 		fsys.CrashAt(n)
 		err := run(fsys)
 		crashed := fsys.Crashed()
-		for _, loss := range losses {
+		for _, loss := range lossesAt(n) {
 			found := fsys.AfterCrash(loss)
 			state := crawlState(t, found)
 			if state != after && (state != before || err == nil) {

@@ -108,7 +108,7 @@ func TestCrashMove(t *testing.T) {
 		fsys.CrashAt(n)
 		err := move(fsys, owners)
 		crashed := fsys.Crashed()
-		for _, loss := range losses {
+		for _, loss := range lossesAt(n) {
 			found := fsys.AfterCrash(loss)
 			switch is := mapState(t, found); {
 			case is == newMap:
@@ -118,7 +118,7 @@ func TestCrashMove(t *testing.T) {
 			case is != oldMap || err == nil:
 				t.Fatalf("call %d, loss %d, error %v: map %.20s", n, loss, err, is)
 			default:
-				if n%4 == 0 && loss == durable.LoseAll {
+				if n%8 == 1 && loss == durable.LoseAll {
 					verified(n, found)
 					given := clone(found)
 					must(t, abandon(given))

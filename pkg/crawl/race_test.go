@@ -68,12 +68,16 @@ func TestTwoMachines(t *testing.T) {
 	base := testShards(t)
 	shardRound(t, base, "r1")
 	must(t, stagesOfRound(base, 0, "r2"), stagesOfRound(base, 1, "r2"))
+	stride := 3 // of the steps that are tried
+	if long {
+		stride = 1
+	}
 	for slow, act := range acts {
 		for quick, other := range acts {
 			t.Run(slow+" and "+quick, func(t *testing.T) {
 				t.Parallel()
 				lost, won := 0, 0
-				for at := 1; ; at++ {
+				for at := 1; ; at += stride {
 					fsys := clone(base)
 					acted := false
 					node := &nodeFS{FS: fsys, at: at, do: func() {
@@ -154,11 +158,15 @@ func TestBetweenRounds(t *testing.T) {
 	base := testShards(t)
 	shardRound(t, base, "r1")
 	shardRound(t, base, "r2")
+	stride := 6 // of the steps that are tried
+	if long {
+		stride = 3
+	}
 	for slow, act := range acts {
 		for quick, other := range acts {
 			t.Run(slow+" and "+quick, func(t *testing.T) {
 				t.Parallel()
-				for at := 3; ; at += 3 {
+				for at := stride; ; at += stride {
 					fsys := clone(base)
 					acted := false
 					node := &nodeFS{FS: fsys, at: at, do: func() {

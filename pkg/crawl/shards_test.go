@@ -108,7 +108,7 @@ func TestCrashInitShards(t *testing.T) {
 		fsys := durable.NewCrashFS()
 		fsys.CrashAt(n)
 		err := newShards(fsys, "/c", 2)
-		for _, loss := range losses {
+		for _, loss := range lossesAt(n) {
 			found := fsys.AfterCrash(loss)
 			c, oerr := Open("/c", Options{FS: found})
 			if err == nil && oerr != nil {
