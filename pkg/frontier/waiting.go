@@ -40,7 +40,8 @@ type lookup struct {
 	schema *record.Schema // of the rows
 	number uint64         // of rows
 	all    *sorter        // rows, and then URLs of the frontier, by flightKey: inputRow or standing, each after a byte
-	marked marks          // keys of rows
+	few    []uint64       // keys of rows, while there are fewer than fewRows
+	marked marks          // keys of rows; nil while few has them
 	runs   []foundRun     // that were read
 	leave  *sorter        // rows that leave their runs, by foundRun and number
 	wanted *sorter        // rows of URLs that are not in the frontier, by number
@@ -67,7 +68,7 @@ const (
 const runNumber = 40
 
 func (c *change) newLookup(p purpose, schema *record.Schema) *lookup {
-	return &lookup{change: c, purpose: p, schema: schema, all: c.sorter(largeSort), marked: newMarks(maxMarks), leave: c.sorter(smallSort), wanted: c.sorter(smallSort), touched: map[*[]run]bool{}}
+	return &lookup{change: c, purpose: p, schema: schema, all: c.sorter(largeSort), leave: c.sorter(smallSort), wanted: c.sorter(smallSort), touched: map[*[]run]bool{}}
 }
 
 // seek takes a row.
@@ -76,8 +77,31 @@ func (l *lookup) seek(u *record.URL) error {
 	l.buf = binary.AppendUvarint(append(l.buf[:0], isRow), l.number)
 	l.buf = record.AppendRow(l.buf, u)
 	key := flightKey(u.Host, u.URL)
-	l.marked.set(key)
+	l.mark(key)
 	return l.all.add(key, l.buf)
+}
+
+// fewRows is from how many rows on marks have their full size.
+const fewRows = 8192
+
+// mark notes the key of a row.
+func (l *lookup) mark(key uint64) {
+	if l.marked != nil {
+		l.marked.set(key)
+		return
+	}
+	if l.few = append(l.few, key); len(l.few) == fewRows {
+		l.markFew(maxMarks)
+	}
+}
+
+// markFew makes marks for n rows, with the few that there are.
+func (l *lookup) markFew(n int) {
+	l.marked = newMarks(n)
+	for _, key := range l.few {
+		l.marked.set(key)
+	}
+	l.few = nil
 }
 
 // find does to the URLs of rows in the frontier what their rows say, once all rows are there, and gives to each the
@@ -106,6 +130,9 @@ func (l *lookup) find(ctx context.Context, each func(*record.URL) error) error {
 
 // waiting notes the URLs of the frontier that may be those of rows.
 func (l *lookup) waiting(ctx context.Context) error {
+	if l.marked == nil {
+		l.markFew(len(l.few))
+	}
 	note := func(e *Entry, is byte, numbers ...uint64) error {
 		key := flightKey(e.URL.Host, e.URL.URL)
 		if !l.marked.has(key) {
