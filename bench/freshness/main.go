@@ -29,7 +29,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fingerprint"
@@ -157,7 +157,7 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
-	opt := store.Options{FS: durable.NewCrashFS()}
+	opt := store.Options{FS: crashtest.New()}
 	if err := frontier.Create("/frontier", p, opt); err != nil {
 		return r, err
 	}

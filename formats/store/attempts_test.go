@@ -13,6 +13,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -221,9 +222,9 @@ func checkNewest(t *testing.T, s *Store, verb string) (output string) {
 }
 
 // shardStore makes the store of a shard on a file system.
-func shardStore(t *testing.T) *durable.CrashFS {
+func shardStore(t *testing.T) *crashtest.FS {
 	t.Helper()
-	disk := durable.NewCrashFS()
+	disk := crashtest.New()
 	must(t, durable.MkdirAll(disk, "/d"), WriteCurrent(disk, "/d", Current{Map: 1}),
 		Create("/d/shard/007/fetch", "fetch", 1, nil, Options{FS: disk}))
 	return disk
@@ -375,7 +376,7 @@ func TestLongSuspended(t *testing.T) {
 func TestSuccessor(t *testing.T) {
 	for at := 1; ; at++ {
 		for crash := range 4 {
-			loss := durable.Loss(crash) // of the disk; the last: it does not crash
+			loss := crashtest.Loss(crash) // of the disk; the last: it does not crash
 			disk := shardStore(t)
 			died := false
 			node := &nodeFS{FS: disk, at: at, do: func() bool { died = true; return true }}
@@ -519,7 +520,7 @@ func TestAttemptsTell(t *testing.T) {
 
 // TestNoAttempts: a store that is not of a shard pays nothing for this: none of the calls of a change is for such a file.
 func TestNoAttempts(t *testing.T) {
-	disk := durable.NewCrashFS()
+	disk := crashtest.New()
 	must(t, durable.MkdirAll(disk, "/d"), WriteCurrent(disk, "/d", Current{}), Create("/d/fetch", "fetch", 1, nil, Options{FS: disk}))
 	seen := &seenFS{FS: disk}
 	s, err := Open("/d/fetch", "fetch", 1, Options{FS: seen})

@@ -10,6 +10,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -27,7 +28,7 @@ func must(t *testing.T, errs ...error) {
 // testStore makes a store that stands alone.
 func testStore(t *testing.T) *Store {
 	t.Helper()
-	opt := Options{FS: durable.NewCrashFS()}
+	opt := Options{FS: crashtest.New()}
 	must(t, Create("/s", "urls", 1, nil, opt))
 	s, err := Open("/s", "urls", 1, opt)
 	must(t, err)
@@ -37,7 +38,7 @@ func testStore(t *testing.T) *Store {
 // TestNames: a thousand rounds leave a small manifest and few files, and every
 // name is still known.
 func TestNames(t *testing.T) {
-	fsys := durable.NewCrashFS()
+	fsys := crashtest.New()
 	opt := Options{FS: fsys}
 	must(t, Create("/s", "module", 1, nil, opt))
 	s, err := Open("/s", "module", 1, opt)
@@ -72,7 +73,7 @@ func TestNames(t *testing.T) {
 // TestShards: a store of a shard belongs to the crawl folder above shard/NNN, which counts its generations by that
 // name. A crawl folder that happens to be called so is one itself.
 func TestShards(t *testing.T) {
-	opt := Options{FS: durable.NewCrashFS()}
+	opt := Options{FS: crashtest.New()}
 	must(t, durable.MkdirAll(opt.FS, "/d"), WriteCurrent(opt.FS, "/d", Current{Map: 1, Epoch: 3}))
 	for _, name := range []string{"shard/007/urls", "shard/511/modules/tags", "urls"} {
 		must(t, Create("/d/"+name, "urls", 1, nil, opt))
@@ -123,7 +124,7 @@ func TestLateWriter(t *testing.T) {
 // TestFullDisk: a commit that fails for want of space, before its new files have their names or after, leaves none of them.
 func TestFullDisk(t *testing.T) {
 	s := testStore(t)
-	disk := s.fs.(*durable.CrashFS)
+	disk := s.fs.(*crashtest.FS)
 	names := func() (list []string) {
 		must(t, s.walk(nil, func(rel string) error {
 			if rel != LockFile {
@@ -205,7 +206,7 @@ func TestSpans(t *testing.T) {
 // changes would delete. Files of others in a folder of that name do no harm.
 func TestHeadless(t *testing.T) {
 	for _, name := range []string{"urls", "modules/tags", "shard/007/urls"} {
-		opt := Options{FS: durable.NewCrashFS()}
+		opt := Options{FS: crashtest.New()}
 		dir := "/c/" + name
 		must(t, durable.MkdirAll(opt.FS, "/c/checkpoints"), durable.WriteFile(opt.FS, "/c/checkpoints/step-12", nil), durable.WriteFile(opt.FS, "/c/checkpoints/000100", []byte("\x80\x02 weights of a model")),
 			durable.WriteFile(opt.FS, "/c/checkpoints/000101", nil), durable.MkdirAll(opt.FS, "/c/checkpoints/000102"), Create(dir, "urls", 1, nil, opt))

@@ -18,19 +18,20 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
 var ctx = context.Background()
 
 // losses are the ways in which a crash is survived.
-var losses = []durable.Loss{durable.LoseAll, durable.KeepAll, 2, 3}
+var losses = []crashtest.Loss{crashtest.LoseAll, crashtest.KeepAll, 2, 3}
 
 // long asks for the long forms: each call of the file system with all losses. The short ones take the losses in turn.
 var long = os.Getenv("MERCATOR_LONG") != ""
 
 // lossesAt are the losses of the crash at a call, which is one of the calls that are tried one after the other.
-func lossesAt(call int) []durable.Loss {
+func lossesAt(call int) []crashtest.Loss {
 	if long {
 		return losses
 	}
@@ -38,7 +39,7 @@ func lossesAt(call int) []durable.Loss {
 }
 
 // clone copies a file system.
-func clone(fsys *durable.CrashFS) *durable.CrashFS { return fsys.AfterCrash(durable.KeepAll) }
+func clone(fsys *crashtest.FS) *crashtest.FS { return fsys.AfterCrash(crashtest.KeepAll) }
 
 var testStores = []string{"frontier", "urls", "modules/tags"}
 
@@ -237,36 +238,36 @@ func wholeRound(t *testing.T, fsys durable.FS, txn string) {
 // restart finds is the state before or the one after, and the same command then
 // ends in the one after. A change that said it was done is done.
 func TestCrash(t *testing.T) {
-	twoRounds := func(t *testing.T, fsys *durable.CrashFS) {
+	twoRounds := func(t *testing.T, fsys *crashtest.FS) {
 		wholeRound(t, fsys, "r1")
 		wholeRound(t, fsys, "r2")
 	}
-	openRound := func(t *testing.T, fsys *durable.CrashFS) {
+	openRound := func(t *testing.T, fsys *crashtest.FS) {
 		twoRounds(t, fsys)
 		must(t, change(fsys, "/c/urls", "new", "r3"), change(fsys, "/c/frontier", "next", "r3"), change(fsys, "/c/frontier", "update", "r3"))
 	}
 	for _, test := range []struct {
 		name  string
-		setup func(t *testing.T, fsys *durable.CrashFS)
+		setup func(t *testing.T, fsys *crashtest.FS)
 		run   func(fsys durable.FS) error
 		again string // a store change that must work afterwards
 	}{
-		{"the first change of a store", func(*testing.T, *durable.CrashFS) {}, func(fsys durable.FS) error { return change(fsys, "/c/urls", "new", "r1") }, "r1"},
+		{"the first change of a store", func(*testing.T, *crashtest.FS) {}, func(fsys durable.FS) error { return change(fsys, "/c/urls", "new", "r1") }, "r1"},
 		{"a change that opens a round", twoRounds, func(fsys durable.FS) error { return change(fsys, "/c/urls", "new", "r3") }, "r3"},
 		{"a change within a round", openRound, func(fsys durable.FS) error { return change(fsys, "/c/modules/tags", "tags", "r3") }, "r3"},
 		{"a change without a name", twoRounds, func(fsys durable.FS) error { return change(fsys, "/c/urls", "new", "") }, "r3"},
 		{"a checkpoint", openRound, func(fsys durable.FS) error { return commit(fsys, "r3") }, "r4"},
 		{"abandon", openRound, abandon, "r3"},
-		{"a change after abandon", func(t *testing.T, fsys *durable.CrashFS) {
+		{"a change after abandon", func(t *testing.T, fsys *crashtest.FS) {
 			openRound(t, fsys)
 			must(t, abandon(fsys))
 		}, func(fsys durable.FS) error { return change(fsys, "/c/urls", "new", "r3") }, "r3"},
 		{"restore", openRound, func(fsys durable.FS) error { return restore(fsys, 1) }, "r2"},
-		{"a change after restore", func(t *testing.T, fsys *durable.CrashFS) {
+		{"a change after restore", func(t *testing.T, fsys *crashtest.FS) {
 			openRound(t, fsys)
 			must(t, restore(fsys, 0))
 		}, func(fsys durable.FS) error { return change(fsys, "/c/frontier", "update", "r1") }, "r1"},
-		{"gc", func(t *testing.T, fsys *durable.CrashFS) {
+		{"gc", func(t *testing.T, fsys *crashtest.FS) {
 			twoRounds(t, fsys)
 			wholeRound(t, fsys, "r3")
 			wholeRound(t, fsys, "r4")
@@ -274,7 +275,7 @@ func TestCrash(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			base := durable.NewCrashFS()
+			base := crashtest.New()
 			must(t, newCrawl(base))
 			test.setup(t, base)
 			crashEverywhere(t, base, test.name, test.run, test.again)
@@ -283,7 +284,7 @@ func TestCrash(t *testing.T) {
 }
 
 // crashEverywhere stops a change of a crawl at every call.
-func crashEverywhere(t *testing.T, base *durable.CrashFS, what string, run func(durable.FS) error, again string) {
+func crashEverywhere(t *testing.T, base *crashtest.FS, what string, run func(durable.FS) error, again string) {
 	t.Helper()
 	c, err := Open("/c", Options{FS: base})
 	must(t, err)
@@ -333,7 +334,7 @@ func crashEverywhere(t *testing.T, base *durable.CrashFS, what string, run func(
 // TestCrashInit stops the making of a crawl folder at every call.
 func TestCrashInit(t *testing.T) {
 	for n := 1; ; n++ {
-		fsys := durable.NewCrashFS()
+		fsys := crashtest.New()
 		fsys.CrashAt(n)
 		err := newCrawl(fsys)
 		for _, loss := range losses {
@@ -355,7 +356,7 @@ func TestCrashInit(t *testing.T) {
 // TestDiskFull fills the disk at every size: the change fails with ENOSPC and
 // nothing is half-published; with room again it ends.
 func TestDiskFull(t *testing.T) {
-	base := durable.NewCrashFS()
+	base := crashtest.New()
 	must(t, newCrawl(base))
 	wholeRound(t, base, "r1")
 	before := crawlState(t, base)
@@ -401,7 +402,7 @@ func TestDiskFull(t *testing.T) {
 // TestCommitCloses: a commit that fails on a full disk, wherever it is, leaves no file open, and in checkpoints only its own, which
 // the next commit writes over.
 func TestCommitCloses(t *testing.T) {
-	disk := durable.NewCrashFS()
+	disk := crashtest.New()
 	must(t, newCrawl(disk), change(disk, "/c/urls", "new", "r1"), change(disk, "/c/modules/tags", "tags", "r1"), change(disk, "/c/frontier", "update", "r1"))
 	fsys := &openFS{FS: disk, open: map[durable.File]string{}}
 	full := 0
@@ -506,7 +507,7 @@ func TestModel(t *testing.T) {
 	verbs := map[string]string{"frontier": "update", "urls": "new", "modules/tags": "tags"}
 	for seed := uint64(1); seed <= 30; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		fsys := durable.NewCrashFS()
+		fsys := crashtest.New()
 		must(t, newCrawl(fsys))
 		now := model{stores: map[string]modelStore{}}
 		checkpoints := map[uint64]model{0: now.clone()}
@@ -613,7 +614,7 @@ func TestModel(t *testing.T) {
 				}
 			}
 			log = append(log, what)
-			fsys = fsys.AfterCrash(durable.LoseAll)
+			fsys = fsys.AfterCrash(crashtest.LoseAll)
 			c, err := Open("/c", Options{FS: fsys})
 			must(t, err)
 			st, err := c.State()

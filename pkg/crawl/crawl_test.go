@@ -20,6 +20,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -30,9 +31,9 @@ func openStore(t *testing.T, fsys durable.FS, name string) *store.Store {
 	return s
 }
 
-func testCrawl(t *testing.T) *durable.CrashFS {
+func testCrawl(t *testing.T) *crashtest.FS {
 	t.Helper()
-	fsys := durable.NewCrashFS()
+	fsys := crashtest.New()
 	must(t, newCrawl(fsys))
 	return fsys
 }
@@ -153,7 +154,7 @@ func TestGrowing(t *testing.T) {
 		}
 	}
 	restart := func() {
-		fsys = fsys.AfterCrash(durable.LoseAll)
+		fsys = fsys.AfterCrash(crashtest.LoseAll)
 		s = openStore(t, fsys, "modules/tags")
 	}
 	// A dead transaction's file is there for its next run,

@@ -12,6 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
 	"mercator/pkg/shard"
@@ -136,7 +137,7 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 	}
 
 	fsys = clone(base)
-	parts := func(fsys *durable.CrashFS) (n int) {
+	parts := func(fsys *crashtest.FS) (n int) {
 		t.Helper()
 		for _, dir := range []string{"/c/rounds/r1/links", "/c/rounds/r1/outcomes"} {
 			list, err := fsys.ReadDir(dir)
@@ -182,7 +183,7 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 	if totals["mextract"] != 6 || totals["exchange links"] != 4 || totals["murlset new"] != 4 || totals["mmerge split"] != 6 || totals["mfrontier update"] != 4 {
 		t.Errorf("%v", totals)
 	}
-	verify := func(fsys *durable.CrashFS) []string {
+	verify := func(fsys *crashtest.FS) []string {
 		t.Helper()
 		c, err := Open("/c", Options{FS: fsys})
 		must(t, err)

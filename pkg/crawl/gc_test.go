@@ -9,6 +9,7 @@ import (
 
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -159,7 +160,7 @@ func TestUnreadable(t *testing.T) {
 
 // refusing is a file system on which one file may not be read.
 type refusing struct {
-	*durable.CrashFS
+	*crashtest.FS
 	path string
 }
 
@@ -167,5 +168,5 @@ func (f refusing) OpenFile(name string, flag int, perm os.FileMode) (durable.Fil
 	if name == f.path {
 		return nil, &os.PathError{Op: "open", Path: name, Err: os.ErrPermission}
 	}
-	return f.CrashFS.OpenFile(name, flag, perm)
+	return f.FS.OpenFile(name, flag, perm)
 }

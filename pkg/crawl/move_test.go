@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/shard"
 )
@@ -118,7 +119,7 @@ func TestCrashMove(t *testing.T) {
 			case is != oldMap || err == nil:
 				t.Fatalf("call %d, loss %d, error %v: map %.20s", n, loss, err, is)
 			default:
-				if n%8 == 1 && loss == durable.LoseAll {
+				if n%8 == 1 && loss == crashtest.LoseAll {
 					verified(n, found)
 					given := clone(found)
 					must(t, abandon(given))
@@ -136,7 +137,7 @@ func TestCrashMove(t *testing.T) {
 				}
 			}
 			verified(n, found)
-			if loss == durable.LoseAll {
+			if loss == crashtest.LoseAll {
 				must(t, stagesOfRound(found, 0, "r2"), stagesOfRound(found, 1, "r2"), commit(found, "r2"))
 			}
 		}

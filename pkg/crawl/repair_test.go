@@ -8,6 +8,7 @@ import (
 
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -22,22 +23,22 @@ func repair(fsys durable.FS, to ...uint64) (*Repaired, error) {
 // pointerDamage are the things that happen to a file.
 var pointerDamage = []struct {
 	name string
-	do   func(fsys *durable.CrashFS, path, old string) error
+	do   func(fsys *crashtest.FS, path, old string) error
 }{
-	{"deleted", func(fsys *durable.CrashFS, path, _ string) error { return fsys.Remove(path) }},
-	{"emptied", func(fsys *durable.CrashFS, path, _ string) error { return durable.WriteFile(fsys, path, nil) }},
-	{"cut", func(fsys *durable.CrashFS, path, _ string) error {
+	{"deleted", func(fsys *crashtest.FS, path, _ string) error { return fsys.Remove(path) }},
+	{"emptied", func(fsys *crashtest.FS, path, _ string) error { return durable.WriteFile(fsys, path, nil) }},
+	{"cut", func(fsys *crashtest.FS, path, _ string) error {
 		return durable.WriteFile(fsys, path, []byte("mercator-"))
 	}},
-	{"of another kind", func(fsys *durable.CrashFS, path, _ string) error { return durable.WriteFile(fsys, path, []byte("x\n")) }},
-	{"old", func(fsys *durable.CrashFS, path, old string) error { return durable.WriteFile(fsys, path, []byte(old)) }},
+	{"of another kind", func(fsys *crashtest.FS, path, _ string) error { return durable.WriteFile(fsys, path, []byte("x\n")) }},
+	{"old", func(fsys *crashtest.FS, path, old string) error { return durable.WriteFile(fsys, path, []byte(old)) }},
 }
 
 // repairStates are crawls, some in the middle of a round.
-func repairStates(t *testing.T) map[string]*durable.CrashFS {
+func repairStates(t *testing.T) map[string]*crashtest.FS {
 	none, shards := testCrawl(t), testShards(t)
-	states := map[string]*durable.CrashFS{}
-	add := func(name string, fsys *durable.CrashFS) { states[name] = clone(fsys) }
+	states := map[string]*crashtest.FS{}
+	add := func(name string, fsys *crashtest.FS) { states[name] = clone(fsys) }
 	for i := 1; i <= 3; i++ {
 		wholeRound(t, none, fmt.Sprintf("r%d", i))
 		shardRound(t, shards, fmt.Sprintf("r%d", i))
@@ -223,22 +224,22 @@ func TestRepairWithoutItsCheckpoint(t *testing.T) {
 // TestRepairRefuses: a folder that is no crawl, and a CURRENT of another version, stay as they are.
 func TestRepairRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
-		make func(*durable.CrashFS) error
+		make func(*crashtest.FS) error
 		want fault.Class
 	}{
-		"nothing": {func(*durable.CrashFS) error { return nil }, fault.Usage},
-		"other files": {func(fsys *durable.CrashFS) error {
+		"nothing": {func(*crashtest.FS) error { return nil }, fault.Usage},
+		"other files": {func(fsys *crashtest.FS) error {
 			return errors.Join(durable.MkdirAll(fsys, "/c"), durable.WriteFile(fsys, "/c/x", nil))
 		}, fault.Usage},
-		"another version": {func(fsys *durable.CrashFS) error {
+		"another version": {func(fsys *crashtest.FS) error {
 			return errors.Join(newCrawl(fsys), durable.WriteFile(fsys, "/c/CURRENT", []byte("mercator-crawl-current 9 1 x\n")))
 		}, fault.Version},
-		"an unfinished pull": {func(fsys *durable.CrashFS) error {
+		"an unfinished pull": {func(fsys *crashtest.FS) error {
 			return errors.Join(newCrawl(fsys), durable.MkdirAll(fsys, "/c/push"), durable.WriteFile(fsys, "/c/push/PULL", nil), fsys.Remove("/c/CURRENT"))
 		}, fault.Usage},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fsys := durable.NewCrashFS()
+			fsys := crashtest.New()
 			must(t, test.make(fsys))
 			_, err := repair(fsys)
 			if fault.ClassOf(err) != test.want {

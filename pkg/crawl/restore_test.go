@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -30,9 +31,9 @@ func rounds(t *testing.T, fsys durable.FS, from, to int, interval time.Duration)
 // TestRestoreRefusesFirst: a checkpoint of which a manifest or a file is damaged or gone is
 // refused while the crawl still stands where it stood.
 func TestRestoreRefusesFirst(t *testing.T) {
-	for what, damage := range map[string]func(*durable.CrashFS, string) error{
-		"deleted": func(fsys *durable.CrashFS, path string) error { return fsys.Remove(path) },
-		"cut":     func(fsys *durable.CrashFS, path string) error { return durable.WriteFile(fsys, path, []byte("merc")) },
+	for what, damage := range map[string]func(*crashtest.FS, string) error{
+		"deleted": func(fsys *crashtest.FS, path string) error { return fsys.Remove(path) },
+		"cut":     func(fsys *crashtest.FS, path string) error { return durable.WriteFile(fsys, path, []byte("merc")) },
 	} {
 		for _, of := range []string{"manifest", "file", "current", "checkpoint"} {
 			fsys := testCrawl(t)
@@ -88,11 +89,11 @@ func TestRestorePastDamage(t *testing.T) {
 	t.Parallel()
 	for i, c := range []struct {
 		what   string
-		damage func(*durable.CrashFS, string) error
+		damage func(*crashtest.FS, string) error
 	}{
-		{"deleted", func(fsys *durable.CrashFS, path string) error { return fsys.Remove(path) }},
-		{"cut", func(fsys *durable.CrashFS, path string) error { return durable.WriteFile(fsys, path, []byte("merc")) }},
-		{"another", func(fsys *durable.CrashFS, path string) error { return durable.WriteFile(fsys, path, []byte("x\n")) }},
+		{"deleted", func(fsys *crashtest.FS, path string) error { return fsys.Remove(path) }},
+		{"cut", func(fsys *crashtest.FS, path string) error { return durable.WriteFile(fsys, path, []byte("merc")) }},
+		{"another", func(fsys *crashtest.FS, path string) error { return durable.WriteFile(fsys, path, []byte("x\n")) }},
 	} {
 		what, damage := c.what, c.damage
 		for _, number := range []uint64{0, 1, 2} {
@@ -118,7 +119,7 @@ func TestRestorePastDamage(t *testing.T) {
 					c, err := Open("/c", Options{FS: fsys, Warn: func(error) { warned++ }})
 					must(t, err)
 					must(t, c.Restore(ctx, number))
-					if dies && loss == durable.LoseAll && at == 1 && warned != 1 {
+					if dies && loss == crashtest.LoseAll && at == 1 && warned != 1 {
 						t.Errorf("%s, to %d: %d warnings, want 1", what, number, warned)
 					}
 					st, err := c.State()
@@ -146,9 +147,9 @@ func TestDamagedHead(t *testing.T) {
 	whole := testCrawl(t)
 	rounds(t, whole, 1, 2, 0)
 	head := openStore(t, whole, "urls").Path(store.HeadFile)
-	for what, damage := range map[string]func(*durable.CrashFS) error{
-		"deleted": func(fsys *durable.CrashFS) error { return fsys.Remove(head) },
-		"cut":     func(fsys *durable.CrashFS) error { return durable.WriteFile(fsys, head, []byte("merc")) },
+	for what, damage := range map[string]func(*crashtest.FS) error{
+		"deleted": func(fsys *crashtest.FS) error { return fsys.Remove(head) },
+		"cut":     func(fsys *crashtest.FS) error { return durable.WriteFile(fsys, head, []byte("merc")) },
 	} {
 		fsys := clone(whole)
 		must(t, damage(fsys))
@@ -174,7 +175,7 @@ func TestPowerCutAfterRestore(t *testing.T) {
 	must(t, err, durable.WriteFile(fsys, s.ManifestPath(m.Generation), []byte("merc")))
 	_, err = fsys.Lock(s.Path(store.LockFile), "another")
 	must(t, err, restore(fsys, 2))
-	must(t, change(fsys.AfterCrash(durable.LoseAll), "/c/urls", "new", "r9"))
+	must(t, change(fsys.AfterCrash(crashtest.LoseAll), "/c/urls", "new", "r9"))
 }
 
 // TestRestoreMovesRoundFiles: after a restore to and fro, the files under rounds/ are those of the rounds that count, wherever the
@@ -226,7 +227,7 @@ func TestRestoreMovesRoundFiles(t *testing.T) {
 	}{{5, []string{"seed", "r1", "add1", "r2", "r3"}}, {2, []string{"seed", "r1"}}, {0, nil}, {7, []string{"seed", "r1", "r2"}}} {
 		told := 0                                       // by Verify
 		for at, dies := 1, to.number == 5; dies; at++ { // to 5 moves files in both directions
-			for i, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll} {
+			for i, loss := range []crashtest.Loss{crashtest.LoseAll, crashtest.KeepAll} {
 				what := fmt.Sprintf("to %d, dead at %d, loss %d", to.number, at, loss)
 				fsys := clone(base)
 				fsys.CrashAt(at)
@@ -347,7 +348,7 @@ func TestOlderCurrent(t *testing.T) {
 	shards := testShards(t)
 	for _, test := range []struct {
 		name  string
-		fsys  *durable.CrashFS
+		fsys  *crashtest.FS
 		round func(*testing.T, durable.FS, string)
 	}{{"no shards", testCrawl(t), wholeRound}, {"two shards", shards, shardRound}} {
 		test.round(t, test.fsys, "r1")

@@ -14,6 +14,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/shard"
 )
@@ -35,9 +36,9 @@ func newShards(fsys durable.FS, dir string, shards int) error {
 }
 
 // testShards is one of two shards in memory.
-func testShards(t *testing.T) *durable.CrashFS {
+func testShards(t *testing.T) *crashtest.FS {
 	t.Helper()
-	fsys := durable.NewCrashFS()
+	fsys := crashtest.New()
 	must(t, newShards(fsys, "/c", 2))
 	return fsys
 }
@@ -85,7 +86,7 @@ func TestCrashShards(t *testing.T) {
 				if err := commit(dead, "r2"); err == nil {
 					t.Fatal("no commit died between the file of its checkpoint and CURRENT")
 				}
-				dead = dead.AfterCrash(durable.KeepAll)
+				dead = dead.AfterCrash(crashtest.KeepAll)
 				if _, err := dead.Stat(checkpointPath("/c", left)); err == nil {
 					fsys, made = dead, true
 				}
@@ -105,7 +106,7 @@ func TestCrashShards(t *testing.T) {
 // TestCrashInitShards: a crawl of shards that has CURRENT is complete, and one that has not can be made again.
 func TestCrashInitShards(t *testing.T) {
 	for n := 1; ; n++ {
-		fsys := durable.NewCrashFS()
+		fsys := crashtest.New()
 		fsys.CrashAt(n)
 		err := newShards(fsys, "/c", 2)
 		for _, loss := range lossesAt(n) {
@@ -190,38 +191,38 @@ func TestCommitShards(t *testing.T) {
 func TestVerifyShards(t *testing.T) {
 	base := testShards(t)
 	shardRound(t, base, "r1")
-	swap := func(fsys *durable.CrashFS, a, b string) error {
+	swap := func(fsys *crashtest.FS, a, b string) error {
 		return errors.Join(fsys.Rename(a, "/c/swap"), fsys.Rename(b, a), fsys.Rename("/c/swap", b))
 	}
 	for _, test := range []struct {
 		name   string
-		damage func(fsys *durable.CrashFS) error
+		damage func(fsys *crashtest.FS) error
 		says   string
 	}{
-		{"a store missing", func(fsys *durable.CrashFS) error { return removeAll(fsys, "/c/shard/001/urls") }, "/c/shard/001/urls: missing, want a store, as other shards have"},
-		{"a shard missing", func(fsys *durable.CrashFS) error { return removeAll(fsys, "/c/shard/001") }, "/c/shard/001/frontier: missing"},
-		{"a generation of another shard", func(fsys *durable.CrashFS) error {
+		{"a store missing", func(fsys *crashtest.FS) error { return removeAll(fsys, "/c/shard/001/urls") }, "/c/shard/001/urls: missing, want a store, as other shards have"},
+		{"a shard missing", func(fsys *crashtest.FS) error { return removeAll(fsys, "/c/shard/001") }, "/c/shard/001/frontier: missing"},
+		{"a generation of another shard", func(fsys *crashtest.FS) error {
 			return swap(fsys, "/c/shard/000/urls/MANIFEST-000002", "/c/shard/001/urls/MANIFEST-000002")
 		}, "/c/shard/000/urls/MANIFEST-000002: checksum"},
-		{"two shards exchanged", func(fsys *durable.CrashFS) error { return swap(fsys, "/c/shard/000", "/c/shard/001") }, "MANIFEST-000002: checksum"},
-		{"no map", func(fsys *durable.CrashFS) error { return fsys.Remove("/c/MAP-000001") }, "/c/MAP-000001: missing, want version 1 of the bucket map"},
-		{"a map of another version", func(fsys *durable.CrashFS) error {
+		{"two shards exchanged", func(fsys *crashtest.FS) error { return swap(fsys, "/c/shard/000", "/c/shard/001") }, "MANIFEST-000002: checksum"},
+		{"no map", func(fsys *crashtest.FS) error { return fsys.Remove("/c/MAP-000001") }, "/c/MAP-000001: missing, want version 1 of the bucket map"},
+		{"a map of another version", func(fsys *crashtest.FS) error {
 			m, err := shard.New(2)
 			m.Version = 2
 			return errors.Join(err, writeMap(fsys, "/c/MAP-000001", m))
 		}, "/c/MAP-000001: version: 2, want 1"},
-		{"another map counts", func(fsys *durable.CrashFS) error {
+		{"another map counts", func(fsys *crashtest.FS) error {
 			cur, err := store.ReadCurrent(fsys, "/c")
 			m, merr := shard.New(2)
 			m.Version, cur.Map = 2, 2
 			return errors.Join(err, merr, writeMap(fsys, "/c/MAP-000002", m), store.WriteCurrent(fsys, "/c", cur))
 		}, "/c/CURRENT: map: version 2, want 1, as checkpoint 1 says"},
-		{"a map of more shards", func(fsys *durable.CrashFS) error {
+		{"a map of more shards", func(fsys *crashtest.FS) error {
 			m, err := shard.New(3)
 			return errors.Join(err, writeMap(fsys, "/c/MAP-000001", m))
 		}, "/c/shard/002/frontier: missing"},
-		{"a shard too many", func(fsys *durable.CrashFS) error { return durable.MkdirAll(fsys, "/c/shard/002") }, "/c/shard/002: the folder of a shard, want 2 shards, as version 1"},
-		{"a store beside the shards", func(fsys *durable.CrashFS) error {
+		{"a shard too many", func(fsys *crashtest.FS) error { return durable.MkdirAll(fsys, "/c/shard/002") }, "/c/shard/002: the folder of a shard, want 2 shards, as version 1"},
+		{"a store beside the shards", func(fsys *crashtest.FS) error {
 			return store.Create("/c/urls", "urls", 1, nil, store.Options{FS: fsys})
 		}, "/c/urls: a store that belongs to no shard"},
 	} {

@@ -19,6 +19,7 @@ import (
 
 	"mercator/formats/warc"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -226,7 +227,7 @@ func TestKeepIndexCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := 1; ; n++ {
-		fsys := durable.NewCrashFS()
+		fsys := crashtest.New()
 		keep(t, fsys, index, list)
 		fsys.CrashAt(n)
 		err := KeepIndex(context.Background(), fsys, index, "c", []string{"../fetch"}, list[1:], nil, 1<<20, nil)
@@ -234,7 +235,7 @@ func TestKeepIndexCrash(t *testing.T) {
 		if !crashed && err != nil {
 			t.Fatal(err)
 		}
-		for loss := durable.Loss(0); loss < 3; loss++ {
+		for loss := crashtest.Loss(0); loss < 3; loss++ {
 			after := fsys.AfterCrash(loss)
 			keep(t, after, index, list[1:])
 			if got, err := durable.ReadFile(after, index+"/index.cdxj", 1<<20); err != nil || string(got) != want.String() {

@@ -2,8 +2,8 @@
 // the new one, never a third.
 //
 // All state of the toolkit is written through FS. OS is the real file system;
-// CrashFS (crashfs.go) is one in memory that can stop at every call and can
-// lose whatever was not synced, for tests.
+// crashtest.FS, for tests, is one in memory that can stop at every call and can
+// lose whatever was not synced.
 //
 // # Rules
 //
@@ -11,7 +11,7 @@
 //     write, fsync, rename or link, fsync of the folder (Atomic). One that counts only
 //     when another file names it may be renamed before the fsync (Atomic.Show): both, and
 //     the folder, are synced before that other file is published.
-//   - Close never syncs. What was not synced is lost by CrashFS.
+//   - Close never syncs. What was not synced is lost by crashtest.FS.
 //   - An error from Write or Sync is final: the file is not published.
 package durable
 

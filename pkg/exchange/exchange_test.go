@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/shard"
 )
@@ -125,7 +126,7 @@ func trial[T record.Row](t *testing.T, kind record.Kind, by string, some func(rn
 		}
 		var before []byte
 		for _, memory := range []int64{1 << 20, 64 << 20} { // in several runs, and in one
-			fsys := durable.NewCrashFS()
+			fsys := crashtest.New()
 			for from := range shards {
 				if len(sent[from]) == 0 && from%4 != 3 { // one in four sends nothing
 					sent[from] = some(rnd, 1+rnd.IntN(most))
@@ -221,7 +222,7 @@ func TestAddresses(t *testing.T) {
 		host := fmt.Sprintf("a%d.test", i/3)
 		rows = append(rows, record.URL{Key: 1 << 63, URL: fmt.Sprintf("http://%s/%d", host, i), Host: host, Addr: strings.Join(addrs, ","), Attempt: uint8(i % 3)})
 	}
-	fsys := durable.NewCrashFS()
+	fsys := crashtest.New()
 	for from := range 4 {
 		in := input(record.KindURL, rows[:0])
 		if from == 1 {
@@ -266,7 +267,7 @@ func TestAddresses(t *testing.T) {
 // Refused addresses are chosen only where a host has no other.
 func TestRefusedAddresses(t *testing.T) {
 	m := newMap(t, 4)
-	s := split(durable.NewCrashFS(), m, ByAddress, 0)
+	s := split(crashtest.New(), m, ByAddress, 0)
 	s.Refused = netip.Addr.IsLoopback
 	for _, c := range []struct{ addr, from string }{
 		{"127.0.0.1,192.0.2.1,127.0.0.2,192.0.2.2", "192.0.2.1,192.0.2.2"},
@@ -303,11 +304,11 @@ func put(t testing.TB, fsys durable.FS, path string, data []byte) {
 func TestBadParts(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
-		spoil      func(fsys *durable.CrashFS, m *shard.Map)
+		spoil      func(fsys *crashtest.FS, m *shard.Map)
 	}{
-		{"no part", "001.run: missing", func(fsys *durable.CrashFS, _ *shard.Map) { must(t, fsys.Remove(PartsPath(dir, 1))) }},
-		{"no bill", "001.json: missing", func(fsys *durable.CrashFS, _ *shard.Map) { must(t, fsys.Remove(BillPath(dir, 1))) }},
-		{"bill of another round", `000.json: body: round "r11", want "r12"`, func(fsys *durable.CrashFS, m *shard.Map) {
+		{"no part", "001.run: missing", func(fsys *crashtest.FS, _ *shard.Map) { must(t, fsys.Remove(PartsPath(dir, 1))) }},
+		{"no bill", "001.json: missing", func(fsys *crashtest.FS, _ *shard.Map) { must(t, fsys.Remove(BillPath(dir, 1))) }},
+		{"bill of another round", `000.json: body: round "r11", want "r12"`, func(fsys *crashtest.FS, m *shard.Map) {
 			s := split(fsys, m, ByHost, 0)
 			s.ID.Round = "r11"
 			in := input(record.KindLink, []record.Link{})
@@ -315,7 +316,7 @@ func TestBadParts(t *testing.T) {
 			_, err := Run(t.Context(), s, in)
 			must(t, err)
 		}},
-		{"bill of another epoch", `000.json: body: epoch "3", want "2"`, func(fsys *durable.CrashFS, m *shard.Map) {
+		{"bill of another epoch", `000.json: body: epoch "3", want "2"`, func(fsys *crashtest.FS, m *shard.Map) {
 			s := split(fsys, m, ByHost, 0)
 			s.ID.Epoch = 3
 			in := input(record.KindLink, []record.Link{})
@@ -323,15 +324,15 @@ func TestBadParts(t *testing.T) {
 			_, err := Run(t.Context(), s, in)
 			must(t, err)
 		}},
-		{"bill of another map", `000.json: body: bucket map "2", want "1"`, func(fsys *durable.CrashFS, m *shard.Map) {
+		{"bill of another map", `000.json: body: bucket map "2", want "1"`, func(fsys *crashtest.FS, m *shard.Map) {
 			s := split(fsys, m, ByHost, 0)
 			s.ID.Map = 2
 			must(t, fsys.Remove(BillPath(dir, 0)))
 			_, err := Run(t.Context(), s, input(record.KindLink, []record.Link{}))
 			must(t, err)
 		}},
-		{"parts of other rows", "001.run: part 2: ", func(fsys *durable.CrashFS, m *shard.Map) {
-			other := durable.NewCrashFS()
+		{"parts of other rows", "001.run: part 2: ", func(fsys *crashtest.FS, m *shard.Map) {
+			other := crashtest.New()
 			for seed := uint64(6); ; seed++ { // of the same length
 				_, err := Run(t.Context(), split(other, m, ByHost, 1), input(record.KindLink, someLinks(rand.New(rand.NewPCG(seed, 1)), 20)))
 				must(t, err)
@@ -343,10 +344,10 @@ func TestBadParts(t *testing.T) {
 				must(t, other.Remove(BillPath(dir, 1)))
 			}
 		}},
-		{"bill twice", `001.json: body: sender "0", want "1"`, func(fsys *durable.CrashFS, _ *shard.Map) {
+		{"bill twice", `001.json: body: sender "0", want "1"`, func(fsys *crashtest.FS, _ *shard.Map) {
 			put(t, fsys, BillPath(dir, 1), read(t, fsys, BillPath(dir, 0)))
 		}},
-		{"bill that differs", "001.run: part 2: ", func(fsys *durable.CrashFS, m *shard.Map) {
+		{"bill that differs", "001.run: part 2: ", func(fsys *crashtest.FS, m *shard.Map) {
 			b, err := ReadBill(fsys, dir, idOf(3, ByHost), 1)
 			must(t, err)
 			b.Parts[2].Hash = strings.Repeat("0", 32)
@@ -355,7 +356,7 @@ func TestBadParts(t *testing.T) {
 			put(t, fsys, BillPath(dir, 1), data)
 		}},
 	} {
-		fsys := durable.NewCrashFS()
+		fsys := crashtest.New()
 		m, id := links(t, fsys)
 		c.spoil(fsys, m)
 		_, _, err := gather[record.Link](fsys, id, 2)
@@ -366,7 +367,7 @@ func TestBadParts(t *testing.T) {
 			t.Errorf("%s: hint %q", c.name, hint)
 		}
 	}
-	fsys := durable.NewCrashFS()
+	fsys := crashtest.New()
 	_, id := links(t, fsys)
 	parts, path := read(t, fsys, PartsPath(dir, 1)), PartsPath(dir, 1)
 	want, _, err := gather[record.Link](fsys, id, 2)
@@ -391,7 +392,7 @@ func TestBadParts(t *testing.T) {
 
 // A part or bill that was cut at any byte is never taken for whole.
 func TestCuts(t *testing.T) {
-	fsys := durable.NewCrashFS()
+	fsys := crashtest.New()
 	_, id := links(t, fsys)
 	for _, path := range []string{PartsPath(dir, 1), BillPath(dir, 1)} {
 		whole := read(t, fsys, path)
@@ -413,7 +414,7 @@ func TestCuts(t *testing.T) {
 // Rows of another round or epoch, kinds without the key, and other rows than those that were sent are refused, and
 // nothing that was there changes. A part that was lost is made again.
 func TestSplitRefuses(t *testing.T) {
-	fsys := durable.NewCrashFS()
+	fsys := crashtest.New()
 	m, _ := links(t, fsys)
 	before := allFiles(t, fsys, 3)
 	s := split(fsys, m, ByHost, 1)
@@ -472,14 +473,14 @@ func TestCrash(t *testing.T) {
 		return err
 	}
 	for _, old := range []bool{false, true} {
-		start := durable.NewCrashFS()
+		start := crashtest.New()
 		for _, from := range []int{0, 2} {
 			must(t, run(start, from, "2", rows))
 		}
 		if old {
 			must(t, run(start, 1, "1", rows[:7]))
 		}
-		good := start.AfterCrash(durable.KeepAll)
+		good := start.AfterCrash(crashtest.KeepAll)
 		calls := good.Calls()
 		must(t, run(good, 1, "2", rows))
 		calls = good.Calls() - calls
@@ -488,8 +489,8 @@ func TestCrash(t *testing.T) {
 			t.Fatalf("%d calls", calls)
 		}
 		for n := range calls {
-			for _, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll, 2, 3} {
-				fsys := start.AfterCrash(durable.KeepAll)
+			for _, loss := range []crashtest.Loss{crashtest.LoseAll, crashtest.KeepAll, 2, 3} {
+				fsys := start.AfterCrash(crashtest.KeepAll)
 				fsys.CrashAt(n + 1)
 				err := run(fsys, 1, "2", rows)
 				left := fsys.AfterCrash(loss)
@@ -538,7 +539,7 @@ func (f *countedFile) Close() error {
 
 // No file stays open: neither of what was read to its end, nor of what was left, nor of what is damaged.
 func TestClose(t *testing.T) {
-	disk := durable.NewCrashFS()
+	disk := crashtest.New()
 	_, id := links(t, disk)
 	fsys := &counted{FS: disk}
 	for _, rows := range []int{0, 1, 1000} {

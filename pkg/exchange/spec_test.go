@@ -16,6 +16,7 @@ import (
 	"mercator/formats/spectest"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -153,7 +154,7 @@ func readParts(t testing.TB, file []byte) (string, error) {
 		Parts:  []Sent{{Rows: 2, Hash: store.Sum(slices.Concat(forms()...))}},
 		Ledger: record.Ledger{Stages: []record.Stage{{Name: "mmerge split", Txn: "r12", Consumed: 2}}}}
 	bill, err := store.Seal(magic, b)
-	fsys := durable.NewCrashFS()
+	fsys := crashtest.New()
 	if err = errors.Join(err, durable.MkdirAll(fsys, dir), durable.WriteFile(fsys, BillPath(dir, 0), bill), durable.WriteFile(fsys, PartsPath(dir, 0), file)); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +197,7 @@ func TestSpec(t *testing.T) {
 			if strings.HasSuffix(name, partsSuffix) {
 				return readParts(t, file)
 			}
-			fsys := durable.NewCrashFS()
+			fsys := crashtest.New()
 			if err := durable.WriteFile(fsys, BillPath("/", 1), file); err != nil {
 				t.Fatal(err)
 			}

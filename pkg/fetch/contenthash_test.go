@@ -9,7 +9,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 )
@@ -19,7 +19,7 @@ func TestContentHash(t *testing.T) {
 	const body = "a document"
 	md, sha := md5.Sum([]byte(body)), sha256.Sum256([]byte(body))
 	for name, want := range map[string]uint64{"": fingerprint.OfString(body), "fp64": fingerprint.OfString(body), "md5": binary.BigEndian.Uint64(md[:]), "sha256": binary.BigEndian.Uint64(sha[:])} {
-		opt := store.Options{FS: durable.NewCrashFS()}
+		opt := store.Options{FS: crashtest.New()}
 		if err := errors.Join(CreateStore("/fetch", name, opt), CreateStore("/fetch", name, opt)); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestContentHash(t *testing.T) {
 			t.Errorf("an unknown function: %v", err)
 		}
 	}
-	if err := CreateStore("/fetch", "sha3", store.Options{FS: durable.NewCrashFS()}); !errors.Is(err, fault.Usage) {
+	if err := CreateStore("/fetch", "sha3", store.Options{FS: crashtest.New()}); !errors.Is(err, fault.Usage) {
 		t.Error(err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/crawl"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fingerprint"
@@ -738,9 +739,9 @@ func TestDamagedStore(t *testing.T) {
 }
 
 // crashStore makes a store on a file system that can crash. The spool is outside it.
-func crashStore(t testing.TB, dir string) *durable.CrashFS {
+func crashStore(t testing.TB, dir string) *crashtest.FS {
 	t.Helper()
-	fsys := durable.NewCrashFS()
+	fsys := crashtest.New()
 	if err := durable.MkdirAll(fsys, filepath.Dir(dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -795,7 +796,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 			}
 			return
 		}
-		for loss := durable.Loss(0); loss < 3; loss++ {
+		for loss := crashtest.Loss(0); loss < 3; loss++ {
 			after := fsys.AfterCrash(loss)
 			rows, err := try(t, t.Context(), small(after), "r2", urls)
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 )
@@ -154,7 +155,7 @@ func TestSealCrash(t *testing.T) {
 		if !crashed && err != nil {
 			t.Fatal(err)
 		}
-		for loss := durable.Loss(0); loss < 3; loss++ {
+		for loss := crashtest.Loss(0); loss < 3; loss++ {
 			after := fsys.AfterCrash(loss)
 			st := openOn(t, after, dir)
 			checkPlaces(t, st, rows)

@@ -14,6 +14,7 @@ import (
 	"mercator/formats/spectest"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch/cookies"
 	"mercator/pkg/fingerprint"
@@ -178,7 +179,7 @@ func wantFile(t testing.TB, err error, file string) {
 // memoryStore is a fetch store in memory.
 func memoryStore(t testing.TB) *store.Store {
 	t.Helper()
-	fsys := durable.NewCrashFS()
+	fsys := crashtest.New()
 	if err := CreateStore("/fetch", "", store.Options{FS: fsys}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"testing"
 
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 )
 
 // played are the figures of one row of SPEC.md's table.
@@ -105,7 +105,7 @@ func near(a, b float64) bool { return a-b < 1e-3 && b-a < 1e-3 }
 // TestRealBatches makes 1,000 batches of a real set, and counts what is written.
 func TestRealBatches(t *testing.T) {
 	const batches, size = 1000, 8
-	st := newStore(t, durable.NewCrashFS())
+	st := newStore(t, crashtest.New())
 	key, written := uint64(0), uint64(0)
 	newest := ""
 	for range batches {

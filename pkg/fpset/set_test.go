@@ -13,6 +13,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/merge"
 )
@@ -153,7 +154,7 @@ func testCrash(t *testing.T, opt Options) {
 		}
 		return keys
 	}
-	base := durable.NewCrashFS()
+	base := crashtest.New()
 	st := newStore(t, base)
 	for range 8 {
 		if _, err := markAll(st, "", batch(), 100, 0, opt); err != nil {
@@ -163,7 +164,7 @@ func testCrash(t *testing.T, opt Options) {
 	old := keysOf(t, st)
 	fresh := batch()
 	after := slices.Sorted(slices.Values(append(slices.Clone(old), fresh...)))
-	reopen := func(fsys *durable.CrashFS) *store.Store {
+	reopen := func(fsys *crashtest.FS) *store.Store {
 		st, err := store.Open("/crawl-less/content", Kind, Version, store.Options{FS: fsys})
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +173,7 @@ func testCrash(t *testing.T, opt Options) {
 	}
 	var merged, kept int
 	for n := 1; ; n++ {
-		fsys := base.AfterCrash(durable.KeepAll)
+		fsys := base.AfterCrash(crashtest.KeepAll)
 		fsys.CrashAt(n)
 		_, err := markAll(reopen(fsys), "", fresh, 100, 0, opt)
 		if !fsys.Crashed() {
@@ -184,7 +185,7 @@ func testCrash(t *testing.T, opt Options) {
 			}
 			break
 		}
-		for loss := durable.Loss(0); loss < 4; loss++ {
+		for loss := crashtest.Loss(0); loss < 4; loss++ {
 			back := fsys.AfterCrash(loss)
 			switch got := keysOf(t, reopen(back)); {
 			case slices.Equal(got, old):

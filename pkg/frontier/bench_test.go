@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 )
 
 // A round of 10,000 URLs and as many new ones, on frontiers of growing size:
@@ -14,7 +14,7 @@ func BenchmarkRound(b *testing.B) {
 	const batch = 10_000
 	for _, size := range []int{100_000, 1_000_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			f := open(b, durable.NewCrashFS(), Params{})
+			f := open(b, crashtest.New(), Params{})
 			serial := 0
 			fresh := func(n int) (urls []record.URL) {
 				for range n {

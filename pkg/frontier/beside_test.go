@@ -14,6 +14,7 @@ import (
 	"mercator/formats/record"
 	runfile "mercator/formats/run"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -132,7 +133,7 @@ func (f slowFile) ReadAt(b []byte, off int64) (int, error) {
 // An update that fails while a merge goes on beside it waits for the merge's end: nothing goes on when
 // it has returned.
 func TestFailedUpdateEndsItsMerges(t *testing.T) {
-	fs := &slowFS{FS: durable.NewCrashFS(), begun: make(chan struct{}, 1), goOn: make(chan struct{})}
+	fs := &slowFS{FS: crashtest.New(), begun: make(chan struct{}, 1), goOn: make(chan struct{})}
 	b := open(t, fs, Params{Policy: dynamic})
 	for i := range 4 {
 		var urls []record.URL

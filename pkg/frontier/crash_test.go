@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 )
 
 // contents is all that a user can see of a frontier.
@@ -96,12 +96,12 @@ func crashRounds(t *testing.T, p Params) {
 	if p.Policy == opic { // knows no budgets and no priorities
 		steps = append(steps[:1], steps[2:len(steps)-1]...)
 	}
-	crashAtEveryCall(t, durable.NewCrashFS(), p, &batch, steps)
+	crashAtEveryCall(t, crashtest.New(), p, &batch, steps)
 }
 
 // So does an update during which two merges go on.
 func TestCrashWhileMerging(t *testing.T) {
-	fs, p := durable.NewCrashFS(), Params{Buffer: minBuffer, Priority: Priority{Queues: 2}}
+	fs, p := crashtest.New(), Params{Buffer: minBuffer, Priority: Priority{Queues: 2}}
 	b := open(t, fs, p)
 	for i := range 3 {
 		var urls []record.URL
@@ -137,7 +137,7 @@ func TestCrashWhileMerging(t *testing.T) {
 // A walk begins, visits, and goes on by a link or anew; so does one whose start set grows.
 func TestWalkCrashAtEveryCall(t *testing.T) {
 	var batch []record.URL
-	crashAtEveryCall(t, durable.NewCrashFS(), Params{Policy: walk, Walk: Walk{Walkers: 6}}, &batch, []crashStep{
+	crashAtEveryCall(t, crashtest.New(), Params{Policy: walk, Walk: Walk{Walkers: 6}}, &batch, []crashStep{
 		{"add", func(b *bench) error { return b.add("seed", pageURL("a.test/"), pageURL("d.test/"), pageURL("a.test/")) }},
 		{"next", func(b *bench) (err error) {
 			batch, err = b.next(1, NextOptions{N: 4, Txn: "r1"})
@@ -166,11 +166,11 @@ type crashStep struct {
 }
 
 // crashAtEveryCall stops each step at each of its calls, on a copy of fs; batch is what steps leave to later ones.
-func crashAtEveryCall(t *testing.T, fs *durable.CrashFS, p Params, batch *[]record.URL, steps []crashStep) {
+func crashAtEveryCall(t *testing.T, fs *crashtest.FS, p Params, batch *[]record.URL, steps []crashStep) {
 	t.Helper()
 	for _, step := range steps {
 		before := open(t, fs, p).contents()
-		whole := fs.AfterCrash(durable.KeepAll)
+		whole := fs.AfterCrash(crashtest.KeepAll)
 		b := open(t, whole, p)
 		whole.CrashAt(0)
 		if err := step.do(b); err != nil {
@@ -183,12 +183,12 @@ func crashAtEveryCall(t *testing.T, fs *durable.CrashFS, p Params, batch *[]reco
 		}
 		kept := *batch
 		for n := 1; n <= calls; n++ {
-			trial := fs.AfterCrash(durable.KeepAll)
+			trial := fs.AfterCrash(crashtest.KeepAll)
 			b := open(t, trial, p)
 			trial.CrashAt(n)
 			crashed := step.do(b)
 			*batch = kept
-			for _, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll, durable.Loss(1000 + n)} {
+			for _, loss := range []crashtest.Loss{crashtest.LoseAll, crashtest.KeepAll, crashtest.Loss(1000 + n)} {
 				b := open(t, trial.AfterCrash(loss), p)
 				switch got := b.contents(); {
 				case got == after:
@@ -213,7 +213,7 @@ func crashAtEveryCall(t *testing.T, fs *durable.CrashFS, p Params, batch *[]reco
 
 // A full disk stops a change; with room again the same command completes.
 func TestDiskFull(t *testing.T) {
-	fs := durable.NewCrashFS()
+	fs := crashtest.New()
 	b := open(t, fs, Params{})
 	var urls []record.URL
 	for i := range 2000 {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
 )
@@ -42,7 +42,7 @@ func TestRest(t *testing.T) {
 			t.Errorf("%s: parked until %d, want %d", c.name, c.h.ParkedUntil, c.want)
 		}
 	}
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	if err := b.updateDead("r1", Dead{After: -1}, nil); !errors.Is(err, fault.Usage) {
 		t.Error(err)
 	}
@@ -52,7 +52,7 @@ func TestRest(t *testing.T) {
 // has met them all, and none is lost.
 func TestDeadHost(t *testing.T) {
 	const sec = record.Time(1e6)
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	dead := Dead{After: 2, Delay: time.Hour, MaxDelay: time.Hour}
 	var urls []record.URL
 	for i := range 6 {
@@ -123,7 +123,7 @@ func TestDeadHost(t *testing.T) {
 func TestDeadHostsAtRandom(t *testing.T) {
 	for seed := range uint64(3) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		b := open(t, durable.NewCrashFS(), Params{Seed: seed})
+		b := open(t, crashtest.New(), Params{Seed: seed})
 		dead := Dead{After: 1 + int(seed), Delay: time.Minute, MaxDelay: 10 * time.Minute}
 		serial := 0
 		some := func(n int) (urls []record.URL) {
@@ -191,7 +191,7 @@ func TestDeadHostStandsBefore(t *testing.T) {
 	if hostKey(alive) > hostKey(gone) { // who comes first within a place
 		alive, gone = gone, alive
 	}
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	var urls []record.URL
 	for i := range 5 {
 		urls = append(urls, newURL(alive, fmt.Sprint(i), 0), newURL(gone, fmt.Sprint(i), 0))
@@ -223,7 +223,7 @@ func TestDeadHostStandsBefore(t *testing.T) {
 
 // A batch by time has no URLs of a dead host, even if it takes longer than the host is parked.
 func TestDeadHostAndTime(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	var urls []record.URL
 	for i := range 5 {
 		urls = append(urls, newURL("alive.test", fmt.Sprint(i), 0), newURL("dead.test", fmt.Sprint(i), 0))
@@ -261,7 +261,7 @@ func TestDeadHostAndTime(t *testing.T) {
 // A dead host that answers after all is parked no more.
 func TestDeadHostAnswers(t *testing.T) {
 	const sec = record.Time(1e6)
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	dead := Dead{After: 1, Delay: time.Hour, MaxDelay: time.Hour}
 	round := 0
 	step := func(now record.Time, host, outcome string, fresh ...record.URL) {
@@ -296,7 +296,7 @@ func TestDeadHostAnswers(t *testing.T) {
 // A dead host costs a batch what the batch meets of it, and not the others their rest.
 func TestDeadHostRewrites(t *testing.T) {
 	const n, hosts = firstCandidates, 1000
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	urls := []record.URL{newURL("dead.test", "first", 0)}
 	for i := range 4 * n {
 		urls = append(urls, newURL(fmt.Sprintf("h%d.big.test", i%hosts), fmt.Sprint(i), 0))

@@ -8,7 +8,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/canon"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
 )
@@ -38,7 +38,7 @@ func linkTo(from, to record.URL) record.Link {
 func TestSpamFarm(t *testing.T) {
 	const base, friends, rounds, each = 4, 9, 30, 12
 	by := Budgets{Base: base, Growth: 1.5}
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	b.f.layout = layout{queueFan: 3, hostFan: 3, step: 1}
 	seeds := []record.URL{newURL("h0.farm.test", "", 0)}
 	for i := range friends {
@@ -159,7 +159,7 @@ func TestBudgetsLoseNothing(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", p), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(seed), 3))
-			b := open(t, durable.NewCrashFS(), p)
+			b := open(t, crashtest.New(), p)
 			b.f.layout = layout{queueFan: 3, hostFan: 3, step: 1}
 			state := map[string]int{} // 1: in the frontier, 2: out
 			some := func() (urls []record.URL) {
@@ -262,7 +262,7 @@ func TestBook(t *testing.T) {
 
 // So many domains count, and more take no memory.
 func TestInDegreeIsBounded(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestInDegreeIsBounded(t *testing.T) {
 }
 
 func TestBudgetRefusals(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	for name, o := range map[string]UpdateOptions{
 		"no links": {Retries: DefaultRetries, Budgets: Budgets{Base: 1}},
 		"negative": {Retries: DefaultRetries, Budgets: Budgets{Base: 1, Growth: -1}},
@@ -308,7 +308,7 @@ func TestBudgetRefusals(t *testing.T) {
 
 // Whatever stands in a link file as the page that links: it is taken for what it can be.
 func TestLinksOfAnything(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 )
 
 // exported are the URLs of a frontier, as "mfrontier export" writes them.
@@ -31,7 +31,7 @@ func TestExportAndAdd(t *testing.T) {
 	for seed, p := range []Params{{Priority: Priority{Strict: true}}, {Seed: 3}, {Policy: dynamic}, {Policy: fifo, Fifo: Fifo{Workers: 3}}} {
 		t.Run(fmt.Sprintf("%+v", p), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 4))
-			b := open(t, durable.NewCrashFS(), p)
+			b := open(t, crashtest.New(), p)
 			serial := 0
 			some := func(n int) (urls []record.URL) {
 				for range n {
@@ -71,7 +71,7 @@ func TestExportAndAdd(t *testing.T) {
 				}
 			}
 			want := b.exported()
-			other := open(t, durable.NewCrashFS(), p)
+			other := open(t, crashtest.New(), p)
 			if err := other.add("all", want...); err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +106,7 @@ func TestExportAndAdd(t *testing.T) {
 // A batch that is in flight does not change the order in which a host's URLs are exported.
 func TestExportOfABatch(t *testing.T) {
 	for _, p := range []Params{{Priority: Priority{Strict: true}}, {Policy: dynamic}, {Policy: fifo, Fifo: Fifo{Workers: 2}}} {
-		b := open(t, durable.NewCrashFS(), p)
+		b := open(t, crashtest.New(), p)
 		var urls []record.URL
 		for i := range 60 {
 			urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%7), fmt.Sprint(i), 0))
@@ -134,7 +134,7 @@ func TestExportAndAddOfEachPolicy(t *testing.T) {
 	for _, policy := range Policies() {
 		t.Run(policy.Name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
-			b := open(t, durable.NewCrashFS(), Params{Policy: policy.Name})
+			b := open(t, crashtest.New(), Params{Policy: policy.Name})
 			var urls []record.URL
 			for i := range 60 {
 				u := newURL(fmt.Sprintf("h%d.test", i%7), fmt.Sprint(i), 0)
@@ -171,7 +171,7 @@ func TestExportAndAddOfEachPolicy(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			other := open(t, durable.NewCrashFS(), Params{Policy: policy.Name})
+			other := open(t, crashtest.New(), Params{Policy: policy.Name})
 			if err := other.add("all", b.exported()...); err != nil {
 				t.Fatal(err)
 			}

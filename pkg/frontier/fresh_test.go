@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
 // Runs of hosts of which nothing is known need not be read, and a batch comes out the same.
 func TestFresh(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	b.f.layout.hostFan = 4
 	rng := rand.New(rand.NewPCG(3, 9))
 	n, both := 0, 0

@@ -20,6 +20,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/stage"
@@ -448,7 +449,7 @@ func TestAgainstModel(t *testing.T) {
 			t.Run(fmt.Sprintf("batch %d %+v", size, p), func(t *testing.T) {
 				t.Parallel()
 				rng := rand.New(rand.NewPCG(uint64(seed), uint64(size)))
-				b := open(t, durable.NewCrashFS(), p)
+				b := open(t, crashtest.New(), p)
 				m := &model{p: p, state: map[string]*modelURL{}}
 				serial := 0
 				some := func(max int) (urls []record.URL) {
@@ -598,7 +599,7 @@ func TestAgainstModel(t *testing.T) {
 }
 
 func TestHostsTakeTurns(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	var urls []record.URL
 	for i := range 1000 {
 		urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
@@ -627,7 +628,7 @@ func TestHostsTakeTurns(t *testing.T) {
 }
 
 func TestPerHost(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	var urls []record.URL
 	for i := range 100 {
 		urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
@@ -681,7 +682,7 @@ func deferred(batch []record.URL) (outcomes []record.Fetch) {
 }
 
 func TestDeferredKeepsItsPlace(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	var urls []record.URL
 	for i := range 6 {
 		urls = append(urls, newURL("a.test", fmt.Sprint(i), 0))
@@ -704,7 +705,7 @@ func TestDeferredKeepsItsPlace(t *testing.T) {
 }
 
 func TestUpdateRefusals(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	urls := []record.URL{newURL("a.test", "1", 0), newURL("a.test", "2", 0)}
 	if err := b.update("r0", 1, nil); err != nil {
 		t.Fatal("the round of an empty frontier: ", err)
@@ -754,7 +755,7 @@ func TestUpdateRefusals(t *testing.T) {
 
 // Two URLs of one checksum, and one URL twice, are told apart in flight.
 func TestEqualChecksums(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	x, y := newURL("a.test", "x", 0), newURL("a.test", "y", 0)
 	y.Key = x.Key
 	if err := b.add("seed", x, y, x, y, x); err != nil { // one entry each
@@ -785,7 +786,7 @@ func TestEqualChecksums(t *testing.T) {
 // URLs of one checksum are made by thousands (pkg/fingerprint/SPEC.md): a batch of
 // them is matched with its outcomes, whatever their order.
 func TestManyEqualChecksums(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	var urls []record.URL
 	var outcomes []record.Fetch
 	for i := range 2 * maxAside {
@@ -808,7 +809,7 @@ func TestManyEqualChecksums(t *testing.T) {
 }
 
 func TestHostState(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	a, c := newURL("a.test:8080", "1", 0), newURL("c.test", "1", 0)
 	if err := b.add("seed", a, c); err != nil {
 		t.Fatal(err)
@@ -841,7 +842,7 @@ func TestHostState(t *testing.T) {
 
 // TestASlowSpellPasses: a host that waits for no gap, as it gets one URL a batch, is not taken for slow for ever.
 func TestASlowSpellPasses(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	const rounds = 8
 	for i := range rounds {
 		if err := b.add(fmt.Sprint("seed", i), newURL("a.test", fmt.Sprint(i), 0)); err != nil {
@@ -875,7 +876,7 @@ func TestASlowSpellPasses(t *testing.T) {
 
 // TestLoweredPoliteness: the plan goes by the new pace after the first batch that was fetched at it; a Crawl-delay stays.
 func TestLoweredPoliteness(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	var seeds []record.URL
 	for i := range 80 {
 		seeds = append(seeds, newURL([]string{"a.test", "slow.test"}[i%2], fmt.Sprint(i), 0))
@@ -910,7 +911,7 @@ func TestLoweredPoliteness(t *testing.T) {
 }
 
 func TestExportRestores(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	var urls []record.URL
 	for i := range 50 {
 		u := newURL(fmt.Sprintf("h%d.test", i%3), fmt.Sprint(i), uint8(i%4))
@@ -934,7 +935,7 @@ func TestExportRestores(t *testing.T) {
 		return out
 	}
 	all := export(b)
-	c := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	c := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	if err := c.add("seed", all...); err != nil {
 		t.Fatal(err)
 	}
@@ -949,7 +950,7 @@ func TestExportRestores(t *testing.T) {
 }
 
 func TestRunsAreMerged(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	b.f.layout = layoutDefault
 	want := map[string][]string{}
 	for i := range 100 {
@@ -987,7 +988,7 @@ func TestRunsAreMerged(t *testing.T) {
 
 // What no row can hold is dropped and counted, not fatal to the round.
 func TestOutOfRangeIsDropped(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	long, early := newURL("a.test", "1", 0), newURL("a.test", "2", 0)
 	long.Via = strings.Repeat("x", maxString+1)
 	early.Due = -1
@@ -1031,7 +1032,7 @@ func TestCollidingOutcomesAreBounded(t *testing.T) {
 // What waits is told by how far off its time is, and what is in flight waits no more.
 func TestStatTopAndDetail(t *testing.T) {
 	const now, minute = record.Time(1e15), record.Time(60e6)
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	var urls []record.URL
 	for i, due := range []record.Time{0, 0, 0, now - 1, now, now + 1, now + minute, now + 90*minute, now + 48*60*minute} {
 		u := newURL("a.test", fmt.Sprint(i), 0)
@@ -1060,7 +1061,7 @@ func TestStatTopAndDetail(t *testing.T) {
 }
 
 func TestLimitsOfArguments(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	ctx := context.Background()
 	_, top := b.f.Stat(ctx, StatOptions{Top: MaxTop + 1})
 	_, connections := b.f.PlanNext(ctx, NextOptions{N: 1}, 1, Politeness{Connections: maxConnections + 1})
@@ -1084,7 +1085,7 @@ func TestLimitsOfArguments(t *testing.T) {
 // waits for no time is served at once.
 func TestFewDueURLsWait(t *testing.T) {
 	const second = record.Time(1e6)
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	for i, due := range []record.Time{60, 61, 64, 65, 66, 66} {
 		u := newURL("a.test", fmt.Sprint(i), 0)
 		u.Due = due * second

@@ -11,7 +11,7 @@ import (
 	"mercator/formats/record"
 	runfile "mercator/formats/run"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -53,7 +53,7 @@ func TestBuffer(t *testing.T) {
 			t.Errorf("%+v: blocks of %d bytes and %d rows, want %d and %d", c.p, bytes, rows, c.bytes, c.rows)
 		}
 	}
-	b := open(t, durable.NewCrashFS(), Params{Buffer: 16})
+	b := open(t, crashtest.New(), Params{Buffer: 16})
 	var urls []record.URL
 	for i := range 50 {
 		urls = append(urls, newURL("a.test", fmt.Sprint(i), 0))
@@ -85,7 +85,7 @@ func TestBuffer(t *testing.T) {
 
 // With less memory sorters spill sooner; too little is refused.
 func TestMemory(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	for bytes, want := range map[int64]float64{Memory: 1, 2 * Memory: 1, LeastMemory: 0.2} {
 		if err := b.f.SetMemory(bytes); err != nil || b.f.layout.sort != want {
 			t.Errorf("%d bytes: %v of the sorters, %v", bytes, b.f.layout.sort, err)
@@ -99,7 +99,7 @@ func TestMemory(t *testing.T) {
 // mergeDue has three runs of 5,000 URLs, of which a merge is due, and begins a change.
 func mergeDue(t *testing.T) (*bench, *state, *store.Tx, list) {
 	t.Helper()
-	b := open(t, durable.NewCrashFS(), Params{Policy: dynamic})
+	b := open(t, crashtest.New(), Params{Policy: dynamic})
 	for i := range 3 {
 		var urls []record.URL
 		for k := range 5000 {
@@ -206,7 +206,7 @@ func (h *holders) look(b *bench) {
 // three times, and no update copies much more than it writes.
 func TestRewritesAreFewAndSpread(t *testing.T) {
 	for _, p := range []Params{{Policy: dynamic}, {Seed: 3, Priority: Priority{Queues: 2}}} {
-		b := open(t, durable.NewCrashFS(), p)
+		b := open(t, crashtest.New(), p)
 		b.f.layout = layout{queueFan: 4, hostFan: 4, step: 1, sort: 1}
 		const rounds, each, big = 200, 12, 600 // 200 < 4^4
 		held := holders{map[string]bool{}, map[string]int{}}

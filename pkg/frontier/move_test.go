@@ -15,7 +15,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/shard"
@@ -163,7 +163,7 @@ func TestMove(t *testing.T) {
 			var s sides
 			for n := range s {
 				dir := fmt.Sprintf("/crawl/shard/%03d/frontier", n)
-				fs := durable.NewCrashFS()
+				fs := crashtest.New()
 				if err := Create(dir, p, store.Options{FS: fs}); err != nil {
 					t.Fatal(err)
 				}
@@ -284,11 +284,11 @@ func TestMoveRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
+	b := open(t, crashtest.New(), Params{Policy: opic})
 	if err := b.f.CheckMove(); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "policy opic, want one that keeps its state by host") {
 		t.Error(err)
 	}
-	b = open(t, durable.NewCrashFS(), Params{})
+	b = open(t, crashtest.New(), Params{})
 	if err := b.add("seed", newURL("h1.test", "a", 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestMoveRefused(t *testing.T) {
 	if err := b.f.CheckMove(); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "1 URL is in flight") {
 		t.Error(err)
 	}
-	b = open(t, durable.NewCrashFS(), Params{})
+	b = open(t, crashtest.New(), Params{})
 	odd := newURL("h1.test", "a", 0)
 	odd.Key = ^odd.Key
 	if err := b.add("seed", odd); err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -20,7 +20,7 @@ func TestParked(t *testing.T) {
 	const year = record.Time(365 * 24 * 3600e6)
 	for _, p := range []Params{{}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic}, {Policy: opic, Opic: Opic{Refetch: "0s"}}, {Policy: revisit}} {
 		t.Run(p.Policy, func(t *testing.T) {
-			b := open(t, durable.NewCrashFS(), p)
+			b := open(t, crashtest.New(), p)
 			kinds := []string{record.OutcomeAddress, record.OutcomeDenied, record.OutcomeParked, record.OutcomeFetched}
 			var seeds []record.URL
 			for i := range 12 {
@@ -99,7 +99,7 @@ func TestParked(t *testing.T) {
 
 // A batch by time parks what else waits of a host that asked for years.
 func TestParkedHostInABatchByTime(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	var seeds []record.URL
 	for i := range 5 {
 		seeds = append(seeds, newURL("slow.test", fmt.Sprint(i), 0), newURL("good.test", fmt.Sprint(i), 0))
@@ -135,7 +135,7 @@ func TestParkedHostInABatchByTime(t *testing.T) {
 // Times that no delay could have made are not waited for.
 func TestClockJumped(t *testing.T) {
 	const day = record.Time(24 * 3600e6)
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	if err := b.add("seed", newURL("a.test", "", 0), newURL("b.test", "", 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestClockJumped(t *testing.T) {
 
 // A row of what was asked again beside the batch is no outcome of a URL in flight, of whatever URL it is.
 func TestAskedAgainIsNoOutcome(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	if err := b.add("seed", newURL("h.test", "a", 0)); err != nil {
 		t.Fatal(err)
 	}

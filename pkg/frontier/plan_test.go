@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 )
 
 func TestPlan(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	b.f.layout.sort = 1
 	slow := newURL("slow.test", "first", 0)
 	if err := b.add("seed", slow); err != nil {
@@ -205,7 +205,7 @@ func TestMeanDelay(t *testing.T) {
 
 // TestPlanRest: what is left altogether, by hosts alone; parked URLs are not waited for.
 func TestPlanRest(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	var all []record.URL
 	for i := range 20 {
 		all = append(all, newURL("big.test", fmt.Sprint(i), 0))
@@ -249,7 +249,7 @@ func TestPlanRest(t *testing.T) {
 	left := st.Pending - 2
 	rest(time.Duration(left)*time.Millisecond+time.Duration(left-1)*time.Second, left, 1) // as fast as it was
 
-	endless := open(t, durable.NewCrashFS(), Params{Policy: revisit})
+	endless := open(t, crashtest.New(), Params{Policy: revisit})
 	if plan, err := endless.f.PlanRest(context.Background(), 1, p); plan != nil || err != nil {
 		t.Errorf("a crawl without an end: %+v, %v", plan, err)
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
 )
@@ -98,7 +98,7 @@ func (w *web) fetch(i int) {
 // crawl fetches the web by batches and calls fetched for each URL; it ends after most URLs.
 // Its rounds have no names, since a store keeps those of all rounds.
 func (w *web) crawl(t *testing.T, p Params, size, most int, fetched func(i int), updated func(b *bench)) {
-	b := open(t, durable.NewCrashFS(), p)
+	b := open(t, crashtest.New(), p)
 	b.f.layout = layoutDefault
 	index := map[string]int{}
 	for i, u := range w.urls {
@@ -246,7 +246,7 @@ func TestOpicTies(t *testing.T) {
 	}
 	orders := map[string]bool{}
 	for _, seed := range []uint64{0, 1, 1, 2} {
-		b := open(t, durable.NewCrashFS(), Params{Policy: opic, Seed: seed})
+		b := open(t, crashtest.New(), Params{Policy: opic, Seed: seed})
 		if err := b.add("", urls...); err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +287,7 @@ func TestOpicPayments(t *testing.T) {
 		{"to be tried again", record.OutcomeTimeout, nil, want{page.URL: seedCredit}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			f := open(t, durable.NewCrashFS(), Params{Policy: opic})
+			f := open(t, crashtest.New(), Params{Policy: opic})
 			if err := f.add("seed", page); err != nil {
 				t.Fatal(err)
 			}
@@ -360,7 +360,7 @@ func TestOpicDistinct(t *testing.T) {
 
 // No host fills a batch while others wait; where none do, it does.
 func TestOpicHostShare(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
+	b := open(t, crashtest.New(), Params{Policy: opic})
 	var urls []record.URL
 	for i := range 150 {
 		urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
@@ -422,7 +422,7 @@ func TestOpicBeyondOrder(t *testing.T) {
 		}
 		last = order
 	}
-	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
+	b := open(t, crashtest.New(), Params{Policy: opic})
 	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -453,7 +453,7 @@ func TestOpicBeyondOrder(t *testing.T) {
 
 // All URLs together have so much credit and no more, whatever the rows say that are added; what was there before stays.
 func TestCreditIsBounded(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
+	b := open(t, crashtest.New(), Params{Policy: opic})
 	var urls []record.URL
 	for i, credit := range []uint64{1 << 61, math.MaxUint64, 5} {
 		u := newURL("a.test", fmt.Sprint(i), 0)
@@ -471,7 +471,7 @@ func TestCreditIsBounded(t *testing.T) {
 }
 
 func TestOpicNeedsLinks(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
+	b := open(t, crashtest.New(), Params{Policy: opic})
 	err := b.updateFrom("r1", urlRows("r1"), UpdateOptions{Txn: "r1", Retries: DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) {
 		return &rows[record.Fetch]{txn: "r1", kind: record.KindFetch}, nil
 	}})
@@ -482,7 +482,7 @@ func TestOpicNeedsLinks(t *testing.T) {
 
 // A frontier whose credits do not add up is refused by Check.
 func TestOpicCheck(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: opic})
+	b := open(t, crashtest.New(), Params{Policy: opic})
 	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -521,7 +521,7 @@ func (b *bench) change(fn func(*state)) {
 // given then, goes to the lambda page, and so to the URLs that wait.
 func TestOpicRefetch(t *testing.T) {
 	const hour = 3600e6
-	f := open(t, durable.NewCrashFS(), Params{Policy: opic, Opic: Opic{Refetch: "1h"}})
+	f := open(t, crashtest.New(), Params{Policy: opic, Opic: Opic{Refetch: "1h"}})
 	page, gone := newURL("p.test", "", 0), newURL("gone.test", "", 0)
 	if err := f.add("seed", page, gone); err != nil {
 		t.Fatal(err)

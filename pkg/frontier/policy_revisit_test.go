@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 )
 
 // comesBack makes o the outcome of a visit and reports whether another is to follow.
@@ -224,7 +224,7 @@ func TestWhatRepliesSay(t *testing.T) {
 		"Thu, 01 Jan 1970 00:00:01 GMT": uint64(2 * hour),
 		"Sat, 01 Jan 2000 00:00:00 GMT": uint64(hour), // after the last visit: it has changed, or so it says
 	} {
-		b := open(t, durable.NewCrashFS(), Params{Policy: revisit})
+		b := open(t, crashtest.New(), Params{Policy: revisit})
 		u := newURL("a.test", "", 0)
 		if err := b.add("seed", u); err != nil {
 			t.Fatal(err)
@@ -253,7 +253,7 @@ func TestWhatRepliesSay(t *testing.T) {
 // What a visit cannot tell, because a clock is wrong, does not count for long.
 // A page that is not found is visited again twice as long after each visit, until it is gone.
 func TestGone(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: revisit, Revisit: Revisit{MinInterval: "1h", GoneAfter: 4}})
+	b := open(t, crashtest.New(), Params{Policy: revisit, Revisit: Revisit{MinInterval: "1h", GoneAfter: 4}})
 	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
 		t.Fatal(err)
 	}

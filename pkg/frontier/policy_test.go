@@ -17,7 +17,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
 )
@@ -25,7 +25,7 @@ import (
 // While all front queues have URLs, each is drawn as the bias says.
 func TestBias(t *testing.T) {
 	const n, rounds = 1000, 6
-	b := open(t, durable.NewCrashFS(), Params{Seed: 42, Priority: Priority{Queues: 4, Bias: 3}})
+	b := open(t, crashtest.New(), Params{Seed: 42, Priority: Priority{Queues: 4, Bias: 3}})
 	var urls []record.URL
 	for i := range n * rounds {
 		for k := range uint8(4) {
@@ -81,7 +81,7 @@ func TestChoose(t *testing.T) {
 // FIFO by worker: a worker's URLs come in order of arrival, whatever their hosts and
 // priorities; workers take turns.
 func TestFifo(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: fifo, Fifo: Fifo{Workers: 2}})
+	b := open(t, crashtest.New(), Params{Policy: fifo, Fifo: Fifo{Workers: 2}})
 	var urls []record.URL
 	for i := range 40 {
 		urls = append(urls, newURL(fmt.Sprintf("h%d.test", i*i%11), fmt.Sprint(i), uint8(i)))
@@ -113,7 +113,7 @@ func TestFifo(t *testing.T) {
 }
 
 func TestCreateRefusals(t *testing.T) {
-	opt := store.Options{FS: durable.NewCrashFS()}
+	opt := store.Options{FS: crashtest.New()}
 	for _, p := range []Params{
 		{Policy: "magic"}, {Priority: Priority{Queues: -1}}, {Priority: Priority{Queues: maxQueues + 1}}, {Priority: Priority{Bias: 0.5}}, {Priority: Priority{Bias: maxBias + 1}}, {Priority: Priority{Bias: 2, Strict: true}}, {Fifo: Fifo{Workers: 3}},
 		{Policy: dynamic, Priority: Priority{Queues: 3}}, {Policy: dynamic, Seed: 1}, {Policy: fifo, Priority: Priority{Strict: true}}, {Policy: fifo, Fifo: Fifo{Workers: -1}}, {Opic: Opic{Tax: 0.1}}, {Policy: opic, Opic: Opic{Tax: 1.1}}, {Policy: opic, Opic: Opic{Tax: -1}}, {Policy: opic, Opic: Opic{Tax: 1e-9}}, {Policy: opic, Opic: Opic{Refetch: "-1s"}}, {Policy: opic, Opic: Opic{Refetch: "8761h"}}, {Policy: opic, Opic: Opic{Refetch: "often"}}, {Policy: opic, Fifo: Fifo{Workers: 1}}, {Policy: fifo, Seed: 1}, {Policy: fifo, Fifo: Fifo{Workers: maxWorkers + 1}},
@@ -213,7 +213,7 @@ func TestParameters(t *testing.T) {
 
 // To make a frontier again is no error, unless it is another.
 func TestCreateAgain(t *testing.T) {
-	opt := store.Options{FS: durable.NewCrashFS()}
+	opt := store.Options{FS: crashtest.New()}
 	for range 2 {
 		if err := Create("/frontier", Params{Priority: Priority{Queues: 5}}, opt); err != nil {
 			t.Fatal(err)
@@ -229,7 +229,7 @@ func TestHostsOfOneOrder(t *testing.T) {
 	real := hostKey
 	defer func() { hostKey = real }()
 	hostKey = func(host string) uint64 { return real(host) % 3 }
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	name := func(i int) string { return fmt.Sprintf("h%d.test", i) }
 	const rounds = 24 // so that runs are merged
 	for r := range rounds {
@@ -271,7 +271,7 @@ func TestHostsOfOneOrder(t *testing.T) {
 }
 
 func TestPerDomain(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	var urls []record.URL
 	for i := range 30 {
 		urls = append(urls, newURL(fmt.Sprintf("h%d.farm.co.uk", i), "", 0))
@@ -296,7 +296,7 @@ func TestPerDomain(t *testing.T) {
 
 // A batch by time has of each host what it can give in that time.
 func TestFor(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	slow, fast := newURL("slow.test", "first", 0), newURL("fast.test", "first", 0)
 	parked := newURL("parked.test", "first", 0)
 	if err := b.add("seed", slow, fast, parked); err != nil {
@@ -377,7 +377,7 @@ func numbered(h int) string { return fmt.Sprintf("h%d.test", h) }
 // microseconds, and of fresh URLs.
 func contacted(t *testing.T, p Params, took []int64, fresh []record.URL) *bench {
 	t.Helper()
-	b := open(t, durable.NewCrashFS(), p)
+	b := open(t, crashtest.New(), p)
 	var first []record.URL
 	var outcomes []record.Fetch
 	for h, us := range took {
@@ -501,7 +501,7 @@ func TestForLeavesRoom(t *testing.T) {
 
 // In a day without delays a host has time for more contacts than 32 bits count.
 func TestForWithoutDelays(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	var urls []record.URL
 	for i := range 20 {
 		urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%2), fmt.Sprint(i), 0))
@@ -523,7 +523,7 @@ func TestForWithoutDelays(t *testing.T) {
 
 // A batch by time is not empty while a URL is due, or the crawl would end.
 func TestForIsNotEmpty(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	u, v := newURL("parked.test", "1", 0), newURL("parked.test", "2", 0)
 	if err := b.add("seed", u, v); err != nil {
 		t.Fatal(err)
@@ -549,7 +549,7 @@ func TestForIsNotEmpty(t *testing.T) {
 
 // New URLs beyond the limits are dropped, and nothing else.
 func TestLimits(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	if err := b.add("seed", newURL("a.test", "seed", 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -597,7 +597,7 @@ func TestLimits(t *testing.T) {
 // priority are visited less often.
 func TestRevisitByPriority(t *testing.T) {
 	p := Params{Policy: revisit, Seed: 8, Priority: Priority{Queues: 2, Bias: 3}, Revisit: Revisit{NewShare: 0.25}}
-	b := open(t, durable.NewCrashFS(), p)
+	b := open(t, crashtest.New(), p)
 	var urls []record.URL
 	for i := range 2000 {
 		u := newURL(fmt.Sprintf("h%d.test", i), "", uint8(i%2))

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
 )
@@ -118,7 +118,7 @@ func (g graph) stationary(restart float64) map[string]float64 {
 // of freedom. Of all visits the total variation distance is below 0.01.
 func TestWalkFrequencies(t *testing.T) {
 	const walkers, every, samples = 250, 20, 8
-	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Seed: 1, Walk: Walk{Walkers: walkers}})
+	b := open(t, crashtest.New(), Params{Policy: walk, Seed: 1, Walk: Walk{Walkers: walkers}})
 	var seeds []record.URL
 	for _, page := range []string{"a.test/", "d.test/"} {
 		seeds = append(seeds, pageURL(page))
@@ -165,7 +165,7 @@ func TestStartSetIsDrawnUniformly(t *testing.T) {
 	// Restart 1: each visit is a draw. The set is added in parts, so that it stands in
 	// several runs, and most of it is merged.
 	const urls, parts, walkers, rounds = 300, 30, 1000, 30
-	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Seed: 4, Walk: Walk{Walkers: walkers, Restart: 1}})
+	b := open(t, crashtest.New(), Params{Policy: walk, Seed: 4, Walk: Walk{Walkers: walkers, Restart: 1}})
 	b.f.layout = layout{queueFan: 3, hostFan: 3, step: 7}
 	for part := range parts {
 		var add []record.URL
@@ -204,7 +204,7 @@ func TestStartSetIsDrawnUniformly(t *testing.T) {
 
 func TestWalkRepeats(t *testing.T) {
 	trace := func(seed uint64) string {
-		b := open(t, durable.NewCrashFS(), Params{Policy: walk, Seed: seed, Walk: Walk{Walkers: 5}})
+		b := open(t, crashtest.New(), Params{Policy: walk, Seed: seed, Walk: Walk{Walkers: 5}})
 		if err := b.add("seed", pageURL("a.test/")); err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestWalkRepeats(t *testing.T) {
 // A page's links are walked alike, however often and with whatever texts the page has each.
 func TestWalkTargetsOnce(t *testing.T) {
 	trace := func(seed uint64, texts int) string {
-		b := open(t, durable.NewCrashFS(), Params{Policy: walk, Seed: seed, Walk: Walk{Walkers: 5, Restart: 0.01}})
+		b := open(t, crashtest.New(), Params{Policy: walk, Seed: seed, Walk: Walk{Walkers: 5, Restart: 0.01}})
 		if err := b.add("seed", pageURL("a.test/")); err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +294,7 @@ func TestWalkAgainstModel(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(seed), 5))
 			const walkers = 12
-			b := open(t, durable.NewCrashFS(), Params{Policy: walk, Seed: uint64(seed), Walk: Walk{Walkers: walkers, Restart: 0.3}})
+			b := open(t, crashtest.New(), Params{Policy: walk, Seed: uint64(seed), Walk: Walk{Walkers: walkers, Restart: 0.3}})
 			b.f.layout = layout{queueFan: 3, hostFan: 3, step: 1}
 			found := map[string]bool{}
 			add := func(pages ...string) {
@@ -414,7 +414,7 @@ func TestWalkAgainstModel(t *testing.T) {
 }
 
 func TestWalkRefusals(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walk: Walk{Walkers: 2}})
+	b := open(t, crashtest.New(), Params{Policy: walk, Walk: Walk{Walkers: 2}})
 	if err := b.walk("r0", nil, nil); err != nil {
 		t.Fatal("the round of an empty frontier: ", err)
 	}
@@ -469,7 +469,7 @@ func TestWalkRefusals(t *testing.T) {
 func TestWalkDepth(t *testing.T) {
 	const most = 5
 	g := graph{"a.test/": {"a.test/"}}
-	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walk: Walk{Walkers: 2, Restart: 1e-9}})
+	b := open(t, crashtest.New(), Params{Policy: walk, Walk: Walk{Walkers: 2, Restart: 1e-9}})
 	if err := b.add("seed", pageURL("a.test/")); err != nil {
 		t.Fatal(err)
 	}
@@ -509,7 +509,7 @@ func TestWalkDepth(t *testing.T) {
 
 // What is known of a page from before does not keep a walk from its links.
 func TestWalkAsksForWholePages(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walk: Walk{Walkers: 1}})
+	b := open(t, crashtest.New(), Params{Policy: walk, Walk: Walk{Walkers: 1}})
 	u := pageURL("a.test/")
 	u.ETag, u.LastModified, u.LastContentFP = `"1"`, "Thu, 01 Jan 2026 00:00:00 GMT", 7
 	if err := b.add("seed", u); err != nil {

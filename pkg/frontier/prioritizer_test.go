@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
 )
@@ -42,7 +42,7 @@ func TestPrioritizer(t *testing.T) {
 		"score": {`sed -u -E 's/.*"score":([0-9]+).*/2 \10.5/'`, func(int) uint8 { return 2 }, func(i int) float32 { return float32(10*i) + 0.5 }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true, Queues: 16}})
+			b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true, Queues: 16}})
 			ledger, err := b.addBy("seed", Prioritizer{Command: c.command}, urls...)
 			if err != nil {
 				t.Fatal(err)
@@ -78,7 +78,7 @@ func TestByScore(t *testing.T) {
 			t.Errorf("score %v: queue %d, want %d", c.score, got, c.want)
 		}
 	}
-	b := open(t, durable.NewCrashFS(), Params{Priority: Priority{Strict: true, Queues: 4}})
+	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true, Queues: 4}})
 	var urls []record.URL
 	for i, score := range []float32{0.1, 0.9, 0.6, 0.3} {
 		u := newURL(fmt.Sprintf("h%d.test", i), fmt.Sprint(i), 1)
@@ -104,7 +104,7 @@ func TestByScore(t *testing.T) {
 
 // A program that fails is one error, and nothing has changed; then the same goes on without it.
 func TestPrioritizerFails(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	var urls []record.URL
 	for i := range 2 * askRows {
 		urls = append(urls, newURL("a.test", fmt.Sprint(i), 0))
@@ -146,12 +146,12 @@ func TestPrioritizerFails(t *testing.T) {
 
 func TestPrioritizerRefusals(t *testing.T) {
 	for _, p := range []Params{{Policy: dynamic}, {Policy: fifo}, {Priority: Priority{Queues: 1}}} {
-		b := open(t, durable.NewCrashFS(), p)
+		b := open(t, crashtest.New(), p)
 		if _, err := b.addBy("seed", Prioritizer{Command: ByDepth}); !errors.Is(err, fault.Usage) {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	if _, err := b.addBy("seed", Prioritizer{Command: "cat", Timeout: -1}); !errors.Is(err, fault.Usage) {
 		t.Error(err)
 	}

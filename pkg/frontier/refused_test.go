@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
 )
@@ -34,7 +34,7 @@ func TestRefusedAtNext(t *testing.T) {
 	for _, p := range []Params{{}, {Policy: dynamic}, {Policy: fifo, Fifo: Fifo{Workers: 3}}, {Policy: opic}, {Policy: revisit}, {Priority: Priority{Queues: 1}}} {
 		for _, o := range []NextOptions{{N: 30}, {N: 30, PerHost: 4}, {N: 30, PerDomain: 5}, {N: 30, For: 30 * time.Second, Politeness: politeness30}} {
 			t.Run(fmt.Sprintf("%s-%d-%d-%v", p.Policy, o.PerHost, o.PerDomain, o.For), func(t *testing.T) {
-				b := open(t, durable.NewCrashFS(), p)
+				b := open(t, crashtest.New(), p)
 				var urls []record.URL
 				for n := range 40 {
 					for host := range 10 {
@@ -103,7 +103,7 @@ var politeness30 = Politeness{MinDelay: time.Millisecond, DelayFactor: 1, MaxDel
 // A queue of which all is refused ends: the batch is empty, and after the update so is the frontier.
 func TestAllRefused(t *testing.T) {
 	for _, dead := range []bool{false, true} {
-		b := open(t, durable.NewCrashFS(), Params{})
+		b := open(t, crashtest.New(), Params{})
 		for host := range 3 {
 			if err := b.add("", newURL(fmt.Sprintf("h%d.test", host), "private", 0)); err != nil {
 				t.Fatal(err)
@@ -133,7 +133,7 @@ func TestAllRefused(t *testing.T) {
 
 // A judge or a file that fails leaves the frontier as it was.
 func TestJudgeFails(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	if err := b.add("", newURL("h.test", "private", 0), newURL("h.test", "open", 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestJudgeFails(t *testing.T) {
 
 // A walker on a URL that is refused begins another walk, and goes on.
 func TestWalkRefused(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walk: Walk{Walkers: 20}})
+	b := open(t, crashtest.New(), Params{Policy: walk, Walk: Walk{Walkers: 20}})
 	if err := b.add("seed", newURL("h.test", "private", 0), newURL("h.test", "open", 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestWalkRefused(t *testing.T) {
 // A walk of which every URL is refused goes on from the one of a thousand starts that is not, and ends if there is none.
 func TestWalkAllRefused(t *testing.T) {
 	for _, wanted := range []int{-1, 0, 300, 999} {
-		b := open(t, durable.NewCrashFS(), Params{Policy: walk, Walk: Walk{Walkers: 2}})
+		b := open(t, crashtest.New(), Params{Policy: walk, Walk: Walk{Walkers: 2}})
 		b.f.layout.step = 7
 		var urls []record.URL
 		for n := range 1000 {
@@ -245,7 +245,7 @@ func (b *bench) walked(txn string, outcomes []record.Fetch) error {
 
 // A page that is visited again and again, and is refused, is visited no more.
 func TestRevisitRefused(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: revisit, Revisit: Revisit{MinInterval: "1s", MaxInterval: "2s"}})
+	b := open(t, crashtest.New(), Params{Policy: revisit, Revisit: Revisit{MinInterval: "1s", MaxInterval: "2s"}})
 	if err := b.add("seed", newURL("h.test", "private", 0), newURL("h.test", "open", 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func TestRevisitRefused(t *testing.T) {
 func TestAddAgain(t *testing.T) {
 	for _, p := range []Params{{}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic}, {Policy: revisit}} {
 		t.Run(p.Policy, func(t *testing.T) {
-			b := open(t, durable.NewCrashFS(), p)
+			b := open(t, crashtest.New(), p)
 			var urls []record.URL
 			for n := range 8 {
 				urls = append(urls, newURL(fmt.Sprintf("h%d.test", n), "x", 0))
@@ -347,7 +347,7 @@ func TestAddAgain(t *testing.T) {
 			b.check()
 		})
 	}
-	b := open(t, durable.NewCrashFS(), Params{Policy: walk})
+	b := open(t, crashtest.New(), Params{Policy: walk})
 	if err := b.f.CheckAdd(AddOptions{Again: true}); !errors.Is(err, fault.Usage) {
 		t.Error(err)
 	}
@@ -356,7 +356,7 @@ func TestAddAgain(t *testing.T) {
 // A URL that is fetched again counts once: its outcome is taken back when it waits again. So it takes no place of its host's from
 // URLs that are found later. A row without an outcome, or with one that no URL has, is one of a new URL.
 func TestAgainCountsOnce(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	was := record.NewSchema(record.KindURL, record.Column{Name: record.WasColumn, Text: true})
 	urls := []record.URL{newURL("a.test", "1", 0), newURL("a.test", "2", 0), newURL("b.test", "1", 0)}
 	if err := b.add("seed", urls...); err != nil {

@@ -16,7 +16,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -57,7 +57,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 			{Policy: revisit, Seed: 3, Priority: Priority{Queues: 2}, Revisit: Revisit{MinInterval: "1m", MaxInterval: "1h", GoneAfter: 2}}} {
 			t.Run(fmt.Sprintf("batch %d %+v", size, p), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(seed), uint64(size)))
-				fs := durable.NewCrashFS()
+				fs := crashtest.New()
 				opt := store.Options{FS: fs}
 				if _, err := crawl.Init("/crawl", nil, nil, func(string) error { return Create("/crawl/frontier", p, opt) }, crawl.Options{FS: fs}); err != nil {
 					t.Fatal(err)
@@ -231,7 +231,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 						now = checkpoints[current].clone()
 						did["restore"]++
 					}
-					fs = fs.AfterCrash(durable.LoseAll)
+					fs = fs.AfterCrash(crashtest.LoseAll)
 					b = open(t, fs, p)
 					if step%8 == 0 {
 						b.check()
@@ -279,7 +279,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 // Outside a crawl folder the next name closes a round: none may while a batch is out.
 func TestAddWhileABatchIsOut(t *testing.T) {
 	for _, p := range []Params{{}, {Policy: walk, Walk: Walk{Walkers: 2}}} {
-		b := open(t, durable.NewCrashFS(), p)
+		b := open(t, crashtest.New(), p)
 		if err := b.add("seed", pageURL("a.test/"), pageURL("d.test/")); err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +315,7 @@ func TestAddWhileABatchIsOut(t *testing.T) {
 // where a crawl goes back to them.
 func TestCheckAfterRestore(t *testing.T) {
 	ctx := context.Background()
-	fs := durable.NewCrashFS()
+	fs := crashtest.New()
 	opt := store.Options{FS: fs}
 	c, err := crawl.Init("/crawl", nil, nil, func(string) error { return Create("/crawl/frontier", Params{}, opt) }, crawl.Options{FS: opt.FS})
 	if err != nil {
@@ -367,7 +367,7 @@ func TestCheckAfterRestore(t *testing.T) {
 func TestRaiseIsARound(t *testing.T) {
 	ctx := context.Background()
 	for _, p := range []Params{{Priority: Priority{Strict: true}}, {Policy: revisit, Priority: Priority{Queues: 3}}} {
-		fs := durable.NewCrashFS()
+		fs := crashtest.New()
 		opt := store.Options{FS: fs}
 		c, err := crawl.Init("/crawl", nil, nil, func(string) error { return Create("/crawl/frontier", p, opt) }, crawl.Options{FS: fs})
 		if err != nil {

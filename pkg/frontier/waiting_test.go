@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
 // Changes that take URLs out of their queues merge, too: the files of each queue stay few, and every URL keeps its row.
 func TestRaisesMerge(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{})
+	b := open(t, crashtest.New(), Params{})
 	b.f.layout.step = 1 << 10 // a merge is done in one change: its pieces are files, too
 	var urls []record.URL
 	for i := range 40 {
@@ -81,7 +81,7 @@ func TestBetter(t *testing.T) {
 
 // More rates than there are classes are refused, as what is no state is.
 func TestTooManyRates(t *testing.T) {
-	b := open(t, durable.NewCrashFS(), Params{Policy: revisit})
+	b := open(t, crashtest.New(), Params{Policy: revisit})
 	if err := b.add("", newURL("a.test", "", 0)); err != nil {
 		t.Fatal(err)
 	}

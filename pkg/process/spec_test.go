@@ -15,6 +15,7 @@ import (
 	"mercator/formats/spectest"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -67,7 +68,7 @@ func stateVectors(t testing.TB) []spectest.Vector {
 	}
 	other := func(name string, class fault.Class, says, kind string, version int, m Stateful) spectest.Vector {
 		return spectest.Vector{Name: "bad/" + name, Class: class, Says: says, Case: func(t testing.TB) error {
-			opt := store.Options{FS: durable.NewCrashFS()}
+			opt := store.Options{FS: crashtest.New()}
 			if err := store.Create("/tags", kind, version, nil, opt); err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +109,7 @@ func stateVectors(t testing.TB) []spectest.Vector {
 		{Name: "bad/R6-no-end.totals", Bytes: []byte("a\t1\t1\nb\t1\t1"), Class: fault.Truncated, Says: "line 2: \"b\\t1\\t1\", want an end of line"},
 		large("R7-long-line", "want an end of line within", tagsModule{}, []byte("a"+strings.Repeat("b", maxLine)+"\t1\t1\n")),
 		{Name: "bad/R8-failures", Class: fault.Corrupt, Says: `state failures: "many"`, Case: func(t testing.TB) error {
-			opt := store.Options{FS: durable.NewCrashFS()}
+			opt := store.Options{FS: crashtest.New()}
 			st := stateStore(t, "tags", []byte(exampleTotals), "many", opt)
 			_, err := CopyState(new(bytes.Buffer), st.Dir(), opt)
 			return err
@@ -174,7 +175,7 @@ func stateStore(t testing.TB, name string, state []byte, failures string, opt st
 // state that the module writes when nothing was found.
 func readState(t testing.TB, name string, m Stateful, committed, now []byte) (string, error) {
 	t.Helper()
-	opt := store.Options{FS: durable.NewCrashFS()}
+	opt := store.Options{FS: crashtest.New()}
 	st := stateStore(t, name, committed, "", opt)
 	if err := durable.WriteFile(opt.FS, st.Path("state/000002-0.state"), now); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/crawl"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 )
 
@@ -115,7 +116,7 @@ func must(t *testing.T, errs ...error) {
 
 // A module's store goes with the crawl: into checkpoints, and back with them.
 func TestStateInCrawl(t *testing.T) {
-	fsys := durable.NewCrashFS()
+	fsys := crashtest.New()
 	c := newCrawl(t, fsys)
 	opt := store.Options{FS: fsys}
 	const dir = "/c/modules/tags"
@@ -189,7 +190,7 @@ func TestStateInCrawl(t *testing.T) {
 
 // A store that its module's ledger contradicts is found by verify.
 func TestVerifyComparesInput(t *testing.T) {
-	fsys := durable.NewCrashFS()
+	fsys := crashtest.New()
 	c := newCrawl(t, fsys)
 	opt := store.Options{FS: fsys}
 	ch, err := OpenChange(context.Background(), "/c/modules/tags", tagsModule{}, "r1", opt)
@@ -228,19 +229,19 @@ func TestCrashAtEveryCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const dir = "/c/modules/tags"
-			base := durable.NewCrashFS()
+			base := crashtest.New()
 			c := newCrawl(t, base)
 			opt := store.Options{FS: base}
 			must(t, change(dir, kind.m, "r1", opt), frontier(base, "r1"), commit(c, "r1"))
-			whole := base.AfterCrash(durable.KeepAll)
+			whole := base.AfterCrash(crashtest.KeepAll)
 			whole.CrashAt(0)
 			must(t, change(dir, kind.m, "r2", store.Options{FS: whole}))
 			calls := whole.Calls()
 			for n := 1; n <= calls; n += kind.step {
-				trial := base.AfterCrash(durable.KeepAll)
+				trial := base.AfterCrash(crashtest.KeepAll)
 				trial.CrashAt(n)
 				crashed := change(dir, kind.m, "r2", store.Options{FS: trial})
-				for _, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll, durable.Loss(1000 + n)} {
+				for _, loss := range []crashtest.Loss{crashtest.LoseAll, crashtest.KeepAll, crashtest.Loss(1000 + n)} {
 					fsys := trial.AfterCrash(loss)
 					opt := store.Options{FS: fsys}
 					switch got := kind.read(stateOf(t, dir, opt)); {
@@ -250,7 +251,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 					case crashed == nil:
 						t.Fatalf("call %d of %d: reported done, and lost", n, calls)
 					}
-					given := fsys.AfterCrash(durable.KeepAll)
+					given := fsys.AfterCrash(crashtest.KeepAll)
 					must(t, change(dir, kind.m, "r2", opt), frontier(fsys, "r2"))
 					c, err := crawl.Open("/c", crawl.Options{FS: opt.FS})
 					must(t, err, commit(c, "r2"))
@@ -275,7 +276,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 }
 
 func TestStateRefused(t *testing.T) {
-	opt := store.Options{FS: durable.NewCrashFS()}
+	opt := store.Options{FS: crashtest.New()}
 	must(t, CreateStore("/tags", opt), CreateStore("/tags", opt))
 	if err := CreateStore("/Tags", opt); !errors.Is(err, fault.Usage) {
 		t.Error(err)
@@ -284,7 +285,7 @@ func TestStateRefused(t *testing.T) {
 
 // An end from outside is no failure of the module.
 func TestInterruptedCommit(t *testing.T) {
-	opt := store.Options{FS: durable.NewCrashFS()}
+	opt := store.Options{FS: crashtest.New()}
 	must(t, CreateStore("/tags", opt))
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Exec{ModuleName: "tags", Command: `test "$MERCATOR_EVENT" = begin || exec sleep 60`, Limits: ExecLimits{Timeout: time.Second}}

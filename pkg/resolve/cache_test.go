@@ -25,6 +25,7 @@ import (
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/stage"
@@ -666,7 +667,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 		}
 		return cached(t, st)
 	}
-	base := durable.NewCrashFS()
+	base := crashtest.New()
 	if err := CreateStore("/dns", store.Options{FS: base}); err != nil {
 		t.Fatal(err)
 	}
@@ -674,7 +675,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := found(base)
-	whole := base.AfterCrash(durable.KeepAll)
+	whole := base.AfterCrash(crashtest.KeepAll)
 	whole.CrashAt(0)
 	if err := batch(whole, "r2", "two.test", "three.test"); err != nil {
 		t.Fatal(err)
@@ -684,10 +685,10 @@ func TestCrashAtEveryCall(t *testing.T) {
 		t.Fatalf("before %v, after %v", before, found(whole))
 	}
 	for n := 1; n <= calls; n++ {
-		trial := base.AfterCrash(durable.KeepAll)
+		trial := base.AfterCrash(crashtest.KeepAll)
 		trial.CrashAt(n)
 		crashed := batch(trial, "r2", "two.test", "three.test")
-		for _, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll, durable.Loss(1000 + n)} {
+		for _, loss := range []crashtest.Loss{crashtest.LoseAll, crashtest.KeepAll, crashtest.Loss(1000 + n)} {
 			fsys := trial.AfterCrash(loss)
 			// The address of three.test is another in each trial.
 			got := found(fsys)

@@ -18,7 +18,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 )
 
 // rawServer is a server on loopback whose replies are bytes. A datagram's reply is what
@@ -292,7 +292,7 @@ func TestHostileServers(t *testing.T) {
 			defer r.Close()
 			// Of a name with many letters no question has them all in lower case.
 			host := strings.Repeat("h", 40) + ".test"
-			fsys := durable.NewCrashFS()
+			fsys := crashtest.New()
 			if err := CreateStore("/dns", store.Options{FS: fsys}); err != nil {
 				t.Fatal(err)
 			}

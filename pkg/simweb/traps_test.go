@@ -11,7 +11,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/canon"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
 	"mercator/pkg/stage"
@@ -50,7 +50,7 @@ type spent struct {
 func crawlInMemory(t *testing.T, w *Web, p frontier.Params, n, size int) (s spent) {
 	t.Helper()
 	ctx := context.Background()
-	opt := store.Options{FS: durable.NewCrashFS()}
+	opt := store.Options{FS: crashtest.New()}
 	if err := frontier.Create("/frontier", p, opt); err != nil {
 		t.Fatal(err)
 	}

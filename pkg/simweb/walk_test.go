@@ -12,7 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/canon"
-	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
 	"mercator/pkg/merge"
@@ -95,7 +95,7 @@ func (g *graph) pageRank(restart float64) []float64 {
 func (g *graph) walkInMemory(t *testing.T, seed uint64, rounds int) *stats.Walks {
 	t.Helper()
 	ctx := context.Background()
-	opt := store.Options{FS: durable.NewCrashFS()}
+	opt := store.Options{FS: crashtest.New()}
 	if err := frontier.Create("/frontier", frontier.Params{Policy: "walk", Seed: seed}, opt); err != nil {
 		t.Fatal(err)
 	}

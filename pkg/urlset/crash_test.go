@@ -10,6 +10,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/durable"
+	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fpset"
 	"mercator/pkg/stage"
 	"mercator/pkg/urlset"
@@ -72,7 +73,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 	for _, with := range []fpset.CreateOptions{{}, {Impl: fpset.Bloom, Size: 8 << 10}} {
 		for _, w := range []way{{cache: 10}, {cache: 10, online: true}} {
 			t.Run(fmt.Sprintf("%s/online=%v", with.Impl, w.online), func(t *testing.T) {
-				base := durable.NewCrashFS()
+				base := crashtest.New()
 				if err := urlset.Create("/urls", with, store.Options{FS: base}); err != nil {
 					t.Fatal(err)
 				}
@@ -92,7 +93,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 				}
 				before := seenOf(t, base, links)
 
-				whole := base.AfterCrash(durable.KeepAll)
+				whole := base.AfterCrash(crashtest.KeepAll)
 				whole.CrashAt(0)
 				want, err := step(t, whole, w, in)
 				if err != nil {
@@ -104,10 +105,10 @@ func TestCrashAtEveryCall(t *testing.T) {
 					t.Fatal("the batch changes nothing")
 				}
 				for n := 1; n <= calls; n++ {
-					trial := base.AfterCrash(durable.KeepAll)
+					trial := base.AfterCrash(crashtest.KeepAll)
 					trial.CrashAt(n)
 					_, crashed := step(t, trial, w, in)
-					for _, loss := range []durable.Loss{durable.LoseAll, durable.KeepAll, durable.Loss(1000 + n)} {
+					for _, loss := range []crashtest.Loss{crashtest.LoseAll, crashtest.KeepAll, crashtest.Loss(1000 + n)} {
 						fsys := trial.AfterCrash(loss)
 						switch got := seenOf(t, fsys, links); {
 						case slices.Equal(got, after):
@@ -136,7 +137,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	in := stream(t, links).Bytes()
 	for _, w := range []way{{}, {online: true}} {
-		fsys := durable.NewCrashFS()
+		fsys := crashtest.New()
 		if err := urlset.Create("/urls", fpset.CreateOptions{}, store.Options{FS: fsys}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,6 @@
-package durable
+// Package crashtest is a file system in memory that can stop at every call, and can lose whatever was not synced. Tests and benchmarks alone
+// import it.
+package crashtest
 
 import (
 	"errors"
@@ -12,12 +14,14 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"mercator/pkg/durable"
 )
 
 // ErrCrashed is what every call returns from the crash on.
 var ErrCrashed = errors.New("the machine has crashed")
 
-// CrashFS is a file system in memory for tests of crash safety. It keeps apart
+// FS is a durable.FS in memory for tests of crash safety. It keeps apart
 // what programs see and what is on the disk:
 //
 //   - the bytes of a file reach the disk with File.Sync, never with Close;
@@ -27,7 +31,7 @@ var ErrCrashed = errors.New("the machine has crashed")
 //   - SetSpace makes the disk full after some bytes.
 //
 // Many goroutines may use it. Paths are absolute, slash-separated.
-type CrashFS struct {
+type FS struct {
 	mu      sync.Mutex
 	root    *inode
 	calls   int
@@ -63,28 +67,28 @@ func newDir() *inode {
 	return &inode{dir: true, names: map[string]*inode{}, onDisk: map[string]*inode{}}
 }
 
-// NewCrashFS returns an empty file system that holds only "/".
-func NewCrashFS() *CrashFS {
-	return &CrashFS{root: newDir(), space: -1, locks: map[*inode]bool{}}
+// New returns an empty file system that holds only "/".
+func New() *FS {
+	return &FS{root: newDir(), space: -1, locks: map[*inode]bool{}}
 }
 
 // CrashAt lets the n-th changing call from now on (1 is the next one) fail, and
 // every call after it. A write that is stopped has written its first half.
-func (c *CrashFS) CrashAt(n int) {
+func (c *FS) CrashAt(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls, c.crashAt = 0, n
 }
 
 // Calls returns the number of changing calls since CrashAt or the start.
-func (c *CrashFS) Calls() int {
+func (c *FS) Calls() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.calls
 }
 
 // Crashed reports whether the crash has happened.
-func (c *CrashFS) Crashed() bool {
+func (c *FS) Crashed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.crashed
@@ -92,7 +96,7 @@ func (c *CrashFS) Crashed() bool {
 
 // SetSpace leaves room for n more bytes; negative: without limit. A write
 // beyond it writes what fits and fails with ENOSPC.
-func (c *CrashFS) SetSpace(n int64) {
+func (c *FS) SetSpace(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.space = n
@@ -112,7 +116,7 @@ const (
 // AfterCrash returns the file system that a restart would find. Open files and
 // locks are gone. The receiver is not changed; it can be asked again with
 // another Loss.
-func (c *CrashFS) AfterCrash(loss Loss) *CrashFS {
+func (c *FS) AfterCrash(loss Loss) *FS {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rng := rand.New(rand.NewPCG(uint64(loss), 0x6d65726361746f72))
@@ -146,7 +150,7 @@ func (c *CrashFS) AfterCrash(loss Loss) *CrashFS {
 			}
 		}
 	}
-	after := NewCrashFS()
+	after := New()
 	made := map[*inode]*inode{}
 	var clone func(n *inode) *inode
 	clone = func(n *inode) *inode {
@@ -207,7 +211,7 @@ func sortedNames(m map[string]*inode) []string {
 }
 
 // change counts a changing call. The lock is held.
-func (c *CrashFS) change() error {
+func (c *FS) change() error {
 	if c.crashed {
 		return ErrCrashed
 	}
@@ -220,7 +224,7 @@ func (c *CrashFS) change() error {
 }
 
 // look finds a path. The lock is held.
-func (c *CrashFS) look(op, name string) (*inode, error) {
+func (c *FS) look(op, name string) (*inode, error) {
 	if c.crashed {
 		return nil, &fs.PathError{Op: op, Path: name, Err: ErrCrashed}
 	}
@@ -240,7 +244,7 @@ func (c *CrashFS) look(op, name string) (*inode, error) {
 }
 
 // parent finds the folder of a path, and the name in it. The lock is held.
-func (c *CrashFS) parent(op, name string) (*inode, string, error) {
+func (c *FS) parent(op, name string) (*inode, string, error) {
 	d, err := c.look(op, filepath.Dir(filepath.Clean(name)))
 	if err != nil {
 		return nil, "", err
@@ -252,7 +256,7 @@ func (c *CrashFS) parent(op, name string) (*inode, string, error) {
 }
 
 // apply makes edits visible and remembers that the disk lacks them.
-func (c *CrashFS) apply(edits ...edit) {
+func (c *FS) apply(edits ...edit) {
 	for _, e := range edits {
 		if e.node == nil {
 			delete(e.dir.names, e.name)
@@ -264,7 +268,7 @@ func (c *CrashFS) apply(edits ...edit) {
 }
 
 // OpenFile opens or makes a file.
-func (c *CrashFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+func (c *FS) OpenFile(name string, flag int, perm fs.FileMode) (durable.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, err := c.look("open", name)
@@ -297,7 +301,7 @@ func (c *CrashFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error
 }
 
 // Link gives a file a second name.
-func (c *CrashFS) Link(oldname, newname string) error {
+func (c *FS) Link(oldname, newname string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fail := func(err error) error {
@@ -322,7 +326,7 @@ func (c *CrashFS) Link(oldname, newname string) error {
 }
 
 // Rename moves a name, replacing a file of the new one.
-func (c *CrashFS) Rename(oldname, newname string) error {
+func (c *FS) Rename(oldname, newname string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fail := func(err error) error {
@@ -362,7 +366,7 @@ func cause(err error) error {
 }
 
 // Remove removes a file or an empty folder.
-func (c *CrashFS) Remove(name string) error {
+func (c *FS) Remove(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, err := c.look("remove", name)
@@ -384,7 +388,7 @@ func (c *CrashFS) Remove(name string) error {
 }
 
 // MkdirAll makes a folder and its missing parents, one change each.
-func (c *CrashFS) MkdirAll(name string, perm fs.FileMode) error {
+func (c *FS) MkdirAll(name string, perm fs.FileMode) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.crashed {
@@ -412,7 +416,7 @@ func (c *CrashFS) MkdirAll(name string, perm fs.FileMode) error {
 }
 
 // ReadDir lists a folder by name.
-func (c *CrashFS) ReadDir(name string) ([]fs.DirEntry, error) {
+func (c *FS) ReadDir(name string) ([]fs.DirEntry, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d, err := c.look("readdir", name)
@@ -430,7 +434,7 @@ func (c *CrashFS) ReadDir(name string) ([]fs.DirEntry, error) {
 }
 
 // Stat describes a file or folder.
-func (c *CrashFS) Stat(name string) (fs.FileInfo, error) {
+func (c *FS) Stat(name string) (fs.FileInfo, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, err := c.look("stat", name)
@@ -441,7 +445,7 @@ func (c *CrashFS) Stat(name string) (fs.FileInfo, error) {
 }
 
 // SyncDir brings the names of a folder to the disk.
-func (c *CrashFS) SyncDir(name string) error {
+func (c *FS) SyncDir(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d, err := c.look("sync", name)
@@ -474,7 +478,7 @@ func (c *CrashFS) SyncDir(name string) error {
 }
 
 // Lock takes the lock name. It is free again after AfterCrash.
-func (c *CrashFS) Lock(name, owner string) (io.Closer, error) {
+func (c *FS) Lock(name, owner string) (io.Closer, error) {
 	f, err := c.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
@@ -483,7 +487,7 @@ func (c *CrashFS) Lock(name, owner string) (io.Closer, error) {
 	c.mu.Lock()
 	if c.locks[n] {
 		c.mu.Unlock()
-		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLocked}
+		return nil, &fs.PathError{Op: "lock", Path: name, Err: durable.ErrLocked}
 	}
 	c.locks[n] = true
 	c.mu.Unlock()
@@ -494,7 +498,7 @@ func (c *CrashFS) Lock(name, owner string) (io.Closer, error) {
 }
 
 type crashLock struct {
-	c *CrashFS
+	c *FS
 	n *inode
 }
 
@@ -505,9 +509,9 @@ func (l crashLock) Close() error {
 	return nil
 }
 
-// crashFile is an open file of a CrashFS.
+// crashFile is an open file of a FS.
 type crashFile struct {
-	c               *CrashFS
+	c               *FS
 	n               *inode
 	name            string
 	off             int64
