@@ -107,20 +107,20 @@ func TestProgramDies(t *testing.T) {
 func TestProgramErrors(t *testing.T) {
 	marks := filepath.Join(t.TempDir(), "starts")
 	for command, want := range map[string]string{
-		"true":                          "it ended 3 times without an answer to all it was asked, in the end for http://h/0",
-		"echo starting >> " + marks:     "it ended 3 times",
-		"exit 3":                        "it ended 3 times",
-		"no-such-program-here":          "it ended 3 times",
-		"read l; echo yes":              "it ended 100 times",
+		"true":                           "it ended 3 times without an answer to all it was asked, in the end for http://h/0",
+		"echo starting >> " + marks:      "it ended 3 times",
+		"exit 3":                         "it ended 3 times",
+		"no-such-program-here":           "it ended 3 times",
+		"read l; echo yes":               "it ended 100 times",
 		"read l; echo maybe; sleep 1000": `answer "maybe", want yes or no, asked for http://h/0`,
 		"read l; echo yes; read l; echo; sleep 1000": `answer "", want yes or no, asked for http://h/1`,
 		"sleep 1000":                    "no answer for 300ms, asked for http://h/0",
 		"sed -u s/.*/yes/ & sleep 1000": "it ended|no answer|no end",
 		"exec < /dev/null; sleep 1000":  "no answer for 300ms",
 		"read x; head -c 100000 /dev/zero | tr '\\0' y; sleep 1000": "an answer of more than 4096 bytes",
-		"sed -u 's/.*/yes\\nno/'":                                  "more answers than questions",
-		"sed -u s/.*/yes/; echo no":                                "more answers than questions",
-		"sed -u s/.*/yes/; exit 4":                                 "it ended with exit status 4",
+		"sed -u 's/.*/yes\\nno/'":                                   "more answers than questions",
+		"sed -u s/.*/yes/; echo no":                                 "more answers than questions",
+		"sed -u s/.*/yes/; exit 4":                                  "it ended with exit status 4",
 		"sed -u s/.*/yes/; sleep 1000":                              "no end within 1s of its input's",
 	} {
 		start := time.Now()
