@@ -44,7 +44,7 @@ Examples:
 func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()
-	e := driver.Export{Dir: c.Crawl, Now: std.Now, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Progress: progress.Add}
+	e := driver.Export{Dir: c.Crawl, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Progress: progress.Add}
 	switch {
 	case c.WACZ:
 		return c.file(ctx, std, ".wacz", aZIP(), e.WACZ)

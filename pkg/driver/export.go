@@ -27,22 +27,21 @@ const software = "mercator"
 
 // Export writes what the crawl in dir has committed for other programs. The crawl may go on meanwhile.
 type Export struct {
-	Dir      string // the crawl folder
-	Now      func() time.Time
+	Dir      string        // the crawl folder
 	Warn     func(error)   // gets rounds that lost files
 	Memory   int64         // bytes for sorting
 	Progress func(n int64) // gets the number of records; may be nil
 }
 
 // archive has write write what is derived from the archive. One without a reply is refused.
-func (e Export) archive(write func(parts []warc.Part) error) error {
+func (e Export) archive(write func(folder *crawl.Crawl, parts []warc.Part) error) error {
 	folder, err := crawl.Open(e.Dir, crawl.Options{})
 	if err != nil {
 		return NoCrawl(e.Dir, err)
 	}
 	parts, err := archived(e.Dir)
 	if err == nil {
-		err = write(parts)
+		err = write(folder, parts)
 	}
 	if errors.Is(err, derive.ErrNoReply) {
 		return empty(folder)
@@ -72,25 +71,39 @@ func empty(folder *crawl.Crawl) error {
 	return &fault.Error{Class: fault.Conflict, File: folder.Dir(), Found: "nothing was fetched in this crawl", Want: "pages", Hint: hint}
 }
 
-// WACZ writes the archive as a WACZ file.
+// WACZ writes the archive as a WACZ file. It says that it was created when the crawl's checkpoint was made: the same crawl gives the same file.
 func (e Export) WACZ(ctx context.Context, out io.Writer) error {
 	name, err := nameOf(e.Dir)
 	if err != nil {
 		return err
 	}
-	return e.archive(func(parts []warc.Part) error {
-		return derive.WACZ(ctx, out, parts, derive.WACZOptions{Title: name, Software: software, Created: e.Now(), Memory: e.Memory, Progress: e.Progress})
+	return e.archive(func(folder *crawl.Crawl, parts []warc.Part) error {
+		st, err := folder.State()
+		if err != nil {
+			return err
+		}
+		var created time.Time
+		if st.Checkpoint > 0 {
+			k, err := folder.Checkpoint(st.Checkpoint)
+			if err != nil {
+				return err
+			}
+			created, _ = time.Parse(time.RFC3339, k.Made) // Checkpoint has seen its shape
+		}
+		return derive.WACZ(ctx, out, parts, derive.WACZOptions{Title: name, Software: software, Created: created, Memory: e.Memory, Progress: e.Progress})
 	})
 }
 
 // CDXJ writes the sorted index of the archive.
 func (e Export) CDXJ(ctx context.Context, out io.Writer) error {
-	return e.archive(func(parts []warc.Part) error { return derive.CDXJ(ctx, out, parts, e.Memory, e.Progress) })
+	return e.archive(func(_ *crawl.Crawl, parts []warc.Part) error {
+		return derive.CDXJ(ctx, out, parts, e.Memory, e.Progress)
+	})
 }
 
 // Derived writes a WET or WAT file for each WARC file, into the new folder to.
 func (e Export) Derived(ctx context.Context, to string, format derive.Format) error {
-	return e.archive(func(parts []warc.Part) error {
+	return e.archive(func(_ *crawl.Crawl, parts []warc.Part) error {
 		return newFolder(to, func(dir string) error {
 			replies := false
 			for _, p := range parts {
