@@ -40,6 +40,23 @@ test-long: build ## the long forms of the tests of whole crawls, of checkpoints,
 	MERCATOR_LONG=1 $(GO) test -count=1 -parallel 4 -timeout 60m -run '$(LONG)' ./pipelines ./pkg/fetch ./pkg/frontier ./pkg/crawl
 	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 20m -run '^TestSlowHosts$$' ./pipelines
 
+# The packages with goroutines, with the race detector. Tests that bound memory or time, or take long there, show nothing more there.
+RACE      := ./pkg/fetch/... ./pkg/driver ./pkg/cli ./pkg/resolve ./pkg/simweb ./pkg/stage ./pkg/extract ./pkg/process ./pkg/coprocess \
+             ./pkg/filter ./pkg/search ./pkg/fpset ./pkg/urlset ./pkg/merge ./pkg/snapshot ./pkg/durable ./pkg/focus/classify ./pkg/frontier ./formats/...
+RACE_SKIP := Memory|Allocations|Linear|Hostile|Costly|AgainstModel|AtEveryCall|TestSpec|Frequencies|Uniformly|Rewrites|Greedy|ServedInTime|TestReadTrailer
+.PHONY: race
+race: ## the packages with goroutines under the race detector (needs a C compiler; some minutes)
+	CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 30m -skip '$(RACE_SKIP)' $(RACE)
+
+# Versions that are pinned here alone: what lint finds does not change by itself.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
+.PHONY: lint
+lint: ## go vet, staticcheck (staticcheck.conf), and functions that nothing calls
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	@dead=$$($(GO) run $(DEADCODE) -test ./...) || exit; [ -z "$$dead" ] || { echo "$$dead"; exit 1; }
+
 .PHONY: test-sets
 test-sets: build ## what the set commands give against sort and comm, on ten million lines (some minutes)
 	MERCATOR_LINES=10000000 $(GO) test -count=1 -timeout 60m -run EqualSortAndComm ./pipelines
