@@ -24,6 +24,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"mercator/pkg/fault"
 )
 
@@ -110,7 +112,7 @@ func (f *Format) vectors(t testing.TB) {
 		switch {
 		case strings.HasPrefix(v.Name, "good/"):
 			if err != nil || gives != v.Gives {
-				t.Errorf("%s: read as\n%s, %v, want\n%s", name, gives, err, v.Gives)
+				t.Errorf("%s: error %v, read as (-want +got):\n%s", name, err, diff(v.Gives, gives))
 			}
 		case !strings.HasPrefix(v.Name, "bad/") || v.Class == "" || v.Says == "":
 			t.Errorf("%s: want good/NAME, or bad/NAME with a class and a part of its error", name)
@@ -141,6 +143,11 @@ func (f *Format) vectors(t testing.TB) {
 	}
 }
 
+// diff compares texts by their lines.
+func diff(before, after string) string {
+	return cmp.Diff(strings.SplitAfter(before, "\n"), strings.SplitAfter(after, "\n"))
+}
+
 // load returns the file of a vector.
 func (f *Format) load(t testing.TB, v *Vector) []byte {
 	t.Helper()
@@ -156,7 +163,7 @@ func (f *Format) load(t testing.TB, v *Vector) []byte {
 		t.Fatalf("%v (go test -update writes it)", err)
 	}
 	if !v.Loose && !bytes.Equal(b, v.Bytes) {
-		t.Errorf("%s is not what this version makes", path)
+		t.Errorf("%s is not what this version makes; go test -update writes it (-file +this version):\n%s", path, diff(hex.Dump(b), hex.Dump(v.Bytes)))
 	}
 	return b
 }
@@ -258,7 +265,7 @@ func (f *Format) shown(t testing.TB) {
 			got = append(got, b...)
 		}
 		if !bytes.Equal(got, f.Example) {
-			t.Errorf("%s has\n%s\nthe encoder gives\n%s", page, hex.Dump(got), hex.Dump(f.Example))
+			t.Errorf("the example in %s is not what the encoder gives; its comments are for you to write (-page +encoder):\n%s", page, diff(hex.Dump(got), hex.Dump(f.Example)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Regions)) {
@@ -270,7 +277,7 @@ func (f *Format) shown(t testing.TB) {
 				t.Fatal(err)
 			}
 		} else if text[from:to] != want {
-			t.Errorf("%s has in region %s\n%s\nwant\n%s", page, name, text[from:to], want)
+			t.Errorf("region %s in %s is not what the test makes; go test -update writes it (-page +test):\n%s", name, page, diff(text[from:to], want))
 		}
 	}
 }
