@@ -34,10 +34,10 @@ test: build ## all tests that need Go modules only
 
 # Of the tests that do more when MERCATOR_LONG is set those that take a minute or so. Crawls
 # wait for their webs and for the disk: more of them than there are processors run at a time.
-LONG := CrawlEqualsOracle|TestShards$$|Policies|SetImplementations|HelperIsKilled|CrawlWithoutItsSettings|RandomPolynomial|BatchSize|TestKill|StageDies|RestoreAndAbandon|CutFiles|FlippedBits|TestModules|TestFocused|TestReplay$$|HostsAreServedInTime|OpicIsGreedy|TestSnapshots$$|RestorePastDamage|TestRepair$$|TestHints$$|TestCrash$$|TestCrashShards|TestCrashMove|TwoMachines|BetweenRounds|TestAgainstModel|TestShardsMove|TestShardsAreKilled|TestAliases
+LONG := CrawlEqualsOracle|TestShards$$|Policies|SetImplementations|HelperIsKilled|CrawlWithoutItsSettings|RandomPolynomial|BatchSize|TestKill|StageDies|RestoreAndAbandon|CutFiles|FlippedBits|TestModules|TestFocused|TestReplay$$|HostsAreServedInTime|OpicIsGreedy|TestSnapshots$$|RestorePastDamage|TestRepair$$|TestHints$$|TestCrash$$|TestCrashShards|TestCrashMove|TwoMachines|BetweenRounds|TestAgainstModel|TestShardsMove|TestShardsAreKilled|TestAliases|TestMemory$$
 .PHONY: test-long
 test-long: build ## the long forms of the tests of whole crawls, of checkpoints, of fetching and of policy opic: more webs, kills, hosts, pages
-	MERCATOR_LONG=1 $(GO) test -count=1 -parallel 4 -timeout 60m -run '$(LONG)' ./pipelines ./pkg/fetch ./pkg/frontier ./pkg/crawl
+	MERCATOR_LONG=1 $(GO) test -count=1 -parallel 4 -timeout 60m -run '$(LONG)' ./pipelines ./pkg/fetch ./pkg/frontier ./pkg/crawl ./pkg/command/mextract
 	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 20m -run '^TestSlowHosts$$' ./pipelines
 
 # The packages with goroutines, with the race detector. Tests that bound memory or time, or take long there, show nothing more there.
