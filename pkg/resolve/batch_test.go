@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mercator/formats/record"
@@ -88,7 +89,9 @@ func (s *steps) exchange(_ context.Context, q *query, _ time.Duration) ([]byte, 
 func (*steps) close() {}
 
 // TestNamesAreLookedForInTime: a name is looked for in files, and asked for, though answers of others keep coming.
-func TestNamesAreLookedForInTime(t *testing.T) {
+func TestNamesAreLookedForInTime(t *testing.T) { synctest.Test(t, namesAreLookedForInTime) }
+
+func namesAreLookedForInTime(t *testing.T) {
 	r, _ := instantResolver(t)
 	defer r.Close()
 	dir := newDNSStore(t)
