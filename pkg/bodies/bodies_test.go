@@ -83,10 +83,12 @@ func TestDamage(t *testing.T) {
 		"file": func(r *record.Fetch) { r.WARCFilename = "crawl-000003-1.warc.gz" }, "offset": func(r *record.Fetch) { r.WARCOffset++ },
 		"length": func(r *record.Fetch) { r.WARCLength++ }, "body": func(r *record.Fetch) { r.BodyLength++ },
 	} {
-		row, _, _ := document(1)
-		if change(row); func() bool { _, _, ok := r.Read(row, nil); return ok }() {
-			t.Errorf("found for a row with another %s", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			row, _, _ := document(1)
+			if change(row); func() bool { _, _, ok := r.Read(row, nil); return ok }() {
+				t.Errorf("found for a row with another %s", name)
+			}
+		})
 	}
 	if f, err := os.OpenFile(w.path, os.O_RDWR, 0); err != nil {
 		t.Fatal(err)

@@ -59,9 +59,11 @@ func TestDetails(t *testing.T) {
 		"http://a../":        "invalid: the host has an empty label",
 		"mailto:a@b":         "scheme: mailto",
 	} {
-		if _, _, err := URL(in); err == nil || err.Error() != want {
-			t.Errorf("URL(%q): %v, want %s", in, err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if _, _, err := URL(in); err == nil || err.Error() != want {
+				t.Errorf("URL(%q): %v, want %s", in, err, want)
+			}
+		})
 	}
 }
 
@@ -82,9 +84,11 @@ func TestSignedAddress(t *testing.T) {
 		"x-1": "http://127.0.0.1/x-1", "http:-0": "http://127.0.0.1/-0", "http:/a-b": "http://127.0.0.1/a-b", "?-1": "http://127.0.0.1/?-1", "http://0x7F.1/-0": "http://127.0.0.1/-0", "http://1.2.3.4%2e:81/": "http://1.2.3.4:81/",
 		"//\uff11.2.3.\uff14\u3002": "http://1.2.3.4/", "//017700000001:8080/+1": "http://127.0.0.1:8080/+1", "//a-1/": "http://a-1/", "//-a.test/": "http://-a.test/",
 	} {
-		if u, _, err := base.Resolve(ref); u != want || err != nil {
-			t.Errorf("%q: %q, %v, want %q", ref, u, err, want)
-		}
+		t.Run(ref, func(t *testing.T) {
+			if u, _, err := base.Resolve(ref); u != want || err != nil {
+				t.Errorf("%q: %q, %v, want %q", ref, u, err, want)
+			}
+		})
 	}
 }
 
@@ -125,9 +129,11 @@ func TestMaxURL(t *testing.T) {
 		"http://h/" + strings.Repeat("\u00e4", 4):       false,
 		"http://h/" + strings.Repeat("a/../", 10) + "b": true,
 	} {
-		if _, _, err := o.URL(in); (err == nil) != ok {
-			t.Errorf("%q: %v", in, err)
-		}
+		t.Run(in, func(t *testing.T) {
+			if _, _, err := o.URL(in); (err == nil) != ok {
+				t.Errorf("%q: %v", in, err)
+			}
+		})
 	}
 }
 
@@ -138,9 +144,11 @@ func TestResolve(t *testing.T) {
 		"#s": base, "../../../g": "http://a/g", "g;x=1/../y": "http://a/b/c/y", "http:g": "http://a/b/c/g",
 		"https:g": "https://g/",
 	} {
-		if got, _, err := (Options{}).Resolve(base, ref); err != nil || got != want {
-			t.Errorf("Resolve(%q) = %q, %v, want %q", ref, got, err, want)
-		}
+		t.Run(ref, func(t *testing.T) {
+			if got, _, err := (Options{}).Resolve(base, ref); err != nil || got != want {
+				t.Errorf("Resolve(%q) = %q, %v, want %q", ref, got, err, want)
+			}
+		})
 	}
 	b, err := Options{}.Base(base)
 	if err != nil {
@@ -215,9 +223,11 @@ func TestCDXKey(t *testing.T) {
 		"":                                                            "-",
 		"urn:a b":                                                     "urn:a%20b",
 	} {
-		if got := CDXKey(in); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := CDXKey(in); got != want {
+				t.Errorf("%s: %s, want %s", in, got, want)
+			}
+		})
 	}
 	// Escapes of escapes, however many.
 	if got := CDXKey("http://h/%" + strings.Repeat("25", 100_000) + "41"); got != "h)/a" {
@@ -232,17 +242,21 @@ func TestSURTAndDomain(t *testing.T) {
 		"http://127.0.0.1:81/x":           "http://(127.0.0.1:81)/x",
 		"http://[::1]:81/":                "http://([::1],:81)/",
 	} {
-		if got := SURT(in); got != want {
-			t.Errorf("SURT(%q) = %q, want %q", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := SURT(in); got != want {
+				t.Errorf("SURT(%q) = %q, want %q", in, got, want)
+			}
+		})
 	}
 	for in, want := range map[string]string{
 		"www.example.co.uk:8080": "example.co.uk", "x.anna.github.io": "anna.github.io", "github.io": "github.io", "example.com": "example.com", "localhost:81": "localhost",
 		"co.uk": "co.uk", "10.0.0.1:80": "10.0.0.1", "[::1]:8080": "[::1]", "h1.mweb.test": "mweb.test",
 	} {
-		if got := RegisteredDomain(in); got != want {
-			t.Errorf("RegisteredDomain(%q) = %q, want %q", in, got, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got := RegisteredDomain(in); got != want {
+				t.Errorf("RegisteredDomain(%q) = %q, want %q", in, got, want)
+			}
+		})
 	}
 }
 
@@ -256,9 +270,11 @@ func TestDomains(t *testing.T) {
 		"h1.mweb.test": {"test", "mweb.test", "test", "mweb.test"}, "com": {"com", "", "com", ""}, "localhost": {"localhost", "", "localhost", ""},
 		"10.0.0.1": {}, "[::1]": {}, "": {},
 	} {
-		if got := DomainsOf(name); got != want {
-			t.Errorf("DomainsOf(%q) = %q, want %q", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := DomainsOf(name); got != want {
+				t.Errorf("DomainsOf(%q) = %q, want %q", name, got, want)
+			}
+		})
 	}
 }
 
@@ -423,13 +439,15 @@ func TestSchemesOfOnesOwn(t *testing.T) {
 		"gemini://example.org:7":               "gemini://example.org:7/",
 		"ftp://example.org/":                   "",
 	} {
-		got, _, err := o.URL(in)
-		if got != want || (err != nil) != (want == "") {
-			t.Errorf("%s: %q, %v; want %q", in, got, err, want)
-		}
-		if again, _, err := o.URL(got); want != "" && (again != got || err != nil) {
-			t.Errorf("%s: the canonical form of %s is %s, %v", in, got, again, err)
-		}
+		t.Run(in, func(t *testing.T) {
+			got, _, err := o.URL(in)
+			if got != want || (err != nil) != (want == "") {
+				t.Errorf("%s: %q, %v; want %q", in, got, err, want)
+			}
+			if again, _, err := o.URL(got); want != "" && (again != got || err != nil) {
+				t.Errorf("%s: the canonical form of %s is %s, %v", in, got, again, err)
+			}
+		})
 	}
 	if got, _, err := o.Resolve("gemini://h.test/a/b", "../c"); got != "gemini://h.test/c" || err != nil {
 		t.Errorf("resolved: %s, %v", got, err)

@@ -128,10 +128,12 @@ func TestFastTakes(t *testing.T) {
 		"ftp://ftp.example.org:2121/?x#y": "ftp://ftp.example.org:2121/?x",
 		" a b/%7euser/é ":                 "https://docs.example.org:8443/3/library/a%20b/~user/%C3%A9",
 	} {
-		got, _, ok := (&Options{}).appendFast(nil, base, []byte(ref))
-		if !ok || string(got) != want {
-			t.Errorf("%q: %q, %v, want %q", ref, got, ok, want)
-		}
+		t.Run(ref, func(t *testing.T) {
+			got, _, ok := (&Options{}).appendFast(nil, base, []byte(ref))
+			if !ok || string(got) != want {
+				t.Errorf("%q: %q, %v, want %q", ref, got, ok, want)
+			}
+		})
 	}
 }
 
@@ -153,9 +155,11 @@ func TestAppendResolveAllocates(t *testing.T) {
 		"a refused scheme":      func() { base.Resolve("javascript:void(0)") },
 		"Precheck of a refused": func() { Options{}.Precheck("mailto:someone") },
 	} {
-		if n := testing.AllocsPerRun(100, f); n > 1 {
-			t.Errorf("%s: %v allocations", what, n)
-		}
+		t.Run(what, func(t *testing.T) {
+			if n := testing.AllocsPerRun(100, f); n > 1 {
+				t.Errorf("%s: %v allocations", what, n)
+			}
+		})
 	}
 	if n := testing.AllocsPerRun(100, func() { Options{}.Base("https://docs.example.org/3/library/os.html") }); n > 2 {
 		t.Errorf("Base: %v allocations", n)

@@ -65,14 +65,16 @@ func TestFailures(t *testing.T) {
 		"echo why >&2; exit 1":            "hint: it wrote: why",
 		"cat > /dev/null; sleep 100":      "hint: an answer must not wait in a buffer",
 	} {
-		p := &Program{Command: command, Timeout: time.Minute}
-		if strings.Contains(command, "> /dev/null") || strings.Contains(command, "sleep") { // those that are waited for in vain
-			p.Timeout = 500 * time.Millisecond
-		}
-		_, err := ask(t, p, 3)
-		if text := fmt.Sprintf("%v hint: %s", err, fault.HintOf(errors.Unwrap(wrapped{err}))); !strings.Contains(text, want) || !errors.Is(err, fault.Program) {
-			t.Errorf("%s: %v, want %q", command, text, want)
-		}
+		t.Run(command, func(t *testing.T) {
+			p := &Program{Command: command, Timeout: time.Minute}
+			if strings.Contains(command, "> /dev/null") || strings.Contains(command, "sleep") { // those that are waited for in vain
+				p.Timeout = 500 * time.Millisecond
+			}
+			_, err := ask(t, p, 3)
+			if text := fmt.Sprintf("%v hint: %s", err, fault.HintOf(errors.Unwrap(wrapped{err}))); !strings.Contains(text, want) || !errors.Is(err, fault.Program) {
+				t.Errorf("%s: %v, want %q", command, text, want)
+			}
+		})
 	}
 }
 

@@ -120,9 +120,11 @@ func TestGone(t *testing.T) {
 		p    Process
 		gone bool
 	}{{"self", self, false}, {"ended", ended, true}, {"number in use again", reused, true}, {"of another machine", elsewhere, false}, {"not known where", unknown, false}} {
-		if got := tt.p.Gone(); got != tt.gone {
-			t.Errorf("%s: gone %v", tt.name, got)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.p.Gone(); got != tt.gone {
+				t.Errorf("%s: gone %v", tt.name, got)
+			}
+		})
 	}
 }
 

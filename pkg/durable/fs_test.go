@@ -210,12 +210,14 @@ func TestCrashTestLoss(t *testing.T) {
 		{"/d/renamed", "(none)", "lost"},
 		{"/d/synced", "(none)", "unnamed"},
 	} {
-		if got := content(t, lose, test.name); got != test.lost {
-			t.Errorf("%s after losing all: %q, want %q", test.name, got, test.lost)
-		}
-		if got := content(t, keep, test.name); got != test.kept {
-			t.Errorf("%s after losing nothing: %q, want %q", test.name, got, test.kept)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			if got := content(t, lose, test.name); got != test.lost {
+				t.Errorf("%s after losing all: %q, want %q", test.name, got, test.lost)
+			}
+			if got := content(t, keep, test.name); got != test.kept {
+				t.Errorf("%s after losing nothing: %q, want %q", test.name, got, test.kept)
+			}
+		})
 	}
 	seen := map[string]bool{}
 	for loss := crashtest.Loss(2); loss < 60; loss++ {

@@ -356,16 +356,18 @@ func TestBadParts(t *testing.T) {
 			put(t, fsys, BillPath(dir, 1), data)
 		}},
 	} {
-		fsys := crashtest.New()
-		m, id := links(t, fsys)
-		c.spoil(fsys, m)
-		_, _, err := gather[record.Link](fsys, id, 2)
-		if fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want exit code 3 and %q", c.name, err, c.says)
-		}
-		if hint := fault.HintOf(err); strings.Contains(c.says, ".run") && !strings.Contains(hint, "mcrawl stages /c") {
-			t.Errorf("%s: hint %q", c.name, hint)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			fsys := crashtest.New()
+			m, id := links(t, fsys)
+			c.spoil(fsys, m)
+			_, _, err := gather[record.Link](fsys, id, 2)
+			if fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v, want exit code 3 and %q", c.name, err, c.says)
+			}
+			if hint := fault.HintOf(err); strings.Contains(c.says, ".run") && !strings.Contains(hint, "mcrawl stages /c") {
+				t.Errorf("%s: hint %q", c.name, hint)
+			}
+		})
 	}
 	fsys := crashtest.New()
 	_, id := links(t, fsys)

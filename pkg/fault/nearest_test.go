@@ -13,12 +13,14 @@ func TestDidYouMean(t *testing.T) {
 		"get": "GET", "stauts": "status", "TIMEOUT": "timeout", "elephant": "", "": "", "x": "",
 		strings.Repeat("timeout", 1<<20): "",
 	} {
-		if want != "" {
-			want = `did you mean "` + want + `"?`
-		}
-		if got := DidYouMean(name, known); got != want {
-			t.Errorf("%.20q: %q, want %q", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if want != "" {
+				want = `did you mean "` + want + `"?`
+			}
+			if got := DidYouMean(name, known); got != want {
+				t.Errorf("%.20q: %q, want %q", name, got, want)
+			}
+		})
 	}
 	if got := DidYouMean("x", nil); got != "" {
 		t.Errorf("of none: %q", got)
@@ -50,11 +52,13 @@ func TestSuggest(t *testing.T) {
 		`--min-delay: -1s, want 0 or more`:                                          "",
 		`no such file`:                                                              "",
 	} {
-		if want != "" {
-			want = `did you mean "` + want + `"?`
-		}
-		if got := Suggest(errors.New(text)); got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if want != "" {
+				want = `did you mean "` + want + `"?`
+			}
+			if got := Suggest(errors.New(text)); got != want {
+				t.Errorf("%s: %q, want %q", text, got, want)
+			}
+		})
 	}
 }

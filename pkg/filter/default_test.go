@@ -83,9 +83,11 @@ func TestShippedRulesDenyTraps(t *testing.T) {
 		"http://h/debian/pool/?C=M;O=A":                                           "folder-order",
 		"http://h/pub/?C=N&O=D":                                                   "folder-order",
 	} {
-		if v := decide(t, f, candidate(t, u)); v.Allow || v.Rule.Name != want {
-			t.Errorf("%s: %s, want filter:%s", u, v.Reason(), want)
-		}
+		t.Run(u, func(t *testing.T) {
+			if v := decide(t, f, candidate(t, u)); v.Allow || v.Rule.Name != want {
+				t.Errorf("%s: %s, want filter:%s", u, v.Reason(), want)
+			}
+		})
 	}
 }
 

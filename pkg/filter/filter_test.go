@@ -60,14 +60,16 @@ func TestTests(t *testing.T) {
 		"scheme https and any or any": true, "scheme https and (any or any)": false, "not (scheme https or port 80)": true, "not not any": true,
 		"any # and not any": true,
 	} {
-		f, err := Parse("rules", strings.NewReader("deny x: "+cond))
-		if err != nil {
-			t.Errorf("%s: %v", cond, err)
-			continue
-		}
-		if allow := decide(t, f, candidate(t, u)).Allow; allow == want {
-			t.Errorf("%s: matches %v", cond, !allow)
-		}
+		t.Run(cond, func(t *testing.T) {
+			f, err := Parse("rules", strings.NewReader("deny x: "+cond))
+			if err != nil {
+				t.Errorf("%s: %v", cond, err)
+				return
+			}
+			if allow := decide(t, f, candidate(t, u)).Allow; allow == want {
+				t.Errorf("%s: matches %v", cond, !allow)
+			}
+		})
 	}
 	f, err := Parse("rules", strings.NewReader("deny x: port 443 and not query and not extension x"))
 	if err != nil {
@@ -91,10 +93,12 @@ default deny # of all others
 	for u, want := range map[string]string{
 		"http://x.a.example/": "allow filter:docs", "http://b.example/": "deny filter:line-4", "http://c/": "deny filter:default",
 	} {
-		v := decide(t, f, candidate(t, u))
-		if got := map[bool]string{true: "allow ", false: "deny "}[v.Allow] + v.Reason(); got != want {
-			t.Errorf("%s: %s, want %s", u, got, want)
-		}
+		t.Run(u, func(t *testing.T) {
+			v := decide(t, f, candidate(t, u))
+			if got := map[bool]string{true: "allow ", false: "deny "}[v.Allow] + v.Reason(); got != want {
+				t.Errorf("%s: %s, want %s", u, got, want)
+			}
+		})
 	}
 }
 
@@ -107,19 +111,21 @@ func TestMatchAll(t *testing.T) {
 		"http://a.example/": "", "http://a.test/": "filter:site", "http://example/a.zip": "filter:zip",
 		"http://example/" + strings.Repeat("a", 30): "filter:short",
 	} {
-		v := decide(t, f, candidate(t, u))
-		if v.Allow != (want == "") || !v.Allow && v.Reason() != want {
-			t.Errorf("%s: %v %s, want %q", u, v.Allow, v.Reason(), want)
-		}
-		traces, again, err := f.NewJudge().Explain(context.Background(), *candidate(t, u), false)
-		if err != nil || again != v {
-			t.Errorf("%s: explained as %v (%v)", u, again, err)
-		}
-		for _, r := range traces {
-			if ok := r.Holds == r.Rule.Allow; ok == r.Decides {
-				t.Errorf("%s: rule %s holds %v and decides %v", u, r.Rule.Name, r.Holds, r.Decides)
+		t.Run(u, func(t *testing.T) {
+			v := decide(t, f, candidate(t, u))
+			if v.Allow != (want == "") || !v.Allow && v.Reason() != want {
+				t.Errorf("%s: %v %s, want %q", u, v.Allow, v.Reason(), want)
 			}
-		}
+			traces, again, err := f.NewJudge().Explain(context.Background(), *candidate(t, u), false)
+			if err != nil || again != v {
+				t.Errorf("%s: explained as %v (%v)", u, again, err)
+			}
+			for _, r := range traces {
+				if ok := r.Holds == r.Rule.Allow; ok == r.Decides {
+					t.Errorf("%s: rule %s holds %v and decides %v", u, r.Rule.Name, r.Holds, r.Decides)
+				}
+			}
+		})
 	}
 }
 
@@ -177,9 +183,11 @@ func TestInclude(t *testing.T) {
 		"http://x.test/cal/2024/05": "filter:mine", "http://x.test/": "filter:a", "http://h/c": "filter:c", "http://h/cal/2024/06": "filter:calendar-path",
 		"http://h/" + strings.Repeat("1/", 2) + strings.Repeat("a", 1100): "filter:rest",
 	} {
-		if v := decide(t, f, candidate(t, u)); v.Reason() != want {
-			t.Errorf("%.60s: %s, want %s", u, v.Reason(), want)
-		}
+		t.Run(u, func(t *testing.T) {
+			if v := decide(t, f, candidate(t, u)); v.Reason() != want {
+				t.Errorf("%.60s: %s, want %s", u, v.Reason(), want)
+			}
+		})
 	}
 	for rules, want := range map[string]string{
 		"include loop":               `column 9: "`,
@@ -189,13 +197,15 @@ func TestInclude(t *testing.T) {
 		"deny a: any\ninclude empty": `line 2, column 9: "`,
 		"include outer":              `outer: line 2, column 9: "`,
 	} {
-		files := map[string]string{"loop": "include loop", "more": "default deny", "twice": "deny a: any", "empty": "# no rule\n", "outer": "deny b: any\ninclude empty"}
-		for i := range 9 {
-			files[fmt.Sprintf("f%d", i+1)] = fmt.Sprintf("include f%d", i+2)
-		}
-		if _, err := load(t, 0, rules, files); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", rules, err, want)
-		}
+		t.Run(rules, func(t *testing.T) {
+			files := map[string]string{"loop": "include loop", "more": "default deny", "twice": "deny a: any", "empty": "# no rule\n", "outer": "deny b: any\ninclude empty"}
+			for i := range 9 {
+				files[fmt.Sprintf("f%d", i+1)] = fmt.Sprintf("include f%d", i+2)
+			}
+			if _, err := load(t, 0, rules, files); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v, want %q", rules, err, want)
+			}
+		})
 	}
 }
 
@@ -301,11 +311,13 @@ func TestErrors(t *testing.T) {
 		"deny x: regex " + strings.Repeat("a", maxRegex+1): "at most 16384 bytes",
 		strings.Repeat("x", MaxLine+1):                     "too long",
 	} {
-		_, err := Parse("rules", strings.NewReader(in))
-		var e *fault.Error
-		if !errors.As(err, &e) || e.Class != fault.Usage || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: %v, want %q", in, err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			_, err := Parse("rules", strings.NewReader(in))
+			var e *fault.Error
+			if !errors.As(err, &e) || e.Class != fault.Usage || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.40q: %v, want %q", in, err, want)
+			}
+		})
 	}
 }
 
@@ -351,14 +363,16 @@ func TestCountsOfRepetitions(t *testing.T) {
 		"http://h/a?a=1&b=2&a=1;a=1?a=1": "0 3",
 		"http://h/?a&a&b&&&b":            "0 0",
 	} {
-		segments, parameters, _ := strings.Cut(want, " ")
-		f, err := Parse("rules", strings.NewReader("match all\nallow a: repeated-segments = "+segments+"\nallow b: repeated-parameters = "+parameters))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v := decide(t, f, candidate(t, u)); !v.Allow {
-			t.Errorf("%s: not %s: %s", u, want, v.Name())
-		}
+		t.Run(u, func(t *testing.T) {
+			segments, parameters, _ := strings.Cut(want, " ")
+			f, err := Parse("rules", strings.NewReader("match all\nallow a: repeated-segments = "+segments+"\nallow b: repeated-parameters = "+parameters))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := decide(t, f, candidate(t, u)); !v.Allow {
+				t.Errorf("%s: not %s: %s", u, want, v.Name())
+			}
+		})
 	}
 }
 
@@ -401,8 +415,10 @@ func TestNamedLinks(t *testing.T) {
 		{"redirect of a sitemap", record.Link{SrcURL: "http://h/s", Host: "cdn", LinkKind: "redirect", Sitemap: 1}, true},
 		{"redirect of a page", record.Link{SrcURL: "http://h/s", Host: "cdn", LinkKind: "redirect"}, false},
 	} {
-		if got := Named(&c.link); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got := Named(&c.link); got != c.want {
+				t.Errorf("%s: %v", c.name, got)
+			}
+		})
 	}
 }

@@ -123,24 +123,26 @@ func TestProgramErrors(t *testing.T) {
 		"sed -u s/.*/yes/; exit 4":                                  "it ended with exit status 4",
 		"sed -u s/.*/yes/; sleep 1000":                              "no end within 1s of its input's",
 	} {
-		start := time.Now()
-		timeout := "1m" // so that a machine that is busy does not change the error
-		if strings.Contains(want, "for 300ms") {
-			timeout = "300ms"
-		} else if strings.Contains(want, "no end") {
-			timeout = "1s"
-		}
-		_, err := judge(t, "timeout "+timeout+"\ndeny x: exec "+quoted(command), 200)
-		ok := false
-		for _, w := range strings.Split(want, "|") {
-			ok = ok || err != nil && strings.Contains(err.Error(), w)
-		}
-		if !ok || !strings.HasPrefix(err.Error(), "exec "+command+": ") {
-			t.Errorf("%s: %v, want %q", command, err, want)
-		}
-		if d := time.Since(start); d > 5*time.Minute { // the programs would take 1000 s
-			t.Errorf("%s: took %v, want its timeout of %s", command, d, timeout)
-		}
+		t.Run(command, func(t *testing.T) {
+			start := time.Now()
+			timeout := "1m" // so that a machine that is busy does not change the error
+			if strings.Contains(want, "for 300ms") {
+				timeout = "300ms"
+			} else if strings.Contains(want, "no end") {
+				timeout = "1s"
+			}
+			_, err := judge(t, "timeout "+timeout+"\ndeny x: exec "+quoted(command), 200)
+			ok := false
+			for _, w := range strings.Split(want, "|") {
+				ok = ok || err != nil && strings.Contains(err.Error(), w)
+			}
+			if !ok || !strings.HasPrefix(err.Error(), "exec "+command+": ") {
+				t.Errorf("%s: %v, want %q", command, err, want)
+			}
+			if d := time.Since(start); d > 5*time.Minute { // the programs would take 1000 s
+				t.Errorf("%s: took %v, want its timeout of %s", command, d, timeout)
+			}
+		})
 	}
 	if b, _ := os.ReadFile(marks); strings.Count(string(b), "\n") != coprocess.Fruitless {
 		t.Errorf("started %q times, want %d", b, coprocess.Fruitless)

@@ -121,9 +121,11 @@ func TestLoosePrefixes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for u, want := range map[string]bool{"http://m/": true, "https://a/": true, "http://n7.test/ab": true, "http://n7.test/b": false, "http://n/": false} {
-		if got := decide(t, f, candidate(t, u)).Allow; got != want {
-			t.Errorf("%s: %v", u, got)
-		}
+		t.Run(u, func(t *testing.T) {
+			if got := decide(t, f, candidate(t, u)).Allow; got != want {
+				t.Errorf("%s: %v", u, got)
+			}
+		})
 	}
 }
 
@@ -145,23 +147,29 @@ func TestListErrors(t *testing.T) {
 		"a.test\n" + long + "\n":     "line 2: 8193 bytes or more, want at most 8192",
 		"a.test\n" + long + long[1:]: "line 2: 16383 bytes or more",
 	} {
-		_, err := load(t, 1, "deny x: domain @list", map[string]string{"list": list})
-		if fault.ClassOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: %v, want %q", list, err, want)
-		}
+		t.Run(list, func(t *testing.T) {
+			_, err := load(t, 1, "deny x: domain @list", map[string]string{"list": list})
+			if fault.ClassOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.40q: %v, want %q", list, err, want)
+			}
+		})
 	}
 	for list, want := range map[string]string{"http://a\n": "at least up to the slash", "http://a/ b\n": "a canonical URL", "http://a/b\r\n": "a canonical URL",
 		"http://A/b\n": `"http://a/", its canonical form, as its beginning`, "\ufeffhttp://a/\n": "a canonical URL: invalid"} {
-		_, err := load(t, 1, "deny x: prefix @list", map[string]string{"list": list})
-		if fault.ClassOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: %v, want %q", list, err, want)
-		}
+		t.Run(list, func(t *testing.T) {
+			_, err := load(t, 1, "deny x: prefix @list", map[string]string{"list": list})
+			if fault.ClassOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.40q: %v, want %q", list, err, want)
+			}
+		})
 	}
 	for list, want := range map[string]string{"http://a/%7e\n": `"http://a/~", its canonical form`, "http://a/b\r\n": `"http://a/b", its canonical form`, "gemini://a/\n": "scheme: gemini"} {
-		_, err := load(t, 1, "deny x: url @list", map[string]string{"list": list})
-		if fault.ClassOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: %v, want %q", list, err, want)
-		}
+		t.Run(list, func(t *testing.T) {
+			_, err := load(t, 1, "deny x: url @list", map[string]string{"list": list})
+			if fault.ClassOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.40q: %v, want %q", list, err, want)
+			}
+		})
 	}
 	if f, err := load(t, 1, "deny x: domain @list", map[string]string{"list": ""}); err != nil || !decide(t, f, candidate(t, "http://a/")).Allow {
 		t.Errorf("an empty list: %v", err)

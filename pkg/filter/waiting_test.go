@@ -27,15 +27,17 @@ func TestWaiting(t *testing.T) {
 		"deny cross: not same-host":                                                   {"", "", "filter:cross", "", ""},
 		"default allow":                                                               {"", "", "", "", ""},
 	} {
-		f, err := Parse("rules", strings.NewReader(rules))
-		if err != nil {
-			t.Fatal(err)
-		}
-		j := f.NewJudge()
-		got := []string{"old", "old", "old", "old", "old"}
-		if err := j.Waiting(context.Background(), urls, got); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q: %q, %v, want %q", rules, got, err, want)
-		}
-		j.Close()
+		t.Run(rules, func(t *testing.T) {
+			f, err := Parse("rules", strings.NewReader(rules))
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := f.NewJudge()
+			got := []string{"old", "old", "old", "old", "old"}
+			if err := j.Waiting(context.Background(), urls, got); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%q: %q, %v, want %q", rules, got, err, want)
+			}
+			j.Close()
+		})
 	}
 }

@@ -57,11 +57,13 @@ func TestFalseAnswers(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]*trial{"URLs": url, "documents": doc} {
-		mean, stderr := c.meanAndError()
-		t.Logf("%s: %.3f ± %.3f false answers, by the formula %.3f", name, mean, stderr, c.want)
-		if stderr > c.want*0.015 || math.Abs(mean-c.want) > c.want*0.04 {
-			t.Errorf("%s: %.3f ± %.3f false answers, by the formula %.3f", name, mean, stderr, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			mean, stderr := c.meanAndError()
+			t.Logf("%s: %.3f ± %.3f false answers, by the formula %.3f", name, mean, stderr, c.want)
+			if stderr > c.want*0.015 || math.Abs(mean-c.want) > c.want*0.04 {
+				t.Errorf("%s: %.3f ± %.3f false answers, by the formula %.3f", name, mean, stderr, c.want)
+			}
+		})
 	}
 }
 

@@ -249,16 +249,18 @@ func TestChunkedRefuses(t *testing.T) {
 		"trailers":        "0\r\n" + strings.Repeat("a: b\r\n", trailersMax/6+1),
 		"junk after size": "5 hello",
 	} {
-		got, err := io.ReadAll(NewChunkedReader(strings.NewReader(in)))
-		if name == "junk after size" { // white space, then an extension without ";"
-			if err != io.ErrUnexpectedEOF {
-				t.Errorf("%s: %v", name, err)
+		t.Run(name, func(t *testing.T) {
+			got, err := io.ReadAll(NewChunkedReader(strings.NewReader(in)))
+			if name == "junk after size" { // white space, then an extension without ";"
+				if err != io.ErrUnexpectedEOF {
+					t.Errorf("%s: %v", name, err)
+				}
+				return
 			}
-			continue
-		}
-		if fault.ClassOf(err) != fault.Corrupt {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
+			if fault.ClassOf(err) != fault.Corrupt {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		})
 	}
 }
 
@@ -274,15 +276,17 @@ func TestHeadEnd(t *testing.T) {
 		"HTTP/1.1 200\r\nA: b\r\n \r\n\n":  24,
 		"HTTP/1.1 200\r\nA: b\r\nC: d\r\n": -1,
 	} {
-		// Whatever was searched before, the answer is the same.
-		for from := 0; from <= len(in); from++ {
-			if from > 0 && HeadEnd([]byte(in[:from]), 0) >= 0 {
-				break
+		t.Run(in, func(t *testing.T) {
+			// Whatever was searched before, the answer is the same.
+			for from := 0; from <= len(in); from++ {
+				if from > 0 && HeadEnd([]byte(in[:from]), 0) >= 0 {
+					break
+				}
+				if got := HeadEnd([]byte(in), from); got != want {
+					t.Errorf("%q from %d: %d, want %d", in, from, got, want)
+				}
 			}
-			if got := HeadEnd([]byte(in), from); got != want {
-				t.Errorf("%q from %d: %d, want %d", in, from, got, want)
-			}
-		}
+		})
 	}
 }
 
@@ -304,17 +308,19 @@ func TestOpen(t *testing.T) {
 		{"gzip, then chunks, cut", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n" + inChunks(pack(t, "gzip", []byte("abc")))[:24], "abc", TruncatedDisconnect},
 		{"transfer codings of HTTP/1.0", "HTTP/1.0 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n" + string(pack(t, "gzip", []byte("abc"))), string(pack(t, "gzip", []byte("abc"))), ""},
 	} {
-		m, err := Open(iotest.OneByteReader(strings.NewReader(c.block)))
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		b := NewBody(&m.Head, m.Payload, 0)
-		got, _ := io.ReadAll(b)
-		if string(got) != c.body || b.Truncated() != c.truncated {
-			t.Errorf("%s: %q, %q", c.name, got, b.Truncated())
-		}
-		b.Close()
+		t.Run(c.name, func(t *testing.T) {
+			m, err := Open(iotest.OneByteReader(strings.NewReader(c.block)))
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+				return
+			}
+			b := NewBody(&m.Head, m.Payload, 0)
+			got, _ := io.ReadAll(b)
+			if string(got) != c.body || b.Truncated() != c.truncated {
+				t.Errorf("%s: %q, %q", c.name, got, b.Truncated())
+			}
+			b.Close()
+		})
 	}
 	for name, block := range map[string]string{
 		"empty":    "",
@@ -323,9 +329,11 @@ func TestOpen(t *testing.T) {
 		"one line": "HTTP/1.1 200 " + strings.Repeat("x", 2*HeadMax),
 		"not HTTP": "SSH-2.0\r\n\r\n",
 	} {
-		if _, err := Open(strings.NewReader(block)); fault.ClassOf(err) != fault.Corrupt {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := Open(strings.NewReader(block)); fault.ClassOf(err) != fault.Corrupt {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 
@@ -396,9 +404,11 @@ func TestOpenArchived(t *testing.T) {
 		"another protocol":  "SSH-2.0 200 OK\r\n\r\n",
 		"a page that talks": "HTTP is 200 times\r\n\r\n",
 	} {
-		if _, err := OpenArchived(strings.NewReader(block)); fault.ClassOf(err) != fault.Corrupt {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := OpenArchived(strings.NewReader(block)); fault.ClassOf(err) != fault.Corrupt {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 
@@ -482,9 +492,11 @@ func TestPlausible(t *testing.T) {
 		"x": false, "HTTX": false, "\nx": false, " HTTP/1.1": false,
 		strings.Repeat("\n", leadMax) + "H": true, strings.Repeat("\n", leadMax+1): false,
 	} {
-		if Plausible([]byte(b)) != want {
-			t.Errorf("%.20q (%d bytes): %v", b, len(b), !want)
-		}
+		t.Run(b, func(t *testing.T) {
+			if Plausible([]byte(b)) != want {
+				t.Errorf("%.20q (%d bytes): %v", b, len(b), !want)
+			}
+		})
 	}
 }
 
@@ -509,9 +521,11 @@ func TestMediaType(t *testing.T) {
 		"text/html;charset='latin1'": {"text/html", "latin1"}, "": {}, "html": {}, "a b/c": {}, ";charset=x": {"", "x"},
 		"text/html\x01": {}, "text/html\x7f;charset=x": {"", "x"}, "text/h\u00e9": {}, "text/\xff": {}, "text/html\u00a0": {"text/html", ""},
 	} {
-		if mime, charset := MediaType(in); mime != want[0] || charset != want[1] {
-			t.Errorf("%q: %q, %q", in, mime, charset)
-		}
+		t.Run(in, func(t *testing.T) {
+			if mime, charset := MediaType(in); mime != want[0] || charset != want[1] {
+				t.Errorf("%q: %q, %q", in, mime, charset)
+			}
+		})
 	}
 }
 
@@ -603,12 +617,14 @@ func TestCertain(t *testing.T) {
 		"304 Not Modified\r\nContent-Length: 5\r\n\r\n":          true,
 		"304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n": true,
 	} {
-		h, err := ParseHead([]byte("HTTP/1.1 " + head))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := h.Certain(); got != want {
-			t.Errorf("%q: certain %v, want %v", head, got, want)
-		}
+		t.Run(head, func(t *testing.T) {
+			h, err := ParseHead([]byte("HTTP/1.1 " + head))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := h.Certain(); got != want {
+				t.Errorf("%q: certain %v, want %v", head, got, want)
+			}
+		})
 	}
 }

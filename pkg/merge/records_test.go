@@ -49,22 +49,24 @@ func TestMergeKeepsAllBooks(t *testing.T) {
 		"the second ends last": {[]uint64{1}, []uint64{2, 9}, "r1", "r1"},
 		"two rounds":           {[]uint64{1, 9}, []uint64{2}, "r2", ""},
 	} {
-		m, err := NewRecords("url_key", []Rows[record.Link]{links(t, "a", "r1", c.a...), links(t, "b", c.txn, c.b...)}, []string{"a", "b"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var row record.Link
-		for err == nil {
-			err = m.Read(&row)
-		}
-		if err != io.EOF {
-			t.Fatal(err)
-		}
-		tr := m.Trailer()
-		tr.Ledger.Stages = append(tr.Ledger.Stages, record.Stage{Name: "end", In: tr.Rows, Consumed: tr.Rows})
-		if err := tr.Ledger.Balance(); err != nil || len(tr.Ledger.Joined) != 2 || tr.Txn != c.want {
-			t.Errorf("%s: %v; %+v", name, err, tr)
-		}
+		t.Run(name, func(t *testing.T) {
+			m, err := NewRecords("url_key", []Rows[record.Link]{links(t, "a", "r1", c.a...), links(t, "b", c.txn, c.b...)}, []string{"a", "b"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var row record.Link
+			for err == nil {
+				err = m.Read(&row)
+			}
+			if err != io.EOF {
+				t.Fatal(err)
+			}
+			tr := m.Trailer()
+			tr.Ledger.Stages = append(tr.Ledger.Stages, record.Stage{Name: "end", In: tr.Rows, Consumed: tr.Rows})
+			if err := tr.Ledger.Balance(); err != nil || len(tr.Ledger.Joined) != 2 || tr.Txn != c.want {
+				t.Errorf("%s: %v; %+v", name, err, tr)
+			}
+		})
 	}
 }
 

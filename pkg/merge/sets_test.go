@@ -234,9 +234,11 @@ func TestAgainstSort(t *testing.T) {
 	}
 	a, b := text(), text()
 	for name, s := range map[string]string{"a.in": a, "b.in": b} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(s), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(s), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 	for _, c := range []struct {
 		script string
@@ -277,30 +279,34 @@ func TestText(t *testing.T) {
 		"whole": strings.NewReader(text), "bytewise": iotest.OneByteReader(strings.NewReader(text)),
 		"with its end": iotest.DataErrReader(strings.NewReader(text + "\n")),
 	} {
-		r := merge.NewText(in, "x.txt")
-		var got []uint64
-		dst := make([]uint64, 3)
-		n, err := 0, error(nil)
-		for err == nil {
-			n, err = r.Read(dst)
-			got = append(got, dst[:n]...)
-		}
-		if err != io.EOF || !slices.Equal(got, want) {
-			t.Errorf("%s: %x, %v; want %x", name, got, err, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := merge.NewText(in, "x.txt")
+			var got []uint64
+			dst := make([]uint64, 3)
+			n, err := 0, error(nil)
+			for err == nil {
+				n, err = r.Read(dst)
+				got = append(got, dst[:n]...)
+			}
+			if err != io.EOF || !slices.Equal(got, want) {
+				t.Errorf("%s: %x, %v; want %x", name, got, err, want)
+			}
+		})
 	}
 	for bad, place := range map[string]string{
 		"12\n": "line 1", strings.Repeat("0", 300_000): "line 1", "0000000000000001\n\n000000000000000g\n": "line 3",
 		"0000000000000001\n00000000000000 1\n": "line 2", "#\n" + strings.Repeat("0", 17): "line 2",
 	} {
-		r := merge.TextKeys(strings.NewReader(bad), "x.txt")
-		var err error
-		for err == nil {
-			_, err = r()
-		}
-		if !errors.Is(err, fault.Corrupt) || !strings.HasPrefix(err.Error(), "x.txt: "+place+": ") || !strings.Contains(err.Error(), "16 hexadecimal digits") {
-			t.Errorf("%.40q: %v", bad, err)
-		}
+		t.Run(bad, func(t *testing.T) {
+			r := merge.TextKeys(strings.NewReader(bad), "x.txt")
+			var err error
+			for err == nil {
+				_, err = r()
+			}
+			if !errors.Is(err, fault.Corrupt) || !strings.HasPrefix(err.Error(), "x.txt: "+place+": ") || !strings.Contains(err.Error(), "16 hexadecimal digits") {
+				t.Errorf("%.40q: %v", bad, err)
+			}
+		})
 	}
 	wrong := errors.New("broken")
 	if _, err := merge.TextKeys(iotest.ErrReader(wrong), "x.txt")(); err != wrong {

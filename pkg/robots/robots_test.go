@@ -130,9 +130,11 @@ func TestAllowed(t *testing.T) {
 		{"URL in query", "Disallow: /http", "/x?u=http://h/http", true},
 		{"bare CR", "Disallow: /a\rAllow: /a/b", "/a/b", true},
 	} {
-		if got := Parse([]byte("User-agent: *\n" + c.rules)).Group("x").Allowed(c.path); got != c.allow {
-			t.Errorf("%s: %q: %v", c.name, c.path, got)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got := Parse([]byte("User-agent: *\n" + c.rules)).Group("x").Allowed(c.path); got != c.allow {
+				t.Errorf("%s: %q: %v", c.name, c.path, got)
+			}
+		})
 	}
 }
 
@@ -179,9 +181,11 @@ func TestCrawlDelayValues(t *testing.T) {
 	for value, want := range map[string]time.Duration{
 		"1": time.Second, "0.5": time.Second / 2, "-1": 0, "x": 0, "NaN": 0, "": 0, "1e300": 365 * 24 * time.Hour, "Inf": 365 * 24 * time.Hour,
 	} {
-		if got := Parse([]byte("User-agent: *\nCrawl-delay: " + value)).Group("x").CrawlDelay(); got != want {
-			t.Errorf("%q: %v, want %v", value, got, want)
-		}
+		t.Run(value, func(t *testing.T) {
+			if got := Parse([]byte("User-agent: *\nCrawl-delay: " + value)).Group("x").CrawlDelay(); got != want {
+				t.Errorf("%q: %v, want %v", value, got, want)
+			}
+		})
 	}
 }
 
@@ -192,9 +196,11 @@ func TestBodyLimit(t *testing.T) {
 	edge := (head + pad)[:BodyMax-len("Disallow: /")-1] + "\nDisallow: /" + "b/c\nDisallow: /d\n"
 	g := Parse([]byte(edge)).Group("x")
 	for path, want := range map[string]bool{"/a": false, "/b/c": true, "/x": true, "/d": true} {
-		if g.Allowed(path) != want {
-			t.Errorf("%s: %v", path, !want)
-		}
+		t.Run(path, func(t *testing.T) {
+			if g.Allowed(path) != want {
+				t.Errorf("%s: %v", path, !want)
+			}
+		})
 	}
 }
 

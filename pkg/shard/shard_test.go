@@ -205,9 +205,11 @@ func TestAt(t *testing.T) {
 		"": -1, "urls": -1, "modules/tags": -1, "shard": -1, "shard/7": -1, "shard/512": -1, "shard/abc": -1,
 		"shard/007": 7, "shard/007/urls": 7, "shard/511/modules/tags": 511, "shard/008/urls": -1,
 	} {
-		n, ok := At(filepath.Join(dir, path))
-		if ok != (want >= 0) || ok && n != want {
-			t.Errorf("%s: %d %v, want %d", path, n, ok, want)
-		}
+		t.Run(path, func(t *testing.T) {
+			n, ok := At(filepath.Join(dir, path))
+			if ok != (want >= 0) || ok && n != want {
+				t.Errorf("%s: %d %v, want %d", path, n, ok, want)
+			}
+		})
 	}
 }

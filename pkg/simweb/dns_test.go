@@ -39,28 +39,30 @@ func TestNameServer(t *testing.T) {
 		{"servfail1.mweb.test.", dns.TypeA, dns.RcodeServerFailure, nil},
 		{"www.example.org.", dns.TypeA, dns.RcodeNameError, nil},
 	} {
-		for _, network := range []string{"udp", "tcp"} {
-			q := new(dns.Msg).SetQuestion(c.name, c.qtype)
-			a, _, err := (&dns.Client{Net: network, Timeout: time.Minute}).Exchange(q, s.Addr.String())
-			if err != nil {
-				t.Fatalf("%s over %s: %v", c.name, network, err)
-			}
-			var got []string
-			for _, rr := range a.Answer {
-				switch rr := rr.(type) {
-				case *dns.A:
-					got = append(got, rr.A.String())
-				case *dns.AAAA:
-					got = append(got, rr.AAAA.String())
-				case *dns.CNAME:
-					got = append(got, rr.Target)
+		t.Run(c.name, func(t *testing.T) {
+			for _, network := range []string{"udp", "tcp"} {
+				q := new(dns.Msg).SetQuestion(c.name, c.qtype)
+				a, _, err := (&dns.Client{Net: network, Timeout: time.Minute}).Exchange(q, s.Addr.String())
+				if err != nil {
+					t.Fatalf("%s over %s: %v", c.name, network, err)
+				}
+				var got []string
+				for _, rr := range a.Answer {
+					switch rr := rr.(type) {
+					case *dns.A:
+						got = append(got, rr.A.String())
+					case *dns.AAAA:
+						got = append(got, rr.AAAA.String())
+					case *dns.CNAME:
+						got = append(got, rr.Target)
+					}
+				}
+				if a.Rcode != c.rcode || len(got) != len(c.want) || len(got) > 0 && got[len(got)-1] != c.want[len(c.want)-1] {
+					t.Errorf("%s %s over %s: %s %v, want %s %v", c.name, dns.TypeToString[c.qtype], network,
+						dns.RcodeToString[a.Rcode], got, dns.RcodeToString[c.rcode], c.want)
 				}
 			}
-			if a.Rcode != c.rcode || len(got) != len(c.want) || len(got) > 0 && got[len(got)-1] != c.want[len(c.want)-1] {
-				t.Errorf("%s %s over %s: %s %v, want %s %v", c.name, dns.TypeToString[c.qtype], network,
-					dns.RcodeToString[a.Rcode], got, dns.RcodeToString[c.rcode], c.want)
-			}
-		}
+		})
 	}
 }
 

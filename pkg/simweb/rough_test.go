@@ -101,9 +101,11 @@ func TestRoughOracle(t *testing.T) {
 	}
 	const k = 6 // names of a menu; three hosts have one, three have chains, two walls
 	for part, want := range map[string]int{"/menu/": 3 * (1 + k + k*k + k*(k-1)), "/endless/": 3 * 3 * (mostHops + 1), "/wall/": 2 * (3*wallPages + 1)} {
-		if n[part] != want {
-			t.Errorf("%d URLs of %s, want %d", n[part], part, want)
-		}
+		t.Run(part, func(t *testing.T) {
+			if n[part] != want {
+				t.Errorf("%d URLs of %s, want %d", n[part], part, want)
+			}
+		})
 	}
 	if len(found) != 1 || found[record.OutcomeRobotsUnreachable] == 0 {
 		t.Errorf("outcomes of a dead host: %v", found)

@@ -146,12 +146,14 @@ func TestConfigBounds(t *testing.T) {
 		"port":   func(c *Config) { c.Port = 65536 },
 		"traps":  func(c *Config) { c.Traps = 10 },
 	} {
-		cfg := small
-		change(&cfg)
-		_, err := New(cfg)
-		if !errors.Is(err, fault.Usage) || !strings.HasPrefix(err.Error(), name) {
-			t.Errorf("%s: got error %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			cfg := small
+			change(&cfg)
+			_, err := New(cfg)
+			if !errors.Is(err, fault.Usage) || !strings.HasPrefix(err.Error(), name) {
+				t.Errorf("%s: got error %v", name, err)
+			}
+		})
 	}
 }
 

@@ -33,14 +33,16 @@ func TestSpread(t *testing.T) {
 			Spread{ElapsedS: 7, ExtractingS: 1, NamesS: 2, SetsS: 1, CheckpointS: 1, OtherS: 2}},
 		"nothing": {[]Spent{at("mfetch", 1, 1, 0)}, Spread{}},
 	} {
-		got := spread(c.spent)
-		sum := 0.0
-		for _, p := range got.Parts() {
-			sum += p.S
-		}
-		if got != c.want || math.Abs(sum-got.ElapsedS) > 1e-9 {
-			t.Errorf("%s: %+v, want %+v; the parts are %g", name, got, c.want, sum)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := spread(c.spent)
+			sum := 0.0
+			for _, p := range got.Parts() {
+				sum += p.S
+			}
+			if got != c.want || math.Abs(sum-got.ElapsedS) > 1e-9 {
+				t.Errorf("%s: %+v, want %+v; the parts are %g", name, got, c.want, sum)
+			}
+		})
 	}
 }
 

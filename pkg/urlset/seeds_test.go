@@ -26,10 +26,12 @@ func TestSeed(t *testing.T) {
 		"htps://example.org/":    "",
 		"example.org:port/":      "",
 	} {
-		url, assumed, err := Seed(text, canon.Options{})
-		if url != want || assumed != (want != "" && want != text) || (want == "") != errors.Is(err, fault.Usage) {
-			t.Errorf("%q: %q, %v, %v", text, url, assumed, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			url, assumed, err := Seed(text, canon.Options{})
+			if url != want || assumed != (want != "" && want != text) || (want == "") != errors.Is(err, fault.Usage) {
+				t.Errorf("%q: %q, %v, %v", text, url, assumed, err)
+			}
+		})
 	}
 }
 
@@ -48,9 +50,11 @@ func TestSeeds(t *testing.T) {
 		"http://a.example\nb":                          `seeds.txt: line 2: "b" is no URL to crawl, want one such as https://www.example.org/`,
 		"\n" + strings.Repeat("a", maxSeed+1):          "seeds.txt: line 2: a longer line, want a URL, of at most 65536 bytes",
 	} {
-		if _, err := list.File(strings.NewReader(text), "seeds.txt"); !errors.Is(err, fault.Usage) || err.Error() != want {
-			t.Errorf("%.20q: %v", text, err)
-		}
+		t.Run(text, func(t *testing.T) {
+			if _, err := list.File(strings.NewReader(text), "seeds.txt"); !errors.Is(err, fault.Usage) || err.Error() != want {
+				t.Errorf("%.20q: %v", text, err)
+			}
+		})
 	}
 }
 
@@ -64,9 +68,11 @@ func TestSeedRows(t *testing.T) {
 		{"c.jsonl", `{"url":"http://c.example/","x_id":12,"url_key":"0123456789abcdef"}`},
 		{"d.txt", "# none\nhttp://d.example/\n"},
 	} {
-		if n, err := list.File(strings.NewReader(f.text), f.name); err != nil || n != 1 {
-			t.Errorf("%s: %d, %v", f.name, n, err)
-		}
+		t.Run(f.name, func(t *testing.T) {
+			if n, err := list.File(strings.NewReader(f.text), f.name); err != nil || n != 1 {
+				t.Errorf("%s: %d, %v", f.name, n, err)
+			}
+		})
 	}
 	want := `{"url":"https://a.example/x?a,b","priority":2,"x_id":"7"}
 {"url":"http://b.example/","x_note":"a\u000ab"}
@@ -84,13 +90,15 @@ func TestSeedRows(t *testing.T) {
 		"url\nhttp://a.example/\nb\n":                                `rows.csv: line 3: "b" is no URL to crawl, want one such as https://www.example.org/`,
 		"x_id\n7\n":                                                  `rows.csv: line 2: "" is no URL to crawl, want one such as https://www.example.org/`,
 	} {
-		_, err := list.File(strings.NewReader(text), "rows.csv")
-		if !errors.Is(err, fault.Usage) || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%q: %v", text, err)
-		}
-		if strings.Contains(text, "id,") && fault.HintOf(err) == "" {
-			t.Errorf("%v: no hint", err)
-		}
+		t.Run(text, func(t *testing.T) {
+			_, err := list.File(strings.NewReader(text), "rows.csv")
+			if !errors.Is(err, fault.Usage) || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%q: %v", text, err)
+			}
+			if strings.Contains(text, "id,") && fault.HintOf(err) == "" {
+				t.Errorf("%v: no hint", err)
+			}
+		})
 	}
 }
 

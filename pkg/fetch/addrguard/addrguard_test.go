@@ -25,9 +25,11 @@ func TestSpecial(t *testing.T) {
 		"192.80.8.124": "cloud service", "199.36.153.3": "", "199.36.153.4": "cloud service", "199.36.153.11": "cloud service", "199.36.153.12": "",
 		"2600:2d00:2:1000::1": "cloud service", "2600:2d00:2:20ff::1": "cloud service", "2600:2d00:2:2100::1": "",
 	} {
-		if got := Special(netip.MustParseAddr(addr)); got != want {
-			t.Errorf("%s: %q, want %q", addr, got, want)
-		}
+		t.Run(addr, func(t *testing.T) {
+			if got := Special(netip.MustParseAddr(addr)); got != want {
+				t.Errorf("%s: %q, want %q", addr, got, want)
+			}
+		})
 	}
 	if Special(netip.Addr{}) == "" {
 		t.Error("the invalid address is public")
@@ -40,9 +42,11 @@ func TestAllow(t *testing.T) {
 		"127.1.2.3": true, "::ffff:127.0.0.1": true, "10.0.0.1": false, "fd00::1": true, "fd01::1": false, "8.8.8.8": true,
 		"64:ff9b::7f00:1": false, // NAT64 reaches another machine's loopback
 	} {
-		if got, reason := g.Allowed(netip.MustParseAddr(addr)); got != want || got != (reason == "") {
-			t.Errorf("%s: allowed %v, want %v", addr, got, want)
-		}
+		t.Run(addr, func(t *testing.T) {
+			if got, reason := g.Allowed(netip.MustParseAddr(addr)); got != want || got != (reason == "") {
+				t.Errorf("%s: allowed %v, want %v", addr, got, want)
+			}
+		})
 	}
 	if ok, _ := (Guard{Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}).Allowed(netip.Addr{}); ok {
 		t.Error("no address is allowed")
@@ -67,9 +71,11 @@ func TestOwn(t *testing.T) {
 		"8.8.4.4": ThisMachine, "::ffff:8.8.4.4": ThisMachine, "64:ff9b::808:404": ThisMachine, "2a00::1": ThisMachine, "8.8.4.5": "", "2a00::2": "",
 		"2002:808:404::1": "6to4", "127.0.0.1": "loopback",
 	} {
-		if ok, got := g.Allowed(netip.MustParseAddr(addr)); got != want || ok != (want == "") {
-			t.Errorf("%s: %q, want %q", addr, got, want)
-		}
+		t.Run(addr, func(t *testing.T) {
+			if ok, got := g.Allowed(netip.MustParseAddr(addr)); got != want || ok != (want == "") {
+				t.Errorf("%s: %q, want %q", addr, got, want)
+			}
+		})
 	}
 	g.Allow = []netip.Prefix{netip.PrefixFrom(own, 32), netip.MustParsePrefix("168.63.129.16/32")}
 	for _, addr := range []string{"8.8.4.4", "168.63.129.16"} {

@@ -85,13 +85,15 @@ func TestParseDate(t *testing.T) {
 		"":                               "",
 		"00 Jan 2024 00:00:00":           "",
 	} {
-		got := ""
-		if at, ok := parseDate(text); ok {
-			got = at.Format(time.RFC3339)
-		}
-		if got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			got := ""
+			if at, ok := parseDate(text); ok {
+				got = at.Format(time.RFC3339)
+			}
+			if got != want {
+				t.Errorf("%q: %q, want %q", text, got, want)
+			}
+		})
 	}
 }
 

@@ -87,12 +87,14 @@ func TestUnchanged(t *testing.T) {
 		{"same by its time", "", "May", `test "$MERCATOR_LAST_MODIFIED" = May && printf 'Status: 304\n\n'; :`, record.OutcomeNotModified, 304, [2]string{}},
 		{"nothing was known", "", "", `printf 'Status: 304\n\n'; :`, record.OutcomeFetched, 304, [2]string{}},
 	} {
-		m := &Module{Command: c.command, Limits: fetch.Limits{TempDir: t.TempDir(), Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}}
-		r := m.Fetch(t.Context(), &fetch.Request{URL: "x://h.test/", Host: "h.test", Addr: netip.MustParseAddr("127.0.0.1"), ETag: c.etag, LastModified: c.modified})
-		if r.Err != nil || r.Outcome != c.outcome || r.Status != c.status || [2]string{r.ETag, r.LastModified} != c.knows || (r.Response == nil) != (c.outcome == record.OutcomeNotModified) {
-			t.Errorf("%s: outcome %q (%s, %v), status %d, etag %q, last modified %q", c.name, r.Outcome, r.Error, r.Err, r.Status, r.ETag, r.LastModified)
-		}
-		r.Memory.Close()
+		t.Run(c.name, func(t *testing.T) {
+			m := &Module{Command: c.command, Limits: fetch.Limits{TempDir: t.TempDir(), Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}}
+			r := m.Fetch(t.Context(), &fetch.Request{URL: "x://h.test/", Host: "h.test", Addr: netip.MustParseAddr("127.0.0.1"), ETag: c.etag, LastModified: c.modified})
+			if r.Err != nil || r.Outcome != c.outcome || r.Status != c.status || [2]string{r.ETag, r.LastModified} != c.knows || (r.Response == nil) != (c.outcome == record.OutcomeNotModified) {
+				t.Errorf("%s: outcome %q (%s, %v), status %d, etag %q, last modified %q", c.name, r.Outcome, r.Error, r.Err, r.Status, r.ETag, r.LastModified)
+			}
+			r.Memory.Close()
+		})
 	}
 }
 

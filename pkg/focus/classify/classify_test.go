@@ -76,10 +76,12 @@ func TestSenses(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"house-mouse_03": "mouse.n.01", "wireless-computer-mouse": "mouse.n.04", "IMG_2231": "", "townhall": ""} {
-		r, _ := s.Document(&process.Document{MIME: "image/png", URL: "http://a.test/i/" + name + ".png?w=3"}, 0.4)
-		if got := append([]string{""}, s.m.Names()...)[r.Topic+1]; got != want {
-			t.Errorf("%s.png: topic %q, want %q", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			r, _ := s.Document(&process.Document{MIME: "image/png", URL: "http://a.test/i/" + name + ".png?w=3"}, 0.4)
+			if got := append([]string{""}, s.m.Names()...)[r.Topic+1]; got != want {
+				t.Errorf("%s.png: topic %q, want %q", name, got, want)
+			}
+		})
 	}
 }
 
@@ -156,19 +158,21 @@ func TestBadTraining(t *testing.T) {
 		"no others":          {[]Subject{{Name: "a"}}, [][2]string{{"a", "some text"}}, "no page that is of none"},
 		"another topic":      {senses, [][2]string{{"cat.n.01", "text"}}, "one of mouse.n.01, mouse.n.04"},
 	} {
-		training, err := NewTraining(c.subjects)
-		for _, p := range c.pages {
-			var topic int
-			if topic, err = training.Topic(p[0]); err == nil {
-				_, err = training.Add(topic, p[1])
+		t.Run(name, func(t *testing.T) {
+			training, err := NewTraining(c.subjects)
+			for _, p := range c.pages {
+				var topic int
+				if topic, err = training.Topic(p[0]); err == nil {
+					_, err = training.Add(topic, p[1])
+				}
 			}
-		}
-		if err == nil {
-			_, err = training.Model()
-		}
-		if !errors.Is(err, fault.Usage) || !strings.Contains(fmt.Sprint(err), c.says) {
-			t.Errorf("%s: %v, want %q", name, err, c.says)
-		}
+			if err == nil {
+				_, err = training.Model()
+			}
+			if !errors.Is(err, fault.Usage) || !strings.Contains(fmt.Sprint(err), c.says) {
+				t.Errorf("%s: %v, want %q", name, err, c.says)
+			}
+		})
 	}
 	m := train(t, senses)
 	if _, err := m.Only([]string{"cat.n.01"}, "m"); !errors.Is(err, fault.Usage) {
@@ -242,13 +246,15 @@ func TestHostileDocuments(t *testing.T) {
 		"a long name":            {MIME: "image/gif", URL: "http://a/" + strings.Repeat("mouse-", n/6), Body: []byte("GIF")},
 		"not UTF-8":              {MIME: "text/plain", Charset: "utf-8", Body: bytes.Repeat([]byte{0xff}, n)},
 	} {
-		var r Result
-		var read bool
-		took := costtest.Of(func() { r, read = s.Document(&doc, 0.5) })
-		t.Logf("%-24s %v, read %v, score %v, %d words", name, took.Round(time.Millisecond), read, r.Score, r.Words)
-		if took > 10*time.Second || r.Words > MaxWords || r.Score < 0 || r.Score > 1 {
-			t.Errorf("%s: %v, %+v", name, took, r)
-		}
+		t.Run(name, func(t *testing.T) {
+			var r Result
+			var read bool
+			took := costtest.Of(func() { r, read = s.Document(&doc, 0.5) })
+			t.Logf("%-24s %v, read %v, score %v, %d words", name, took.Round(time.Millisecond), read, r.Score, r.Words)
+			if took > 10*time.Second || r.Words > MaxWords || r.Score < 0 || r.Score > 1 {
+				t.Errorf("%s: %v, %+v", name, took, r)
+			}
+		})
 	}
 }
 

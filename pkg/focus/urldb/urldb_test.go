@@ -97,15 +97,17 @@ func TestDatabase(t *testing.T) {
 		"only a header":  {func(b []byte) []byte { return b[:100] }, fault.Corrupt},
 		"damaged tables": {func(b []byte) []byte { clear(b[100:8192]); return b }, fault.Corrupt},
 	} {
-		if err := os.WriteFile(path, tt.edit(slices.Clone(b)), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if err := Each(ctx, path, Query{By: "url"}, func(*Row) error { return nil }); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", name, err, tt.want)
-		}
-		if _, err := Current(path, folder); !errors.Is(err, tt.want) && name != "cut" {
-			t.Errorf("%s: %v, want %v", name, err, tt.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(path, tt.edit(slices.Clone(b)), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if err := Each(ctx, path, Query{By: "url"}, func(*Row) error { return nil }); !errors.Is(err, tt.want) {
+				t.Errorf("%s: %v, want %v", name, err, tt.want)
+			}
+			if _, err := Current(path, folder); !errors.Is(err, tt.want) && name != "cut" {
+				t.Errorf("%s: %v, want %v", name, err, tt.want)
+			}
+		})
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*urls*")); err != nil || len(left) != 1 {
 		t.Errorf("%q, %v", left, err)

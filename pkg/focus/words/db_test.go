@@ -85,9 +85,11 @@ func TestMouse(t *testing.T) {
 	}
 	for word, want := range map[string][2]float64{"mouse": {1, 1}, "rodent": {0.5, 0}, "field mouse": {0.7, 0}, "snout": {0.25, 0}, "animal": {0.25, 0}, "squirrel": {0, 0},
 		"electronic device": {0, 0.5}, "computer mouse": {0, 0.9}, "mouse button": {0, 0.4}, "cursor": {0, 0.25}, "cat": {0, 0}} {
-		if rodent, device := weight(0, word), weight(2, word); rodent != want[0] || device != want[1] {
-			t.Errorf("%s: %v, %v, want %v", word, rodent, device, want)
-		}
+		t.Run(word, func(t *testing.T) {
+			if rodent, device := weight(0, word), weight(2, word); rodent != want[0] || device != want[1] {
+				t.Errorf("%s: %v, %v, want %v", word, rodent, device, want)
+			}
+		})
 	}
 	if names := found[0].Topic + " " + found[2].Topic; names != "mouse.n.01 mouse.n.03" || found[0].Query != "mouse" {
 		t.Error(names)
@@ -286,16 +288,18 @@ func TestDatabases(t *testing.T) {
 	}
 	os.WriteFile(at("damaged"), b, 0o666)
 	for name, want := range map[string]error{"later": fault.Version, "other": fault.WrongKind, "text": fault.WrongKind, "damaged": fault.Corrupt, ".": fault.Usage, "none/x": fault.Usage} {
-		for _, create := range []bool{true, false} {
-			db, err := OpenDB(ctx, at(name), create, time.Second)
-			if err == nil { // the first page alone is good
-				err = db.Topics(ctx, func(string, string) bool { return true }, func(Topic) error { return nil })
-				db.Close()
+		t.Run(name, func(t *testing.T) {
+			for _, create := range []bool{true, false} {
+				db, err := OpenDB(ctx, at(name), create, time.Second)
+				if err == nil { // the first page alone is good
+					err = db.Topics(ctx, func(string, string) bool { return true }, func(Topic) error { return nil })
+					db.Close()
+				}
+				if !errors.Is(err, want) || fault.HintOf(err) == "" {
+					t.Errorf("%s: %v, want %v", name, err, want)
+				}
 			}
-			if !errors.Is(err, want) || fault.HintOf(err) == "" {
-				t.Errorf("%s: %v, want %v", name, err, want)
-			}
-		}
+		})
 	}
 	if _, err := OpenDB(ctx, at("none"), false, time.Second); !errors.Is(err, fault.Usage) {
 		t.Error(err)

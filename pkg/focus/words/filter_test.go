@@ -44,9 +44,11 @@ func TestFilter(t *testing.T) {
 		strings.Repeat("x", 65):                  "[" + strings.Repeat("x", 65) + ": too long]",
 		"caf\u0065\u0301 \xff Ünïcode 中文":        "café ünïcode 中文",
 	} {
-		if got := shown(f.Split(text)); got != want {
-			t.Errorf("%q:\n%s, want\n%s", text, got, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if got := shown(f.Split(text)); got != want {
+				t.Errorf("%q:\n%s, want\n%s", text, got, want)
+			}
+		})
 	}
 }
 

@@ -25,9 +25,11 @@ func TestReadTopics(t *testing.T) {
 		`{"topic":"a","words":[{"word":"","weight":1}]}`:               `word "" of weight 1`,
 		good + `{"topic":"` + strings.Repeat("a", maxTopicLine) + `"}`: "t: line 2: a longer line",
 	} {
-		if _, err := ReadTopics(strings.NewReader(text), "t"); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.80s: %v, want %s", text, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			if _, err := ReadTopics(strings.NewReader(text), "t"); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.80s: %v, want %s", text, err, want)
+			}
+		})
 	}
 	var many strings.Builder
 	for i := range MaxTopics + 1 {

@@ -118,9 +118,11 @@ func TestWordNet(t *testing.T) {
 		"animal": "animal.n.01", "squirrel": "squirrel.n.01", "creep": "crawl.v.01", "mousy": "mousy.a.01",
 		"": "", "a": "", "zebra": "", "geese": "", "1": "", "mous": "", "mouses": "",
 	} {
-		if got, err := d.Senses(word); err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%q: %v, %v, want %s", word, got, err, want)
-		}
+		t.Run(word, func(t *testing.T) {
+			if got, err := d.Senses(word); err != nil || strings.Join(got, " ") != want {
+				t.Errorf("%q: %v, %v, want %s", word, got, err, want)
+			}
+		})
 	}
 	n := 0
 	if err := d.Words(func(w string) error { // each is found by binary search
@@ -222,16 +224,18 @@ func TestTable(t *testing.T) {
 		strings.Repeat("x", maxEntry+1):         "line 1: a longer line",
 		strings.Repeat("a\tb\tc\n", maxLines+1): "more lines, want at most 500000",
 	} {
-		path := filepath.Join(t.TempDir(), "t.tsv")
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		d, err := OpenDictionary(path)
-		if err == nil {
-			d.Close()
-		}
-		if !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: %v, want %s", text, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "t.tsv")
+			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			d, err := OpenDictionary(path)
+			if err == nil {
+				d.Close()
+			}
+			if !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.40q: %v, want %s", text, err, want)
+			}
+		})
 	}
 }
