@@ -571,7 +571,7 @@ func looseDate(s string) (time.Time, bool) {
 	month, day, hour, min, sec, nano := 1, 1, 0, 0, 0, 0
 	if skip("-/"); rest != "" && s[4] >= '0' && s[4] <= '9' {
 		if len(s) > 14 && strings.Trim(s, "0123456789") == "" {
-			s, rest = s[:14], s[4:14] // fractions of a second, or zeros
+			rest = s[4:14] // fractions of a second, or zeros
 		}
 	} else {
 		days = 3

@@ -5,7 +5,7 @@ package fingerprint
 // powers, and x^(D-1) for its high half, both modulo the polynomial. The powers
 // are one short because the product of two reflected words comes out times x.
 type folding struct {
-	by384, by256, by128, zero     [2]uint64 // one load: the four lanes of a wide register
+	by384, by256, by128, _        [2]uint64 // one load: the four lanes of a wide register
 	by512, by1024, by1536, by2048 [2]uint64
 	barrett                       [2]uint64 // floor(x¹²⁷/P), floor(P/x)
 }

@@ -49,7 +49,6 @@ func (s codespace) holds(code uint32) bool {
 }
 
 var (
-	oneByte    = codespace{1, 0, 0xFF}
 	twoBytes   = codespace{2, 0, 0xFFFF}
 	utf8Codes  = []codespace{{1, 0, 0x7F}, {2, 0xC280, 0xDFBF}, {3, 0xE08080, 0xEFBFBF}, {4, 0xF0808080, 0xF4BFBFBF}}
 	utf16Codes = []codespace{{2, 0, 0xD7FF}, {2, 0xE000, 0xFFFF}, {4, 0xD800DC00, 0xDBFFDFFF}}

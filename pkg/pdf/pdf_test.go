@@ -282,11 +282,9 @@ func TestWideFont(t *testing.T) {
 
 // Objects in an object stream, filters one on the other, text in a form.
 func TestStreams(t *testing.T) {
-	inner := "3 0 5 63 "
-	first := len(inner)
 	three := onePage[:len(onePage)-3] + " >>"
-	inner = fmt.Sprintf("3 0 5 %d ", len(three)+1)
-	first = len(inner)
+	inner := fmt.Sprintf("3 0 5 %d ", len(three)+1)
+	first := len(inner)
 	objstm := streamOf(fmt.Sprintf("/Type /ObjStm /N 2 /First %d /Filter [/ASCIIHexDecode /FlateDecode]", first), fmt.Sprintf("%x>", flate(inner+three+" "+simple)))
 	form := streamOf("/Type /XObject /Subtype /Form /Resources << /Font << /F1 5 0 R >> >>", "BT /F1 9 Tf (in a form) Tj ET")
 	body := []byte("%PDF-1.5\n1 0 obj " + catalog + " endobj 2 0 obj<< /Kids [3 0 R] /Resources << /XObject << /X 8 0 R >> >> >>endobj 4 0 obj " +

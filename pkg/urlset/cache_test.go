@@ -63,7 +63,9 @@ func TestCache(t *testing.T) {
 
 func TestNoCache(t *testing.T) {
 	c := newCache(0)
-	if c.seen(1) || c.seen(1) || c.Hits != 0 {
-		t.Error("a cache of no entries remembers")
+	for range 2 {
+		if c.seen(1) || c.Hits != 0 {
+			t.Error("a cache of no entries remembers")
+		}
 	}
 }

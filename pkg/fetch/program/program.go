@@ -120,7 +120,7 @@ func (m *Module) run(ctx context.Context, req *fetch.Request) (*fetch.Reply, err
 	if err != nil || full {
 		kill()
 	}
-	ended, said := p.wait()
+	said, ended := p.wait()
 	late = late || ctx.Err() != nil && err == nil && !full
 	var exit *exec.ExitError
 	switch {
@@ -200,15 +200,15 @@ func (m *Module) start(ctx context.Context, req *fetch.Request) (*process, error
 	return p, nil
 }
 
-// wait returns how the program ended, and what it wrote to standard error.
-func (p *process) wait() (ended error, said *tail) {
+// wait returns what the program wrote to standard error, and how it ended.
+func (p *process) wait() (said *tail, ended error) {
 	ended = <-p.ended
 	_ = p.messages.SetReadDeadline(time.Now().Add(time.Second))
 	said = <-p.said
 	p.forget()
 	p.out.Close()
 	p.messages.Close()
-	return ended, said
+	return said, ended
 }
 
 // read takes in what the program writes for a request.
