@@ -43,7 +43,7 @@ test-long: build ## the long forms of the tests of whole crawls, of checkpoints,
 # The packages with goroutines, with the race detector. Tests that bound memory or time, or take long there, show nothing more there.
 RACE      := ./pkg/fetch/... ./pkg/driver ./pkg/cli ./pkg/resolve ./pkg/simweb ./pkg/stage ./pkg/extract ./pkg/process ./pkg/coprocess \
              ./pkg/filter ./pkg/search ./pkg/fpset ./pkg/urlset ./pkg/merge ./pkg/snapshot ./pkg/durable ./pkg/focus/classify ./pkg/frontier ./formats/...
-RACE_SKIP := Memory|Allocat|Linear|Hostile|Costly|AgainstModel|AtEveryCall|TestSpec|Frequencies|Uniformly|Rewrites|Greedy|ServedInTime|TestReadTrailer
+RACE_SKIP := Memory|Allocat|Linear|Hostile|Costly|AgainstModel|AtEveryCall|TestSpec|Frequencies|Uniformly|Rewrites|Greedy|ServedInTime|TestReadTrailer|MeasuresSets|AvoidsTraps|MoreHosts|WhatWasCut|AllowDocumentation
 .PHONY: race
 race: ## the packages with goroutines under the race detector (needs a C compiler; some minutes)
 	CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 30m -skip '$(RACE_SKIP)' $(RACE)
