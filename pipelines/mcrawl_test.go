@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"maps"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"mercator/pkg/config"
+	"mercator/pkg/driver"
 	"mercator/pkg/needs"
 )
 
@@ -68,7 +70,11 @@ func (c *crawl) mcrawl(t *testing.T, env []string) *exec.Cmd {
 	if n := vars["ROUNDS"]; n != "" && n != "0" {
 		words = append(words, "--rounds", n)
 	}
-	return exec.Command(vars["BIN"]+"mcrawl", words...)
+	cmd := exec.Command(vars["BIN"]+"mcrawl", words...)
+	if vars["BIN"] != bin { // commands of the test's own, as processes
+		cmd.Env = append(os.Environ(), driver.CommandsVariable+"="+vars["BIN"])
+	}
+	return cmd
 }
 
 // settingOf is the key of crawl.toml that is the default of a flag.
@@ -83,8 +89,8 @@ func settingOf(command, verb, flag string) string {
 	return ""
 }
 
-// TestMcrawlIsKilled kills mcrawl and each command that it has started, in turn, with SIGKILL. No process
-// is left behind, the error names the command that was killed, and the same command goes on.
+// TestMcrawlIsKilled kills mcrawl at random moments with SIGKILL, and then, where the commands of a round are processes, it and each of them in
+// turn. No process is left behind, the error names the command that was killed, and the same command goes on.
 func TestMcrawlIsKilled(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
@@ -94,6 +100,16 @@ func TestMcrawlIsKilled(t *testing.T) {
 		return newCrawl(t, startWeb(t, 6, 4, 60), "BATCH=20", "POLITENESS_FLAGS=--min-delay 50ms --delay-factor 0 --addr-delay 0")
 	}
 	c := begin()
+	c.command(t, "mcrawl") // makes the folder
+	for rng, n := rand.New(rand.NewPCG(31, 1)), 0; n < 12; {
+		if c.kill(t, rng, "run", c.dir) {
+			n++
+			continue
+		}
+		c.check(t)
+		c = begin()
+		c.command(t, "mcrawl")
+	}
 	for _, victim := range []string{"mcrawl", "mfrontier", "mresolve", "mfetch", "mfpset", "mextract", "murlset"} {
 		killed := false
 		for try := 0; !killed; try++ {
@@ -101,6 +117,7 @@ func TestMcrawlIsKilled(t *testing.T) {
 				t.Fatalf("%s was not met in %d runs", victim, try)
 			}
 			cmd := c.command(t, "mcrawl")
+			cmd.Env = append(os.Environ(), driver.CommandsVariable+"="+bin)
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			if err := cmd.Start(); err != nil {

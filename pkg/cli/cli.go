@@ -91,6 +91,9 @@ type Std struct {
 	defaultMemory Size
 	verb          string
 	manual        string   // manual.md of the command
+	args          []string // of the command line
+	call          *Call    // in which the command runs; nil: it is a process
+	parsed        error    // what is wrong with the command line
 	given         []string // flags of the command line
 	takesText     bool     // it has the flag --text
 	stats         stats
@@ -114,55 +117,73 @@ type Command struct {
 // Main runs the command that the command line asks for, prints the error if there is one, and returns the exit code. manual is the
 // command's manual.md.
 func (c Command) Main(manual string) int {
-	name, grammar := c.Name, c.Grammar()
 	out := &stdout{f: os.Stdout}
-	std := &Std{Name: name, In: standardInput(), Out: out, Err: os.Stderr, Now: time.Now, manual: manual, defaultMemory: c.Memory}
-	g, ok := grammar.(interface{ common() *Common })
-	if !ok {
-		panic("grammar of " + name + " does not embed cli.Common")
-	}
-	std.Common = g.common()
+	std := &Std{Name: c.Name, In: standardInput(), Out: out, Err: os.Stderr, Now: time.Now, args: os.Args[1:], manual: manual, defaultMemory: c.Memory}
 	collectLate()
-	keepLock()
 	// A reader that goes away is seen as EPIPE, so that temporary files are removed.
 	// To ignore the signal would do too, but programs that this one starts inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	kctx, code := c.parse(std, c.Grammar(), out)
+	if out.failed() != nil { // --help or --version
+		return std.fail(out.failed())
+	}
+	if std.parsed != nil {
+		return std.fail(std.parsed)
+	}
+	if kctx == nil {
+		return code
+	}
+	debug.SetMemoryLimit(goLimit(std.MemoryLimit()))
+	if n := std.Common.Threads; n > 0 {
+		runtime.GOMAXPROCS(max(n, 2)) // one more than the work, for the collector and I/O
+	}
+	return std.run(kctx)
+}
 
+// parse reads the command line. Without a verb to run it returns nil: std.parsed says what is wrong, or --help or --version was answered on out, and
+// code is the exit code.
+func (c Command) parse(std *Std, grammar any, out io.Writer) (kctx *kong.Context, code int) {
+	g, ok := grammar.(interface{ common() *Common })
+	if !ok {
+		panic("grammar of " + c.Name + " does not embed cli.Common")
+	}
+	std.Common = g.common()
 	exit := -1
 	parser, err := kong.New(grammar,
-		kong.Name(name),
+		kong.Name(c.Name),
 		kong.Description(c.About),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: wide}),
 		kong.Help(printHelp),
-		kong.Vars{"version": name + " " + buildInfo(), "memory": fmt.Sprintf("%dM", c.Memory>>20)},
-		kong.Writers(out, os.Stderr),
+		kong.Vars{"version": c.Name + " " + buildInfo(), "memory": fmt.Sprintf("%dM", c.Memory>>20)},
+		kong.Writers(out, std.Err),
 		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
 		kong.Bind(std),
-		withoutOthers(grammar, os.Args[1:]),
+		withoutOthers(grammar, std.args),
 	)
 	if err != nil {
 		panic(err)
 	}
-	if completes(parser) {
-		return 0
+	if std.call == nil && completes(parser) {
+		return nil, 0
 	}
-	for _, arg := range os.Args[1:] {
+	fail := func(err error) (*kong.Context, int) {
+		std.parsed = err
+		return nil, -1
+	}
+	for _, arg := range std.args {
 		if !utf8.ValidString(arg) { // kong would change it
-			return std.fail(&fault.Error{Class: fault.Usage, Found: fmt.Sprintf("argument %q", arg), Want: "UTF-8", Hint: "a symbolic link gives a file another name"})
+			return fail(&fault.Error{Class: fault.Usage, Found: fmt.Sprintf("argument %q", arg), Want: "UTF-8", Hint: "a symbolic link gives a file another name"})
 		}
 	}
-	kctx, err := parse(parser, os.Args[1:])
-	if out.failed() != nil { // --help or --version
-		return std.fail(out.failed())
-	}
+	kctx, err = parse(parser, std.args)
 	if exit >= 0 {
-		return exit
+		return nil, exit
 	}
 	if err != nil {
-		return std.fail(usage(err, kctx))
+		return fail(usage(err, kctx))
 	}
 	if err := mistyped(kctx, verbs(grammar)); err != nil {
-		return std.fail(err)
+		return fail(err)
 	}
 	std.Stat("flags", flagValues(kctx))
 	for _, p := range kctx.Path {
@@ -175,13 +196,9 @@ func (c Command) Main(manual string) int {
 		std.verb = verb.Name
 	}
 	if err := std.warnOfFlags(kctx); err != nil {
-		return std.fail(err)
+		return fail(err)
 	}
-	debug.SetMemoryLimit(goLimit(std.MemoryLimit()))
-	if n := std.Common.Threads; n > 0 {
-		runtime.GOMAXPROCS(max(n, 2)) // one more than the work, for the collector and I/O
-	}
-	return std.run(kctx)
+	return kctx, 0
 }
 
 // commonFlags is the heading of the flags in Common.
@@ -406,14 +423,13 @@ func (s *Std) run(kctx *kong.Context) int {
 	}
 	defer signal.Stop(sig)
 
-	kctx.BindTo(ctx, (*context.Context)(nil))
 	if err := s.startProfile(); err != nil {
 		return s.fail(err)
 	}
 	in, _ := s.In.(*os.File) // PeekIn may exchange it
 	done := make(chan error, 1)
 	started := time.Now()
-	go func() { done <- kctx.Run() }()
+	go func() { done <- s.runHere(ctx, kctx) }()
 	var err error
 	select {
 	case err = <-done:
@@ -437,9 +453,7 @@ func (s *Std) run(kctx *kong.Context) int {
 			err = interrupted
 		}
 	}
-	if bar := s.bar.Load(); bar != nil {
-		bar.Done()
-	}
+	s.barDone()
 	if out, ok := s.Out.(*stdout); ok {
 		if err == nil {
 			err = out.failed()
@@ -450,7 +464,20 @@ func (s *Std) run(kctx *kong.Context) int {
 			err = werr
 		}
 	}
-	return s.fail(named(kctx, err))
+	return s.fail(err)
+}
+
+// runHere runs the parsed command, and ends its bar.
+func (s *Std) runHere(ctx context.Context, kctx *kong.Context) error {
+	defer s.barDone()
+	kctx.BindTo(ctx, (*context.Context)(nil))
+	return named(kctx, kctx.Run())
+}
+
+func (s *Std) barDone() {
+	if bar := s.bar.Load(); bar != nil {
+		bar.Done()
+	}
 }
 
 // named makes an error of class usage of one that says only that a file is not there, if
@@ -670,6 +697,20 @@ func (s *Std) MemoryLimit() int64 {
 func goLimit(rss int64) int64 {
 	const outside = 28 << 20
 	return max(rss-outside, rss/4)
+}
+
+// BoundHeap is for a command that keeps more outside the Go heap than others, so many bytes: of its memory the heap gets the rest.
+func (s *Std) BoundHeap(outside int64) {
+	if s.call == nil { // else the process has one bound for all
+		debug.SetMemoryLimit(max(s.MemoryLimit()-outside, s.MemoryLimit()/4))
+	}
+}
+
+// CollectAt has garbage collected when the heap has grown by so many percent.
+func (s *Std) CollectAt(percent int) {
+	if s.call == nil {
+		debug.SetGCPercent(percent)
+	}
 }
 
 // collectLate has the first garbage collection wait until the heap has 12 MiB instead of 4; from then on it is as usual. A process

@@ -47,7 +47,10 @@ func (s *Std) StartReport(unit string, detail func() (line string, value any)) *
 
 func (s *Std) startProgress(unit string, total int64, detail func() (string, any)) *Progress {
 	mode := s.Common.Progress
-	if s.Common.Quiet {
+	if s.call != nil {
+		mode = "json"
+	}
+	if s.Common.Quiet || s.call != nil && s.call.Report == nil {
 		mode = "off"
 	}
 	if mode == "auto" {
@@ -94,7 +97,9 @@ func (p *Progress) report() {
 		detail = p.count
 	}
 	line, value := detail()
-	if p.mode != "json" {
+	if p.std.call != nil {
+		p.std.call.Report(value)
+	} else if p.mode != "json" {
 		fmt.Fprintf(p.std.Err, "%s: %s\n", p.std.Name, line)
 	} else if b, err := json.Marshal(value); err == nil {
 		fmt.Fprintf(p.std.Err, "%s\n", b)
@@ -130,15 +135,18 @@ func (p *Progress) count() (line string, value any) {
 	if p.total > 0 {
 		of = fmt.Sprintf(" of %d", p.total)
 	}
-	return fmt.Sprintf("%d%s %s, %.0f/s", n, of, p.unit, float64(n)/elapsed), struct {
-		Command string  `json:"command"`
-		Unit    string  `json:"unit"`
-		N       int64   `json:"n"`
-		Total   int64   `json:"total,omitempty"`
-		Elapsed float64 `json:"elapsed_s"`
-		PerS    float64 `json:"per_s"`
-		Found   any     `json:"found,omitempty"`
-	}{p.std.Name, p.unit, n, p.total, elapsed, float64(n) / elapsed, p.found.Load()}
+	return fmt.Sprintf("%d%s %s, %.0f/s", n, of, p.unit, float64(n)/elapsed), Counted{p.std.Name, p.unit, n, p.total, elapsed, float64(n) / elapsed, p.found.Load()}
+}
+
+// Counted is how far a command is that counts units, as --progress json prints it.
+type Counted struct {
+	Command string  `json:"command"`
+	Unit    string  `json:"unit"`
+	N       int64   `json:"n"`
+	Total   int64   `json:"total,omitempty"`
+	Elapsed float64 `json:"elapsed_s"`
+	PerS    float64 `json:"per_s"`
+	Found   any     `json:"found,omitempty"` // what Tell was called with
 }
 
 // Tell has all further reports of mode json hold what the command found, as "found".

@@ -11,12 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"mercator/pkg/config"
-	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 )
 
@@ -32,13 +30,13 @@ func (configFlag) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 
 // BeforeResolve looks for the configuration of the crawl folder that an argument
 // lies in, unless --config names one.
-func (c *Common) BeforeResolve(ctx *kong.Context) error {
+func (c *Common) BeforeResolve(ctx *kong.Context, std *Std) error {
 	for _, p := range ctx.Path {
 		if p.Flag != nil && p.Flag.Name == "config" {
 			return nil
 		}
 	}
-	path := config.Find(os.Args[1:])
+	path := config.Find(std.args)
 	if path == "" {
 		return nil
 	}
@@ -89,8 +87,8 @@ const DriverVariable = "MERCATOR_DRIVER"
 // warnOfFlags names flags of the command line that differ from the settings of the crawl folder, before a
 // command of a round does anything: the next run would be without them.
 func (s *Std) warnOfFlags(kctx *kong.Context) error {
-	path := config.Find(os.Args[1:])
-	if path == "" || os.Getenv(DriverVariable) != "" || s.Common.Quiet {
+	path := config.Find(s.args)
+	if path == "" || s.call != nil || os.Getenv(DriverVariable) != "" || s.Common.Quiet {
 		return nil
 	}
 	inRound := slices.ContainsFunc(kctx.Flags(), func(f *kong.Flag) bool { return f.Name == "txn" })
@@ -143,7 +141,7 @@ var flagAndValue = sync.OnceValue(func() *regexp.Regexp {
 // inSettings is a message in which a flag that nobody typed is the setting of the crawl folder that it stands for: who
 // runs mcrawl sees no flags of mfetch. "--allow-net NETWORK" becomes the command that changes the setting, and so does a flag without a value.
 func (s *Std) inSettings(message string) string {
-	path := config.Find(os.Args[1:])
+	path := config.Find(s.args)
 	if path == "" || s.Given("config") || !strings.Contains(message, "--") {
 		return message
 	}
@@ -205,12 +203,4 @@ func (s Servers) AfterApply(p *kong.Path) error {
 		return nil
 	}
 	return &fault.Error{Class: fault.Usage, Found: "--server with no address", Want: "the IP address of a DNS server"}
-}
-
-// keepLock hands the driver's lock on to no program that this command starts: one that hangs would hold the crawl.
-func keepLock() {
-	if fd, err := strconv.Atoi(os.Getenv(crawl.LockVariable)); err == nil {
-		syscall.CloseOnExec(fd)
-		os.Unsetenv(crawl.LockVariable)
-	}
 }

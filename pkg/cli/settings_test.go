@@ -17,10 +17,7 @@ func TestOnlyFlagsBecomeSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	was := os.Args
-	os.Args = []string{"mfetch", dir}
-	t.Cleanup(func() { os.Args = was })
-	s := &Std{Name: "mfetch", verb: "fetch"}
+	s := &Std{Name: "mfetch", verb: "fetch", args: []string{dir}}
 	for message, want := range map[string]string{
 		"missing--timeout.arrows.zst: no file":  "",
 		"http://a.test/x--timeout is no good":   "",

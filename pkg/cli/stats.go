@@ -55,7 +55,7 @@ func (s *Std) writeStats(started time.Time, err error) error {
 		return nil
 	}
 	s.Stat("command", s.Name)
-	s.Stat("args", os.Args[1:])
+	s.Stat("args", s.args)
 	s.Stat("version", buildInfo())
 	s.Stat("started", started.UTC().Format(time.RFC3339Nano))
 	s.Stat("elapsed_s", time.Since(started).Seconds())

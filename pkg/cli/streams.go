@@ -27,6 +27,12 @@ const stdinName = "standard input"
 const pipeFlush = time.Second
 
 func isPipe(f any) bool {
+	if p, ok := f.(peeked); ok {
+		f = p.from
+	}
+	if _, ok := f.(*MemoryPipe); ok {
+		return true
+	}
 	file, ok := fileOf(f)
 	if !ok {
 		return false

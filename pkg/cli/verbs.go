@@ -20,10 +20,6 @@ func eachVerb(grammar any, f func(field string, called []string, isDefault bool)
 	t := reflect.TypeOf(grammar).Elem()
 	for i := range t.NumField() {
 		field := t.Field(i)
-		if field.Anonymous && field.Type != reflect.TypeFor[Common]() {
-			eachVerb(reflect.New(field.Type).Interface(), f)
-			continue
-		}
 		if _, is := field.Tag.Lookup("cmd"); !is {
 			continue
 		}
@@ -62,5 +58,5 @@ func withoutOthers(grammar any, args []string) kong.Option {
 	if all || kept == 0 || len(args) == 0 || len(others) == 0 {
 		return kong.IgnoreFields()
 	}
-	return kong.IgnoreFields("^(" + regexp.QuoteMeta(reflect.TypeOf(grammar).Elem().Name()) + `|Grammar)\.(` + strings.Join(others, "|") + ")$")
+	return kong.IgnoreFields("^" + regexp.QuoteMeta(reflect.TypeOf(grammar).Elem().Name()) + `\.(` + strings.Join(others, "|") + ")$")
 }

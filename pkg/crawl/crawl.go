@@ -469,10 +469,6 @@ func (c *Crawl) locked(ctx context.Context, what string, f func(store.Current) e
 	return err
 }
 
-// LockVariable is the environment variable in which a driver names, to the commands that it starts, the descriptor of
-// the lock that they inherit.
-const LockVariable = "MERCATOR_LOCK"
-
 // Hold takes the lock of the crawl's driver, which says who runs its rounds, waiting at
 // most wait: then fault.Busy, naming the holder. Changes of the crawl and of stores do not
 // need it. The lock goes with the last process that inherited the file.

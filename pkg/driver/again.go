@@ -306,12 +306,12 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 		}
 		add := []string{"mfrontier", "add", p.path("frontier"), "--txn", txn, "--again", again}
 		if r.Rule != "" {
-			if _, err := d.processes.run(ctx, Pipe{{"murlset", "new", p.path("urls"), "--txn", txn, links, "-o", fresh}}); err != nil {
+			if _, err := d.runner.run(ctx, Pipe{{"murlset", "new", p.path("urls"), "--txn", txn, links, "-o", fresh}}); err != nil {
 				return err
 			}
 			add = append(add, fresh)
 		}
-		_, err := d.processes.run(ctx, Pipe{add})
+		_, err := d.runner.run(ctx, Pipe{add})
 		return err
 	})
 }

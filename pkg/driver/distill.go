@@ -89,11 +89,11 @@ func (d *Driver) raise(ctx context.Context, conf *config.Config, txn string) err
 	}
 	distill, raise := d.plan.raisePipes(txn)
 	if !isThere(raised) {
-		if _, err := d.processes.run(ctx, distill); err != nil {
+		if _, err := d.runner.run(ctx, distill); err != nil {
 			return d.wrong(txn, err)
 		}
 	}
-	if _, err := d.processes.run(ctx, raise); err != nil {
+	if _, err := d.runner.run(ctx, raise); err != nil {
 		return d.wrong(txn, err)
 	}
 	_, _, err = d.Crawl.Commit(ctx, txn, d.opt.Now(), interval(conf))

@@ -166,7 +166,7 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 	if err := d.waitDue(ctx, round); err != nil {
 		return err
 	}
-	d.processes.spent = append(d.processes.spent, d.own(begun, "wait"))
+	d.runner.spent = append(d.runner.spent, d.own(begun, "wait"))
 	for _, s := range d.plan.of(0).stages(round, nil) {
 		tries := map[int]int{}
 		var last []failed
@@ -201,6 +201,9 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 	}
 	return nil
 }
+
+// classes of exit codes.
+var classes = []fault.Class{fault.Usage, fault.Corrupt, fault.Upstream, fault.Busy, fault.No, fault.Program, fault.Superseded, fault.Interrupted}
 
 // lost is the error of a task that failed, with the last words of its log.
 func (d *Driver) lost(round, stage string, f failed) error {

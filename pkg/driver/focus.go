@@ -65,7 +65,7 @@ func (f Focus) Words(ctx context.Context) (words, urls []string, err error) {
 		if q == "-" { // which has the verbs read standard input
 			return nil, nil, &fault.Error{Class: fault.Usage, Place: "query", Found: `"-"`, Want: "a word, words or a URL"}
 		}
-		out, err := mfocus(ctx, Pipe{{"mfocus", "query", "--", q}}, nil)
+		out, err := askFocus(ctx, []string{"mfocus", "query", "--", q}, nil)
 		var query struct{ Type, URL string }
 		if err == nil {
 			err = json.Unmarshal(out, &query)
@@ -97,7 +97,7 @@ func (f Focus) Files(ctx context.Context, words []string, warn func(format strin
 		database = filepath.Join(tmp, "words.db")
 	}
 	for _, pipe := range f.pipes(words, database, filepath.Join(tmp, topicsFile), filepath.Join(tmp, ModelFile)) {
-		if _, err := mfocus(ctx, pipe, warn); err != nil {
+		if _, err := askFocus(ctx, pipe[0], warn); err != nil {
 			return nil, without(tmp, err)
 		}
 	}
@@ -157,11 +157,11 @@ func (f Focus) Print(words []string) string {
 	return strings.Join(lines, " &&\n")
 }
 
-// mfocus runs a verb. Its error is that of the verb; of one that succeeds, warn gets the warnings.
-func mfocus(ctx context.Context, pipe Pipe, warn func(format string, args ...any)) ([]byte, error) {
+// askFocus runs a verb of mfocus. Its error is that of the verb; of one that succeeds, warn gets the warnings.
+func askFocus(ctx context.Context, words []string, warn func(format string, args ...any)) ([]byte, error) {
 	var said []string
-	p := processes{said: func(_, line string) { said = append(said, strings.TrimPrefix(line, "mfocus: ")) }}
-	out, err := p.run(ctx, pipe)
+	var out bytes.Buffer
+	err := runCommand(ctx, words, nil, &out, func(line string) { said = append(said, strings.TrimPrefix(line, "mfocus: ")) })
 	if err == nil && warn != nil {
 		for _, line := range said {
 			warn("%s", line)
@@ -169,7 +169,7 @@ func mfocus(ctx context.Context, pipe Pipe, warn func(format string, args ...any
 	}
 	failed := (*fault.Error)(nil)
 	if !errors.As(err, &failed) || len(said) == 0 {
-		return bytes.TrimSpace(out), err
+		return bytes.TrimSpace(out.Bytes()), err
 	}
 	f := &fault.Error{Class: failed.Class, Err: err}
 	for _, line := range said {

@@ -92,7 +92,6 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 		return "", err
 	}
 	defer lock.Close()
-	d.processes.lock = lock
 	st, err := d.Crawl.State()
 	switch {
 	case err != nil:
@@ -254,7 +253,7 @@ func (d *Driver) stillURLs(txn string, rows bool, in numbered, asked, left strin
 					return err
 				}
 				if bad++; bad <= most {
-					d.opt.Teller.Said("mcrawl", fmt.Sprintf("mcrawl: %s: %.200q is left out: %v", txn, line, wrong))
+					d.opt.Teller.Said(fmt.Sprintf("mcrawl: %s: %.200q is left out: %v", txn, line, wrong))
 				}
 				_, err = fmt.Fprintf(left, "%s\t%v\n", line, wrong)
 				return err

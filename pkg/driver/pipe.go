@@ -6,19 +6,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
+	"mercator/pkg/cli"
+	"mercator/pkg/command/mckpt"
+	"mercator/pkg/command/mextract"
+	"mercator/pkg/command/mfetch"
+	"mercator/pkg/command/mfocus"
+	"mercator/pkg/command/mfpset"
+	"mercator/pkg/command/mfrontier"
+	"mercator/pkg/command/mresolve"
+	"mercator/pkg/command/murlset"
+	"mercator/pkg/config"
 	"mercator/pkg/coprocess"
-	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
 	"mercator/pkg/stats"
 )
 
@@ -70,220 +81,195 @@ func shown(command string) string {
 	return path
 }
 
-// Bounds of stopping a pipe: how long its commands have after one of them failed until they are
-// told to end, and then until they are killed.
+// Bounds of stopping: how long commands have after an interrupt until the driver ends without them.
 const (
-	afterFailure = 3 * time.Second
-	afterTerm    = 2 * time.Second
-	afterSignal  = 300 * time.Millisecond // then a message says what a second signal does
+	afterTerm   = 2 * time.Second
+	afterSignal = 300 * time.Millisecond // then a message says what a second signal does
 )
 
-// afterKill is how long what a driver has started may hold the crawl after that driver was killed.
+// afterKill is how long programs that a killed driver has started may hold the crawl.
 const afterKill = time.Second
 
-// longestLine bounds a line of standard error, in bytes; a longer one comes in pieces.
-const longestLine = 16 << 10
+// commandsHere are the commands that run in this process, each in goroutines of its own.
+var commandsHere = map[string]cli.Command{
+	"mfrontier": mfrontier.Command, "mresolve": mresolve.Command, "mfetch": mfetch.Command, "mfpset": mfpset.Command,
+	"mfocus": mfocus.Command, "mextract": mextract.Command, "murlset": murlset.Command, "mckpt": mckpt.Command,
+}
 
-// processes run pipes.
-type processes struct {
-	lock *os.File                   // inherited by all; may be nil
-	in   *os.File                   // standard input of the first command of a pipe; nil: nothing
-	out  io.Writer                  // takes what the last one writes; nil: run returns it
-	said func(command, line string) // gets each line of standard error, one at a time
-	mu   sync.Mutex                 // of said
+// boundMemory gives the heap of this process what the commands of a round may take as processes. Each keeps its own bounds within it.
+func boundMemory(conf *config.Config) {
+	of := func(text string, otherwise config.Size) config.Size {
+		if size := config.Size(0); text != "" && size.UnmarshalText([]byte(text)) == nil { // was checked
+			return size
+		}
+		return otherwise
+	}
+	const stages = 6 // beside mfetch
+	debug.SetMemoryLimit(int64(of(conf.File.Memory.Fetch, config.FetchMemory) + stages*of(conf.File.Memory.Stages, config.StagesMemory)))
+}
+
+// CommandsVariable is the environment variable that names a folder of programs. One that is called as a command of a round is run in that one's place, as
+// a process: with the folder of our own commands all stages are processes.
+const CommandsVariable = "MERCATOR_COMMANDS"
+
+// command is what runs a command of a pipe.
+func command(name string) (run func(context.Context, cli.Call) error, err error) {
+	if dir := os.Getenv(CommandsVariable); dir != "" {
+		path, err := exec.LookPath(filepath.Join(dir, name))
+		if err == nil {
+			return func(ctx context.Context, c cli.Call) error { return callProcess(ctx, path, c) }, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, &fault.Error{Class: fault.Usage, Place: CommandsVariable, Found: err.Error(), Want: "a folder of programs"}
+		}
+	}
+	here, found := commandsHere[name]
+	if !found {
+		return nil, fmt.Errorf("%s is no command of a pipe", name)
+	}
+	return here.Call, nil
+}
+
+// callProcess is a Call of a program.
+func callProcess(ctx context.Context, path string, c cli.Call) error {
+	name := filepath.Base(path)
+	err := runProcess(ctx, path, c.Args, c.In, c.Out, c.Warn)
+	exit := (*exec.ExitError)(nil)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &exit):
+		return &cli.Failed{Err: err, Code: fault.ClassOf(err).ExitCode(), Lines: []string{name + ": " + err.Error()}}
+	}
+	code := exit.ExitCode()
+	if status, _ := exit.Sys().(syscall.WaitStatus); status.Signaled() && status.Signal() == syscall.SIGPIPE {
+		code = 128 + int(syscall.SIGPIPE)
+	}
+	return &cli.Failed{Err: err, Code: code}
+}
+
+// runner runs pipes, one at a time.
+type runner struct {
+	in       *cli.MemoryPipe            // standard input of the first command of a pipe; nil: nothing
+	said     func(command, line string) // gets each line of a warning or of an error, one at a time
+	fetching func(p *fetch.Progress)    // gets how mfetch goes on; nil: nobody wants it
+	waits    func(w cli.Wait)           // gets what a command waits for; nil: said does
+	mu       sync.Mutex                 // of said
 
 	spent []stats.Spent // what the commands took of the pipes that went well, until taken
-
-	stopping atomic.Bool // commands are told to end, and what they say to that is of no use
 }
 
 // ended is how a command of a pipe did.
 type ended struct {
 	at    int // its place in the pipe
 	words []string
-	err   error
+	err   *cli.Failed
 	when  time.Time
-	held  []string // lines that say that the input ended early, and hint at the command before
-	fatal string   // the line of the Go runtime, if that ended it
 }
 
 // run runs a pipe and returns what its last command wrote. An error tells which command failed
 // first, and has the class of its exit code.
-func (p *processes) run(ctx context.Context, pipe Pipe) (out []byte, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// The thread that started a process has to live as long as it: see coprocess.EndWithUs.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		out, err = p.runHere(ctx, pipe)
-	}()
-	<-done
-	return out, err
-}
-
-func (p *processes) runHere(ctx context.Context, pipe Pipe) ([]byte, error) {
+func (p *runner) run(ctx context.Context, pipe Pipe) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	p.stopping.Store(false)
-	commands, held, tells := make([]*exec.Cmd, len(pipe)), make([][]string, len(pipe)), make([]saying, len(pipe))
-	fatal := make([]string, len(pipe)) // what the Go runtime said before it ended a command
+	within, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var out bytes.Buffer
+	tells := make([]saying, len(pipe))
+	ends := make(chan ended, len(pipe))
+	began, in := time.Now(), p.in
 	for i, words := range pipe {
-		tells[i].ahead.Store(int32(i))
-		path, err := find(words[0])
+		run, err := command(words[0])
 		if err != nil {
 			return nil, err
 		}
-		cmd := exec.Command(path, words[1:]...)
-		cmd.Stderr = &lines{emit: func(line string) {
-			if strings.HasPrefix(line, runtimeFatal) && fatal[i] == "" {
-				fatal[i] = line
+		tells[i].ahead.Store(int32(i))
+		from, to := in, (*cli.MemoryPipe)(nil)
+		call := cli.Call{Args: words[1:], Out: &out, Warn: func(line string) { p.tell(words[0], line) },
+			Wait: func(w cli.Wait) {
+				tells[i].waits(time.Now())
+				p.wait(words[0], w)
+			}}
+		if words[0] == "mfetch" || words[0] == "mresolve" {
+			call.Report = func(value any) {
+				tells[i].take(value, time.Now())
+				if f, is := value.(fetch.Progress); is && p.fetching != nil {
+					p.fetching(&f)
+				}
 			}
-			const most = 2 // of its error, and its hint
-			if early := words[0] + ": standard input: "; len(held[i]) < most && (strings.HasPrefix(line, early) || len(held[i]) > 0) {
-				held[i] = append(held[i], line)
-				return
-			}
-			if tells[i].take(words[0], line, time.Now()) && words[0] == "mresolve" {
-				return
-			}
-			p.tell(words[0], line)
-		}}
-		cmd.WaitDelay = time.Second // a program that a command started may keep its standard error
-		if p.lock != nil {
-			cmd.ExtraFiles = []*os.File{p.lock} // descriptor 3
-			cmd.Env = append(os.Environ(), crawl.LockVariable+"=3")
 		}
-		cmd.SysProcAttr = coprocess.EndWithUs()
-		commands[i] = cmd
-	}
-	var out bytes.Buffer
-	if p.in != nil {
-		commands[0].Stdin = p.in
-	}
-	commands[len(commands)-1].Stdout = &out
-	if p.out != nil {
-		commands[len(commands)-1].Stdout = p.out
-	}
-	began := time.Now()
-	started, err := start(commands)
-	ends := make(chan ended, len(started))
-	for i, cmd := range started {
+		if from != nil {
+			call.In = from
+		}
+		if i < len(pipe)-1 {
+			to = cli.NewMemoryPipe(within)
+			call.Out = to
+		}
+		in = to
 		go func() {
-			err := cmd.Wait()
-			if errors.Is(err, exec.ErrWaitDelay) {
-				err = nil
+			err := run(within, call)
+			if to != nil {
+				to.WriterDone()
 			}
-			cmd.Stderr.(*lines).end()
+			if from != nil {
+				from.ReaderDone()
+			}
 			for j := range tells[i+1:] {
 				tells[i+1+j].ahead.Add(-1)
 			}
-			ends <- ended{i, pipe[i], err, time.Now(), held[i], fatal[i]}
+			e := ended{at: i, words: words, when: time.Now()}
+			errors.As(err, &e.err)
+			ends <- e
 		}()
 	}
-	signal := func(s syscall.Signal) {
-		if len(started) > 0 {
-			_ = syscall.Kill(-started[0].Process.Pid, s) // all may have ended
-		}
-	}
-	stop := func() <-chan time.Time {
-		p.stopping.Store(true)
-		signal(syscall.SIGTERM)
-		return time.After(afterTerm)
-	}
-	var late, kill <-chan time.Time
+	var leave <-chan time.Time
 	interrupted := ctx.Done()
-	if err != nil {
-		kill = stop()
-	}
 	whens := make([]time.Time, len(pipe))
 	var failed []ended // in the order in which they ended
-	for left := len(started); left > 0; {
+	for left := len(pipe); left > 0; {
 		select {
 		case e := <-ends:
-			whens[e.at] = e.when
-			if left--; e.err == nil || !followed(e.err) {
-				p.tellAll(e)
-			}
-			if e.err != nil {
+			left--
+			if whens[e.at] = e.when; e.err != nil {
 				failed = append(failed, e)
-				if len(failed) == 1 {
-					late = time.After(afterFailure)
-				}
+				stop(errOther)
 			}
 		case <-interrupted:
-			interrupted, kill = nil, stop()
-		case <-late:
-			kill = stop()
-		case <-kill:
-			signal(syscall.SIGKILL)
+			interrupted, leave = nil, time.After(afterTerm)
+		case <-leave: // the process ends, and what is not committed with it
+			return nil, context.Cause(ctx)
 		}
 	}
-	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-	if err == nil && len(failed) > 0 {
+	if len(failed) > 0 {
 		first := cause(failed)
-		if followed(first.err) {
-			p.tellAll(first)
+		for _, line := range first.err.Lines {
+			p.tell(first.words[0], line)
 		}
-		err = failure(first)
+		return nil, failure(first)
 	}
-	if err != nil {
-		signal(syscall.SIGKILL) // what a command that was killed had started
-	}
-	if err == nil {
-		p.spend(pipe, commands, tells, began, whens)
-	}
-	return out.Bytes(), err
+	p.spend(pipe, tells, began, whens)
+	return out.Bytes(), nil
 }
 
-// start starts commands, each writing to the next. It returns those that it could start.
-func start(commands []*exec.Cmd) (started []*exec.Cmd, err error) {
-	for i, cmd := range commands {
-		var r, w *os.File
-		if i < len(commands)-1 {
-			if r, w, err = os.Pipe(); err != nil {
-				return started, err
-			}
-			cmd.Stdout, commands[i+1].Stdin = w, r
-		}
-		cmd.SysProcAttr.Setpgid = true // a terminal's Ctrl-C is for the driver
-		if i > 0 {
-			cmd.SysProcAttr.Pgid = started[0].Process.Pid
-		}
-		err = cmd.Start()
-		if in, ok := cmd.Stdin.(*os.File); ok && i > 0 {
-			in.Close()
-		}
-		if w != nil {
-			w.Close()
-		}
-		if err != nil {
-			if r != nil {
-				r.Close()
-			}
-			return started, err
-		}
-		started = append(started, cmd)
-	}
-	return started, nil
-}
+// errOther ends the commands of a pipe in which one failed.
+var errOther = &fault.Error{Class: fault.Upstream, Found: "another command of the pipe failed"}
 
-func (p *processes) tell(command, line string) {
+func (p *runner) tell(command, line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.stopping.Load() {
-		p.said(command, line)
-	}
+	p.said(command, line)
 }
 
-// tellAll passes on what was held back of a command's words.
-func (p *processes) tellAll(e ended) {
-	for _, line := range e.held {
-		p.tell(e.words[0], line)
+func (p *runner) wait(command string, w cli.Wait) {
+	if p.waits == nil {
+		p.tell(command, command+": "+w.Text)
+		return
 	}
+	p.waits(w)
 }
 
 // cause is the command that failed first by itself. The others fail because their input ends
@@ -292,51 +278,21 @@ func (p *processes) tellAll(e ended) {
 func cause(failed []ended) ended {
 	first := failed[0]
 	for _, e := range failed {
-		if !followed(e.err) {
+		if !e.err.Followed() {
 			return e
 		}
-		if e.at < first.at && len(e.held) > 0 {
+		if e.at < first.at && fault.ClassOf(e.err) == fault.Upstream {
 			first = e
 		}
 	}
 	return first
 }
 
-// followed reports whether a command may have failed only because another did.
-func followed(err error) bool {
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return false
-	}
-	status, _ := exit.Sys().(syscall.WaitStatus)
-	return exit.ExitCode() == fault.Upstream.ExitCode() || exit.ExitCode() == 128+int(syscall.SIGPIPE) ||
-		status.Signaled() && status.Signal() == syscall.SIGPIPE
-}
-
-// classes of exit codes.
-var classes = []fault.Class{fault.Usage, fault.Corrupt, fault.Upstream, fault.Busy, fault.No, fault.Program, fault.Superseded, fault.Interrupted}
-
-// runtimeFatal begins the line with which the Go runtime ends a process that it cannot keep, such as one that the system gives no memory. Its
-// exit code is 2, which is none of ours then.
-const runtimeFatal = "fatal error: "
-
 func failure(e ended) error {
-	var exit *exec.ExitError
-	if !errors.As(e.err, &exit) {
-		return fmt.Errorf("%s: %w", e.words[0], e.err)
-	}
-	if e.fatal != "" && exit.ExitCode() == fault.Usage.ExitCode() {
-		return &fault.Error{Found: fmt.Sprintf("%s was ended by the Go runtime: %s", verb(e.words), strings.TrimPrefix(e.fatal, runtimeFatal)), Err: e.err,
-			Hint: "it had no memory or no threads: \"ulimit -a\" shows the limits; raise them (-v by 2 GB), and run the same command again"}
-	}
-	f := &fault.Error{Found: fmt.Sprintf("%s ended with exit code %d", verb(e.words), exit.ExitCode()), Err: e.err}
-	if status, _ := exit.Sys().(syscall.WaitStatus); status.Signaled() {
-		f.Found = fmt.Sprintf("%s was killed (signal %d, %s)", verb(e.words), status.Signal(), status.Signal())
-		return f
-	}
-	for _, c := range classes {
-		if c.ExitCode() == exit.ExitCode() {
-			f.Class = c
+	f := &fault.Error{Class: fault.ClassOf(e.err), Found: fmt.Sprintf("%s ended with exit code %d", verb(e.words), e.err.Code), Err: e.err}
+	if exit := (*exec.ExitError)(nil); errors.As(e.err, &exit) {
+		if status, _ := exit.Sys().(syscall.WaitStatus); status.Signaled() {
+			f.Found = fmt.Sprintf("%s was killed (signal %d, %s)", verb(e.words), status.Signal(), status.Signal())
 		}
 	}
 	return f
@@ -349,6 +305,68 @@ func verb(words []string) string {
 	}
 	return words[0]
 }
+
+// runProcess runs a program, which ends at the latest with this one. said gets each line of its standard error. An error has the class of the exit code.
+func runProcess(ctx context.Context, path string, args []string, in io.Reader, out io.Writer, said func(line string)) (err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// The thread that started a process has to live as long as it: see coprocess.EndWithUs.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		cmd := exec.CommandContext(ctx, path, args...)
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		cmd.WaitDelay = afterTerm
+		cmd.SysProcAttr = coprocess.EndWithUs()
+		cmd.SysProcAttr.Setpgid = true // a terminal's Ctrl-C is for the driver
+		if file, is := in.(*os.File); is {
+			cmd.Stdin = file
+		} else if in != nil {
+			var to io.WriteCloser
+			if to, err = cmd.StdinPipe(); err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(to, in) // the program may have read enough
+				to.Close()
+			}()
+		}
+		text := &lines{emit: said}
+		cmd.Stdout, cmd.Stderr = out, text
+		err = cmd.Run()
+		text.end()
+		if cmd.Process != nil {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has started
+		}
+	}()
+	<-done
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	exit := (*exec.ExitError)(nil)
+	if !errors.As(err, &exit) {
+		return err
+	}
+	f := &fault.Error{Found: filepath.Base(path) + " ended with " + exit.String(), Err: err}
+	for _, c := range classes {
+		if c.ExitCode() == exit.ExitCode() {
+			f.Class = c
+		}
+	}
+	return f
+}
+
+// runCommand is runProcess of a command of ours that is no part of a round, such as mweb.
+func runCommand(ctx context.Context, words []string, in io.Reader, out io.Writer, said func(line string)) error {
+	path, err := find(words[0])
+	if err != nil {
+		return err
+	}
+	return runProcess(ctx, path, words[1:], in, out, said)
+}
+
+// longestLine bounds a line of a process, in bytes; a longer one comes in pieces.
+const longestLine = 16 << 10
 
 // lines gives each line that is written to it to a function.
 type lines struct {

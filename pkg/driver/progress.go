@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/fetch"
 	"mercator/pkg/history"
@@ -162,24 +163,20 @@ func (t *Teller) Round(name string) {
 	t.live.Round, t.live.Waits, t.wait = name, "", wait{}
 }
 
-// Fetching is called with each line of mfetch --progress json of a shard, 0 of a crawl without any.
-func (t *Teller) Fetching(shard int, line []byte) {
+// Fetching is called with how mfetch of a shard goes on, 0 of a crawl without any.
+func (t *Teller) Fetching(shard int, p *fetch.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var p fetch.Progress
-	if json.Unmarshal(line, &p) != nil {
-		return
-	}
 	if t.parts == nil {
 		t.parts = map[int]fetch.Progress{}
 	}
-	t.parts[shard], t.live.Waits, t.wait = p, "", wait{}
-	if t.live.Batch, t.round = line, p; len(t.parts) == 1 {
-		return
-	}
-	t.round = fetch.Progress{}
-	for _, n := range slices.Sorted(maps.Keys(t.parts)) {
-		t.round.Add(t.parts[n])
+	t.parts[shard], t.live.Waits, t.wait = *p, "", wait{}
+	t.round = *p
+	if len(t.parts) > 1 {
+		t.round = fetch.Progress{}
+		for _, n := range slices.Sorted(maps.Keys(t.parts)) {
+			t.round.Add(t.parts[n])
+		}
 	}
 	if sum, err := json.Marshal(&t.round); err == nil {
 		t.live.Batch = sum
@@ -197,25 +194,30 @@ func (t *Teller) Tasks(stage string, states counts) {
 	t.live.Waits = text
 }
 
-// Said is called with each other line of standard error.
-func (t *Teller) Said(command, line string) {
+// Waits is called when a command waits.
+func (t *Teller) Waits(w cli.Wait) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if before, why, waits := strings.Cut(line, ": waiting for "); waits && (command == "mfrontier" || command == "mfetch") && !t.Quiet {
-		t.live.Waits = "waiting for " + why // stands in the line of progress
-		_, due, _ := strings.Cut(before, "no URL is due before ")
-		if until, err := time.Parse(time.RFC3339, due); err == nil {
-			url, why, _ := strings.Cut(why, ": ")
-			if t.wait.url != url {
-				t.wait, t.soon = wait{url: url, why: why}, true
-				if t.d != nil { // a run has begun
-					t.wait.why = cmp.Or(t.d.lastError(url), why)
-				}
-			}
-			t.wait.until = until
-		}
+	if t.Quiet {
 		return
 	}
+	if w.URL == "" {
+		t.live.Waits = w.Text // stands in the line of progress
+		return
+	}
+	if t.wait.url != w.URL {
+		t.wait, t.soon = wait{url: w.URL, why: w.Why}, true
+		if t.d != nil { // a run has begun
+			t.wait.why = cmp.Or(t.d.lastError(w.URL), w.Why)
+		}
+	}
+	t.wait.until = w.Until
+}
+
+// Said is called with each line of a warning or an error of a command.
+func (t *Teller) Said(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.clear()
 	fmt.Fprintln(t.Err, line)
 }

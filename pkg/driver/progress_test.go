@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
@@ -30,15 +31,14 @@ func told(t *testing.T, seconds int, with *Teller) string {
 		with.planned.at = time.Now()
 		with.Round("r12")
 		for i := range seconds {
-			line, _ := json.Marshal(fetch.Progress{Command: "mfetch", Outcomes: map[string]int64{"fetched": int64(2 * i), "timeout": 3}, Hosts: 45, Connections: 7, Bytes: 1e6})
-			with.Fetching(0, line)
+			with.Fetching(0, &fetch.Progress{Command: "mfetch", Outcomes: map[string]int64{"fetched": int64(2 * i), "timeout": 3}, Hosts: 45, Connections: 7, Bytes: 1e6})
 			with.tick()
 			time.Sleep(time.Second)
 		}
 		if l := readLive(with.live.Crawl); l == nil || l.Round != "r12" || l.Replies != uint64(2*(seconds-1)) || !slices.Contains(l.Outcomes, record.Count{Reason: "timeout", N: 3}) {
 			t.Errorf("PROGRESS has %+v", l)
 		}
-		with.Said("mfetch", "mfetch: a word")
+		with.Said("mfetch: a word")
 	})
 	return err.String()
 }
@@ -63,17 +63,26 @@ func TestTeller(t *testing.T) {
 	}
 }
 
+// progress is a report of mfetch, from its JSON.
+func progress(t *testing.T, text string) *fetch.Progress {
+	var p fetch.Progress
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Fatal(err)
+	}
+	return &p
+}
+
 // TestTellerSaysWhatIsWaitedFor: what a command waits for stands in the line, until fetching goes on.
 func TestTellerSaysWhatIsWaitedFor(t *testing.T) {
 	var err bytes.Buffer
 	teller := Teller{Err: &err, now: func() time.Time { return time.Date(2025, 12, 31, 23, 59, 48, 0, time.UTC) }}
 	teller.live.Waiting = 3
 	teller.Round("r3")
-	teller.Said("mfrontier", "mfrontier: crawl/frontier: no URL is due before 2026-01-01T00:00:00Z: waiting for http://a.test/: it is tried again after 1 failure")
+	teller.Waits(cli.Wait{URL: "http://a.test/", Until: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Why: "it is tried again after 1 failure"})
 	if l := teller.look(); !strings.HasSuffix(l.Line(), "; waiting for http://a.test/: it is tried again after 1 failure, next try in 12 s, at 00:00:00 UTC; 2 more URLs later") || err.Len() > 0 {
 		t.Errorf("%q, and %q", l.Line(), err.String())
 	}
-	teller.Fetching(0, []byte(`{"command":"mfetch","done":1}`))
+	teller.Fetching(0, progress(t, `{"command":"mfetch","done":1}`))
 	if l := teller.look(); strings.Contains(l.Line(), "waiting") {
 		t.Error(l.Line())
 	}
@@ -86,7 +95,7 @@ func TestTellerAfterKill(t *testing.T) {
 	teller.Round("r3")
 	teller.look()
 	for ; now.Second() < 28; now = now.Add(time.Second) {
-		teller.Fetching(0, []byte(`{"command":"mfetch","done":48,"outcomes":{"fetched":48},"earlier":48,"hosts":1,"held_until":"2026-01-01T00:00:28Z"}`))
+		teller.Fetching(0, progress(t, `{"command":"mfetch","done":48,"outcomes":{"fetched":48},"earlier":48,"hosts":1,"held_until":"2026-01-01T00:00:28Z"}`))
 		l := teller.look()
 		if line := l.Line(); !strings.HasSuffix(line, "; waiting until 00:00:28 UTC: who was contacted last is not on record") || l.PerS > 0 || l.Replies > 0 {
 			t.Fatalf("after %d s: %s", now.Second(), line)
@@ -103,8 +112,8 @@ func TestTellerOfShards(t *testing.T) {
 	teller.live.Known = 100
 	teller.Round("r3")
 	for range 2 { // a later line takes the place of the one before
-		teller.Fetching(0, []byte(`{"command":"mfetch","done":4,"outcomes":{"fetched":3,"timeout":1},"bytes":100,"hosts":2,"connections":1,"bound_by_politeness_s":2,"waits":[{"host":"a.test","end_s":5}]}`))
-		teller.Fetching(2, []byte(`{"command":"mfetch","done":5,"outcomes":{"fetched":5},"bytes":50,"hosts":3,"connections":4,"bound_by_politeness_s":3,"waits":[{"host":"b.test","end_s":9}]}`))
+		teller.Fetching(0, progress(t, `{"command":"mfetch","done":4,"outcomes":{"fetched":3,"timeout":1},"bytes":100,"hosts":2,"connections":1,"bound_by_politeness_s":2,"waits":[{"host":"a.test","end_s":5}]}`))
+		teller.Fetching(2, progress(t, `{"command":"mfetch","done":5,"outcomes":{"fetched":5},"bytes":50,"hosts":3,"connections":4,"bound_by_politeness_s":3,"waits":[{"host":"b.test","end_s":9}]}`))
 	}
 	l := teller.look()
 	var p fetch.Progress

@@ -178,18 +178,14 @@ func (p plan) stages(round string, lists []string) []stage {
 		stage{"update", []step{{pipe: Pipe{append(c.unseen, links), append(c.update, "--outcomes", marked, "--links", links)}, verb: "update"}}})
 }
 
-// flagged is a pipe as a driver runs it: mresolve and mfetch tell how they go on, as progress says, and each command has
-// threads, if it is not 0.
-func flagged(pipe Pipe, threads int, progress string) Pipe {
+// flagged is a pipe in which each command has threads, if it is not 0.
+func flagged(pipe Pipe, threads int) Pipe {
+	if threads == 0 {
+		return pipe
+	}
 	pipe = slices.Clone(pipe)
 	for i, words := range pipe {
-		if words[0] == "mfetch" || words[0] == "mresolve" {
-			words = append(slices.Clip(words), "--progress", progress)
-		}
-		if threads > 0 {
-			words = append(slices.Clip(words), "--threads", strconv.Itoa(threads))
-		}
-		pipe[i] = words
+		pipe[i] = append(slices.Clip(words), "--threads", strconv.Itoa(threads))
 	}
 	return pipe
 }

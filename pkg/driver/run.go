@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,6 +18,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/durable"
@@ -46,7 +46,7 @@ type Driver struct {
 	opt        Options
 	frontier   frontiers
 	plan       plan
-	processes  processes
+	runner     runner
 	read       map[string]fs.FileInfo // files that settings name, as they were when they were last checked
 	readAs     []string               // the settings that named them
 	saidDue    atomic.Int64           // the time that waitDue has told of
@@ -54,10 +54,9 @@ type Driver struct {
 	bucketsNow *shard.Map // that was read last; nil: none was
 	engine     engine     // that runs the tasks of a crawl of several shards; nil: this program
 
-	began      store.Current // what counted when the round began
-	saidSet    atomic.Bool   // a command of this round has said which setting to change
-	byHTTP     bool          // no bare seed is left to be tried by http
-	unrecorded atomic.Int32  // the shard, from 1, whose mfetch says for all that no host is contacted for a while; 0: none yet
+	began  store.Current // what counted when the round began
+	byHTTP bool          // no bare seed is left to be tried by http
+	warned sync.Map      // lines of this round, and the shard that said each: what several shards say is told once
 }
 
 // lockWait is how long a driver waits for one that was killed: what it started may still end.
@@ -80,7 +79,7 @@ func Open(dir string, opt Options) (*Driver, error) {
 	if d.plan.fromLinks, err = f[0].FromLinks(); err != nil {
 		return nil, err
 	}
-	d.processes.said = d.said(0)
+	d.tellers(&d.runner, 0)
 	_, err = d.settings()
 	return d, err
 }
@@ -93,20 +92,14 @@ func NoCrawl(dir string, err error) error {
 	return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("make one with %q", mcrawl("new", dir, "--seeds", "seeds.txt"))}
 }
 
-// said sorts what the commands of a shard say on standard error.
-func (d *Driver) said(shard int) func(command, line string) {
-	return func(command, line string) {
-		if command == "mfetch" && strings.HasPrefix(line, `{"command":"mfetch"`) {
-			d.opt.Teller.Fetching(shard, []byte(line))
-			return
+// tellers sets who hears of what the commands of a shard say.
+func (d *Driver) tellers(r *runner, shard int) {
+	r.fetching = func(p *fetch.Progress) { d.opt.Teller.Fetching(shard, p) }
+	r.waits = d.opt.Teller.Waits
+	r.said = func(_, line string) {
+		if by, said := d.warned.LoadOrStore(line, shard); !said || by == shard {
+			d.opt.Teller.Said(line)
 		}
-		if me := int32(shard + 1); strings.Contains(line, fetch.Unrecorded+" (") && !d.unrecorded.CompareAndSwap(0, me) && d.unrecorded.Load() != me {
-			return
-		}
-		if strings.Contains(line, ": hint: ") && strings.Contains(line, `"mcrawl set `) {
-			d.saidSet.Store(true)
-		}
-		d.opt.Teller.Said(command, line)
 	}
 }
 
@@ -117,6 +110,7 @@ func (d *Driver) settings() (*config.Config, error) {
 		return nil, err
 	}
 	d.plan.modules, d.plan.allowNet = len(conf.File.Extract.Modules) > 0, conf.File.Network.AllowNet
+	boundMemory(conf)
 	d.plan.focused, d.plan.canonical = conf.File.Focus.Model != "", conf.File.Resolve.Canonical
 	if d.plan.shards > 0 {
 		err = conf.Shardable()
@@ -180,7 +174,6 @@ func (d *Driver) Run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Close()
-	d.processes.lock = lock
 	for _, err := range d.Crawl.Lost() {
 		d.opt.Warn("%v", err)
 		if hint := fault.HintOf(err); hint != "" {
@@ -206,7 +199,7 @@ func (d *Driver) Run(ctx context.Context) error {
 // stopping is called when a run is interrupted. Commands that have ended by then have nothing to be told of.
 func (d *Driver) stopping() {
 	time.Sleep(afterSignal)
-	d.opt.Teller.Said("mcrawl", fmt.Sprintf("mcrawl: stopping, within %v. Ctrl-C again ends at once: then %s", afterTerm, d.costOfKill()))
+	d.opt.Teller.Said(fmt.Sprintf("mcrawl: stopping, within %v. Ctrl-C again ends at once: then %s", afterTerm, d.costOfKill()))
 }
 
 func (d *Driver) costOfKill() string {
@@ -225,9 +218,9 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 	if moved, err := d.finishMove(ctx); err != nil {
 		return err
 	} else if moved != nil {
-		d.opt.Teller.Said("mcrawl", "mcrawl: "+strings.TrimSuffix(moved.String(), "\n"))
+		d.opt.Teller.Said("mcrawl: " + strings.TrimSuffix(moved.String(), "\n"))
 	}
-	out, err := d.processes.run(ctx, Pipe{{"mckpt", "rounds", d.plan.crawl}})
+	out, err := d.runner.run(ctx, Pipe{{"mckpt", "rounds", d.plan.crawl}})
 	if err != nil {
 		return d.wrong("", err)
 	}
@@ -257,7 +250,7 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 	for ; ; n++ {
 		said, err := d.Take(ctx)
 		for _, line := range said {
-			d.opt.Teller.Said("mcrawl", "mcrawl: "+line)
+			d.opt.Teller.Said("mcrawl: " + line)
 		}
 		if err != nil {
 			return err
@@ -364,9 +357,9 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 		if d.plan.shards > 0 {
 			nothing, err = d.nothingFetched(ctx)
 		} else { // tells what is parked, too
-			var exit *exec.ExitError
-			_, err = d.processes.run(ctx, Pipe{{"mfrontier", "stat", "--empty", d.plan.path("frontier")}})
-			nothing = errors.As(err, &exit) && exit.ExitCode() == 1
+			var failed *cli.Failed
+			_, err = d.runner.run(ctx, Pipe{{"mfrontier", "stat", "--empty", d.plan.path("frontier")}})
+			nothing = errors.As(err, &failed) && failed.Code == 1
 		}
 		var barren error
 		if nothing || err == nil {
@@ -446,7 +439,7 @@ func (d *Driver) addLists(ctx context.Context, round string, files []string, str
 	if err != nil {
 		return err
 	}
-	if _, err = d.processes.run(ctx, d.plan.seeds(round, files, d.plan.kept(round, "new"), strict)); err != nil {
+	if _, err = d.runner.run(ctx, d.plan.seeds(round, files, d.plan.kept(round, "new"), strict)); err != nil {
 		err = d.wrong(round, err)
 	}
 	return err
@@ -468,11 +461,11 @@ func (d *Driver) round(ctx context.Context, conf *config.Config, name string) er
 		return err
 	}
 	d.opt.Teller.Round(name)
-	d.saidSet.Store(false)
-	d.processes.spent = nil
+	d.warned.Clear()
+	d.runner.spent = nil
 	if d.plan.shards > 0 {
 		err = d.roundOfShards(ctx, name, nil)
-	} else if _, err = d.processes.run(ctx, flagged(d.plan.round(name), d.opt.Threads, "json")); err != nil {
+	} else if _, err = d.runner.run(ctx, flagged(d.plan.round(name), d.opt.Threads)); err != nil {
 		err = d.wrong(name, err)
 	}
 	if err != nil {
@@ -490,7 +483,7 @@ func (d *Driver) closeRound(ctx context.Context, conf *config.Config, round stri
 	if _, _, err := d.Crawl.Commit(ctx, round, d.opt.Now(), interval(conf)); err != nil {
 		return err
 	}
-	d.keepTimes(d.plan, round, "", append(d.processes.taken(), d.own(begun, "mckpt", "commit")))
+	d.keepTimes(d.plan, round, "", append(d.runner.taken(), d.own(begun, "mckpt", "commit")))
 	return nil
 }
 
@@ -503,7 +496,7 @@ func (d *Driver) push(ctx context.Context) error {
 	}
 	slow := time.AfterFunc(30*time.Second, func() { d.opt.Warn("waiting for the copy to %s", conf.File.Push) })
 	defer slow.Stop()
-	if _, err := d.processes.run(ctx, Pipe{{"mckpt", "push", "--quiet", d.plan.crawl}}); err != nil && ctx.Err() == nil {
+	if _, err := d.runner.run(ctx, Pipe{{"mckpt", "push", "--quiet", d.plan.crawl}}); err != nil && ctx.Err() == nil {
 		d.opt.Warn("not copied to %s, and the crawl goes on without: %v", conf.File.Push, err)
 	}
 	return context.Cause(ctx)
@@ -526,7 +519,7 @@ func (d *Driver) wrong(round string, err error) error {
 		hint = fmt.Sprintf("%q names what is damaged, and what to do; if nothing is, and a setting has changed since the round began, set it back (%q); then %q goes on",
 			verify, mcrawl("set", d.Crawl.Dir(), "KEY=VALUE"), d.goOn())
 	default:
-		hint = d.waysOut()
+		hint = d.waysOut(err)
 	}
 	if round != "" {
 		round = "round " + round
@@ -534,13 +527,13 @@ func (d *Driver) wrong(round string, err error) error {
 	return &fault.Error{Class: f.Class, File: d.Crawl.Dir(), Place: round, Err: f, Hint: hint}
 }
 
-// waysOut is the hint for a round that failed.
-func (d *Driver) waysOut() string {
+// waysOut is the hint for a round that failed, by err.
+func (d *Driver) waysOut(err error) string {
 	dir := d.Crawl.Dir()
 	if now, err := store.ReadCurrent(durable.OS, dir); err == nil && d.began.Epoch < now.Epoch && d.began.Last > 0 {
 		return fmt.Sprintf("mckpt restore or abandon gave the round up: %q goes on from checkpoint %d", d.goOn(), now.Checkpoint)
 	}
-	if d.saidSet.Load() {
+	if failed := (*cli.Failed)(nil); errors.As(err, &failed) && failed.NamesSetting {
 		return fmt.Sprintf("what is done is kept: then %q goes on", d.goOn())
 	}
 	return fmt.Sprintf("what is done is kept: %q goes on. If a setting has changed since the round began, set it back (%q), or drop the round and make it again: %q",

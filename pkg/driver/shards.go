@@ -18,6 +18,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/cli"
 	"mercator/pkg/durable"
 	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
@@ -356,11 +357,13 @@ func (k keptRows) Options() record.WriterOptions {
 func (k keptRows) Publish() error { return k.Commit() }
 
 // pipedRows are gathered rows on their way to a command, which sees by the trailer that they are whole.
-type pipedRows struct{ *os.File }
+type pipedRows struct{ *cli.MemoryPipe }
 
-func (p pipedRows) Options() record.WriterOptions { return record.WriterOptions{Name: "a pipe"} }
-func (p pipedRows) Publish() error                { return nil }
-func (p pipedRows) Abort()                        {}
+func (p pipedRows) Options() record.WriterOptions {
+	return record.WriterOptions{Name: "a pipe", Level: record.Stored}
+}
+func (p pipedRows) Publish() error { return nil }
+func (p pipedRows) Abort()         {}
 
 // receive gathers the rows of a step into its file.
 func (d *Driver) receive(ctx context.Context, s step) error {
@@ -372,26 +375,23 @@ func (d *Driver) receive(ctx context.Context, s step) error {
 }
 
 // feed is run with the rows of a step as the input of the pipe.
-func (d *Driver) feed(ctx context.Context, run *processes, s step, pipe Pipe) error {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return err
-	}
+func (d *Driver) feed(ctx context.Context, run *runner, s step, pipe Pipe) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	rows := cli.NewMemoryPipe(ctx)
 	gathered := make(chan error, 1)
 	go func() {
-		err := d.gather(ctx, s.from, pipedRows{w})
-		w.Close()
+		err := d.gather(ctx, s.from, pipedRows{rows})
+		rows.WriterDone()
 		if err != nil && !errors.Is(err, syscall.EPIPE) && ctx.Err() == nil {
 			stop(err) // ends the pipe, with this as the cause
 		}
 		gathered <- err
 	}()
-	run.in = r
-	_, err = run.run(ctx, pipe)
+	run.in = rows
+	_, err := run.run(ctx, pipe)
 	run.in = nil
-	r.Close() // of a pipe that failed, the writer ends, too
+	rows.ReaderDone() // of a pipe that failed, the writer ends, too
 	if gerr := <-gathered; err == nil {
 		err = gerr
 	}
@@ -428,7 +428,7 @@ func (d *Driver) cut(p plan, file, to string) error {
 			return err
 		}
 		if wrong != nil {
-			return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("%.200q, which is no URL of this crawl", line), Want: "URLs, one a line", Hint: d.waysOut(), Err: wrong}
+			return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("%.200q, which is no URL of this crawl", line), Want: "URLs, one a line", Hint: d.waysOut(wrong), Err: wrong}
 		}
 		if m.Of(fingerprint.URLKey(host, url)) == p.shard {
 			fmt.Fprintln(w, line)

@@ -295,7 +295,8 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 		place += fmt.Sprintf(", shard %d", n)
 		begin = func() error { _, _, err := d.Crawl.BeginShardRound(ctx, n, round); return err }
 	}
-	run := processes{lock: d.processes.lock, said: d.said(n)}
+	var run runner
+	d.tellers(&run, n)
 	for i, step := range s.steps {
 		done, err := d.stepDone(round, step, n)
 		if err != nil {
@@ -340,8 +341,8 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 }
 
 // step runs a step once.
-func (d *Driver) step(ctx context.Context, run *processes, s step) error {
-	pipe := flagged(s.pipe, d.opt.Threads, "json")
+func (d *Driver) step(ctx context.Context, run *runner, s step) error {
+	pipe := flagged(s.pipe, d.opt.Threads)
 	switch {
 	case s.sent != nil:
 		return d.send(ctx, s.sent, s.file)

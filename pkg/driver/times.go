@@ -7,15 +7,17 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"mercator/pkg/cli"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
+	"mercator/pkg/resolve"
 	"mercator/pkg/stats"
 )
 
@@ -85,7 +87,7 @@ func readTimes(file string) ([]stats.Spent, error) {
 		return nil, bad
 	}
 	for _, c := range t.Commands {
-		for _, s := range []float64{c.ElapsedS, c.OwnS, c.CPUS, c.WaitedS, c.LookupsS} {
+		for _, s := range []float64{c.ElapsedS, c.OwnS, c.WaitedS, c.LookupsS} {
 			if s < 0 || s > 1e9 {
 				bad.Place, bad.Found = c.Command, fmt.Sprintf("%g seconds", s)
 				return nil, bad
@@ -103,22 +105,23 @@ func (d *Driver) own(begun time.Time, words ...string) stats.Spent {
 
 // saying is what a command has said of its work so far.
 type saying struct {
-	ahead   atomic.Int32 // commands before it in the pipe that still work
-	waiting time.Time    // since when it waits until a URL is due; zero: it does not
+	ahead atomic.Int32 // commands before it in the pipe that still work
 
-	then, next, last heard // of --progress json: the last one while a command before it worked, the one after that, and the last of all
+	mu               sync.Mutex // guards all below
+	waiting          time.Time  // since when it waits until a URL is due; zero: it does not
+	then, next, last heard      // how it went on: the last report while a command before it worked, the one after that, and the last of all
 }
 
-// heard is a line of a command.
+// heard is a report of a command.
 type heard struct {
-	text string
-	at   time.Time
+	value any
+	at    time.Time
 }
 
-// bound is for how long politeness has bound mfetch, which began, at a moment between the lines then and next.
+// bound is for how long politeness has bound mfetch, which began, at a moment between the reports then and next.
 func (t *saying) bound(began, at time.Time) float64 {
-	from, to := bound(t.then), bound(t.next)
-	if t.then.text != "" {
+	from, to := t.then.bound(), t.next.bound()
+	if t.then.value != nil {
 		began = t.then.at
 	}
 	if gap := t.next.at.Sub(began); gap > 0 {
@@ -127,54 +130,48 @@ func (t *saying) bound(began, at time.Time) float64 {
 	return from
 }
 
-func bound(h heard) float64 {
-	var p fetch.Progress
-	_ = json.Unmarshal([]byte(h.text), &p) // without a line it is 0
+func (h heard) bound() float64 {
+	p, _ := h.value.(fetch.Progress) // without a report it is 0
 	return p.Bound
 }
 
-// take keeps a line of standard error, and reports whether it is one of --progress json.
-func (t *saying) take(command, text string, now time.Time) bool {
-	if command == "mfrontier" && t.waiting.IsZero() && strings.Contains(text, ": waiting for ") {
+// waits is called when the command waits.
+func (t *saying) waits(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.waiting.IsZero() {
 		t.waiting = now
 	}
-	if !strings.HasPrefix(text, `{"command":"`+command+`"`) {
-		return false
-	}
-	t.last = heard{text, now}
+}
+
+// take keeps a report.
+func (t *saying) take(value any, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = heard{value, now}
 	switch {
 	case t.ahead.Load() > 0:
 		t.then = t.last
-	case t.next.text == "":
+	case t.next.value == nil:
 		t.next = t.last
 	}
-	return true
 }
 
-// spend keeps what the commands of a pipe took that went well.
-func (p *processes) spend(pipe Pipe, commands []*exec.Cmd, said []saying, began time.Time, ends []time.Time) {
+// spend keeps what the commands of a pipe took that went well, all of which have ended.
+func (p *runner) spend(pipe Pipe, said []saying, began time.Time, ends []time.Time) {
 	before := began // of the commands before it, the end of the last
-	for i, cmd := range commands {
-		s := stats.Spent{Command: verb(pipe[i]), Began: began.UTC(), ElapsedS: ends[i].Sub(began).Seconds(), OwnS: max(ends[i].Sub(before).Seconds(), 0),
-			CPUS: (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()}
-		if t := said[i].waiting; !t.IsZero() {
-			s.WaitedS = min(ends[i].Sub(t).Seconds(), s.OwnS)
+	for i, words := range pipe {
+		s := stats.Spent{Command: verb(words), Began: began.UTC(), ElapsedS: ends[i].Sub(began).Seconds(), OwnS: max(ends[i].Sub(before).Seconds(), 0)}
+		t := &said[i]
+		if !t.waiting.IsZero() && words[0] == "mfrontier" {
+			s.WaitedS = min(ends[i].Sub(t.waiting).Seconds(), s.OwnS)
 		}
-		switch pipe[i][0] {
-		case "mfetch":
-			var line fetch.Progress
-			if json.Unmarshal([]byte(said[i].last.text), &line) == nil {
-				s.WaitedS, s.LookupsS = min(max(line.Bound-said[i].bound(began, before), 0), s.OwnS), line.Names
-			}
-		case "mresolve":
-			var line struct {
-				Found struct {
-					LookupsS float64 `json:"lookups_s"`
-				} `json:"found"`
-			}
-			if json.Unmarshal([]byte(said[i].last.text), &line) == nil {
-				s.LookupsS = line.Found.LookupsS
-			}
+		switch last := t.last.value.(type) {
+		case fetch.Progress:
+			s.WaitedS, s.LookupsS = min(max(last.Bound-t.bound(began, before), 0), s.OwnS), last.Names
+		case cli.Counted:
+			found, _ := last.Found.(resolve.Stats) // of mresolve
+			s.LookupsS = found.LookupsS
 		}
 		p.spent = append(p.spent, s)
 		if before.Before(ends[i]) {
@@ -184,7 +181,7 @@ func (p *processes) spend(pipe Pipe, commands []*exec.Cmd, said []saying, began 
 }
 
 // taken gives what commands took since it was called last.
-func (p *processes) taken() []stats.Spent {
+func (p *runner) taken() []stats.Spent {
 	spent := p.spent
 	p.spent = nil
 	return spent

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
 	"mercator/pkg/stats"
 )
 
@@ -81,10 +81,6 @@ func TestTimesNotWritten(t *testing.T) {
 func TestWaitedAtTheEnd(t *testing.T) {
 	began := time.Unix(1000, 0)
 	at := func(s float64) time.Time { return began.Add(time.Duration(s * float64(time.Second))) }
-	ended := exec.Command("true")
-	if err := ended.Run(); err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
 		says [][2]float64 // seconds, and how many of them were bound by politeness
 		want float64
@@ -95,16 +91,16 @@ func TestWaitedAtTheEnd(t *testing.T) {
 		"before alone": {[][2]float64{{3, 3}, {6, 3}}, 0},
 		"nothing":      {nil, 0},
 	} {
-		var p processes
+		var p runner
 		said := make([]saying, 2)
 		said[1].ahead.Store(1)
 		for _, s := range c.says {
 			if s[0] > 4 { // mresolve has ended
 				said[1].ahead.Store(0)
 			}
-			said[1].take("mfetch", fmt.Sprintf(`{"command":"mfetch","bound_by_politeness_s":%g}`, s[1]), at(s[0]))
+			said[1].take(fetch.Progress{Bound: s[1]}, at(s[0]))
 		}
-		p.spend(Pipe{{"mresolve", "dns"}, {"mfetch", "fetch"}}, []*exec.Cmd{ended, ended}, said, began, []time.Time{at(4), at(6)})
+		p.spend(Pipe{{"mresolve", "dns"}, {"mfetch", "fetch"}}, said, began, []time.Time{at(4), at(6)})
 		if s := p.spent[1]; s.OwnS != 2 || math.Abs(s.WaitedS-c.want) > 1e-9 {
 			t.Errorf("%s: waited %g s of %g, want %g", name, s.WaitedS, s.OwnS, c.want)
 		}

@@ -128,7 +128,6 @@ func (w *Web) serve(ctx context.Context, opt Options) (seeds []string, stop func
 	}
 	ready, tell := io.Pipe()
 	ctx, cancel := context.WithCancel(ctx)
-	p := &processes{in: hold, out: tell, said: func(command, line string) { opt.Warn("%s", line) }}
 	words := append([]string{"mweb", "serve", "--until-stdin-closes"}, w.flags()...)
 	if w.DNS != "" {
 		words = append(words, "--dns", w.DNS)
@@ -136,7 +135,7 @@ func (w *Web) serve(ctx context.Context, opt Options) (seeds []string, stop func
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, err := p.run(ctx, Pipe{words})
+		err := runCommand(ctx, words, hold, tell, func(line string) { opt.Warn("%s", line) })
 		if err == nil {
 			err = errors.New("mweb ended")
 		}
@@ -204,8 +203,7 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 		url, is, _ := strings.Cut(line, "\t")
 		err = errors.Join(err, add(there, url, is))
 	}}
-	p := processes{out: oracle, said: func(_, line string) { d.opt.Warn("%s", line) }}
-	if _, err := p.run(ctx, Pipe{append([]string{"mweb", "oracle"}, web.flags()...)}); err != nil {
+	if err := runCommand(ctx, append([]string{"mweb", "oracle"}, web.flags()...), nil, oracle, func(line string) { d.opt.Warn("%s", line) }); err != nil {
 		return err
 	}
 	if err != nil {

@@ -126,6 +126,7 @@ type Options struct {
 	// at a time; may be nil.
 	OnQueues func(BackQueues)
 	Warn     func(format string, args ...any)
+	Wait     func(text string) // gets what the batch waits for; nil: Warn does
 }
 
 // runner is one batch. What belongs together stands in a part, with its methods:
@@ -405,6 +406,9 @@ func (r *runner) watch(ctx context.Context) {
 		look = t.C
 	}
 	var says <-chan time.Time
+	if r.opt.Wait == nil {
+		r.opt.Wait = func(text string) { r.warn("%s", text) }
+	}
 	if r.opt.Warn != nil || r.opt.OnQueues != nil {
 		t := time.NewTicker(time.Second)
 		defer t.Stop()
@@ -430,7 +434,7 @@ func (r *runner) watch(ctx context.Context) {
 			}
 			r.mu.Unlock()
 			if text != "" {
-				r.warn("%s", text)
+				r.opt.Wait(text)
 			}
 		case <-deny:
 			text := ""

@@ -10,10 +10,9 @@ import (
 type Spent struct {
 	Stage    string    `json:"stage,omitempty"` // that was run by itself
 	Command  string    `json:"command"`         // with its verb
-	Began    time.Time `json:"began"`           // of its process
+	Began    time.Time `json:"began"`
 	ElapsedS float64   `json:"elapsed_s"`
 	OwnS     float64   `json:"own_s"` // at its end, in which all commands before it in the pipe had ended
-	CPUS     float64   `json:"cpu_s,omitempty"`
 
 	WaitedS  float64 `json:"waited_s,omitempty"`  // until a URL was due (mfrontier next), or a host might be contacted again (mfetch)
 	LookupsS float64 `json:"lookups_s,omitempty"` // sum over the names asked of the time from question to answer (mresolve, mfetch)

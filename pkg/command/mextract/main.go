@@ -12,7 +12,6 @@ import (
 	"io"
 	"mime"
 	"os"
-	"runtime/debug"
 	"slices"
 
 	"mercator/formats/record"
@@ -95,7 +94,7 @@ Examples:
 }
 
 func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
-	debug.SetMemoryLimit(max(std.MemoryLimit()-outsideHeap, std.MemoryLimit()/4))
+	std.BoundHeap(outsideHeap)
 	opt, rules, err := c.load(std)
 	if err != nil {
 		return err

@@ -269,7 +269,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
 		LongestWait: c.LongestWait, Deadline: cmp.Or(c.Deadline, c.For*3/2), Patience: c.For > 0, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody), ContentHash: c.ContentHash,
 		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests || c.WARCCodec == string(warc.None), // bare records have no other checksum
-		Method: c.Method, RefusedOK: c.RefusedOK, Txn: c.Txn, Now: std.Now, Warn: std.Warn,
+		Method: c.Method, RefusedOK: c.RefusedOK, Txn: c.Txn, Now: std.Now, Warn: std.Warn, Wait: func(text string) { std.Wait(cli.Wait{Text: text}) },
 		About: []warc.Field{
 			{Name: "software", Value: "mercator mfetch"},
 			{Name: "format", Value: "WARC File Format 1.1"},

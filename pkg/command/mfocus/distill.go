@@ -25,7 +25,7 @@ type CrawlArg struct {
 	Crawl string `arg:"" help:"The crawl folder."`
 }
 
-type distillCmd struct {
+type DistillCmd struct {
 	CrawlArg
 	Hubs      int     `default:"1000" help:"How many hubs count, the best first."`
 	Least     float64 `default:"0.2" help:"Raise only URLs with this promise or more."`
@@ -36,7 +36,7 @@ type distillCmd struct {
 }
 
 // Help is part of --help.
-func (distillCmd) Help() string {
+func (DistillCmd) Help() string {
 	return `Scores hubs and authorities from the record files of all rounds, and keeps the
 scores in CRAWL/focus. Writes url rows: the URLs that are not fetched and that the
 best hubs link to. The score of a row is the promise: the mean relevance of what
@@ -49,7 +49,7 @@ Examples:
   mfocus distill crawl | mcat --format tsv --columns url,score,via`
 }
 
-func (c *distillCmd) Run(ctx context.Context, std *cli.Std) error {
+func (c *DistillCmd) Run(ctx context.Context, std *cli.Std) error {
 	switch {
 	case c.Hubs < 1 || c.Hubs > 10_000_000:
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--hubs %d", c.Hubs), Want: "1 to 10000000"}

@@ -3,7 +3,6 @@ package mfocus
 import (
 	"context"
 	"path/filepath"
-	"runtime/debug"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -14,16 +13,16 @@ import (
 	"mercator/pkg/stage"
 )
 
-type scoreCmd struct {
+type ScoreCmd struct {
 	Files []string `arg:"" optional:"" help:"Fetch records; default: standard input."`
 	Txn   string   `placeholder:"NAME" help:"Name of the round."`
-	modelFlags
-	archiveFlags
+	ModelFlags
+	ArchiveFlags
 	cli.Output
 }
 
 // Help is part of --help.
-func (scoreCmd) Help() string {
+func (ScoreCmd) Help() string {
 	return `The same records are written in the same order: score is the relevance of the document, 0 to 1, and the
 further column topic says which topic it is about. Duplicates and documents without text have score 0.
 Records of URLs that were not fetched keep the score that they came with. In a crawl focus.model in
@@ -40,9 +39,9 @@ Examples:
 // perThread is the memory of a thread that scores, besides bodies, in bytes.
 const perThread = 12 << 20
 
-func (c *scoreCmd) Run(ctx context.Context, std *cli.Std) error {
-	debug.SetMemoryLimit(max(std.MemoryLimit()-30<<20, std.MemoryLimit()/4))
-	m, err := c.load()
+func (c *ScoreCmd) Run(ctx context.Context, std *cli.Std) error {
+	std.BoundHeap(30 << 20)
+	m, err := c.Load()
 	if err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func (c *scoreCmd) Run(ctx context.Context, std *cli.Std) error {
 }
 
 // checkPolicy refuses a round of a crawl whose policy uses the column score for itself.
-func (c *scoreCmd) checkPolicy() error {
+func (c *ScoreCmd) checkPolicy() error {
 	crawl := store.Folder(c.WARC, store.Options{}).CrawlDir()
 	if crawl == "" || c.Txn == "" {
 		return nil
@@ -93,8 +92,8 @@ func (c *scoreCmd) checkPolicy() error {
 		Hint: "score its documents when it is done: " + fault.Quote("mfocus", "score", "--model", c.Model, crawl)}
 }
 
-// load reads the model.
-func (f modelFlags) load() (*classify.Model, error) {
+// Load reads the model.
+func (f ModelFlags) Load() (*classify.Model, error) {
 	if f.Model == "" {
 		return nil, &fault.Error{Class: fault.Usage, Found: "no model", Want: "--model FILE, or focus.model in the crawl's crawl.toml", Hint: "mfocus train --help"}
 	}
@@ -112,3 +111,15 @@ type withTopic struct {
 }
 
 func (in withTopic) Schema() *record.Schema { return in.schema }
+
+// ModelFlags choose a model.
+type ModelFlags struct {
+	Model string   `placeholder:"FILE" help:"The model, as mfocus train makes it (default: that of the crawl)."`
+	Topic []string `sep:"none" placeholder:"TOPIC" help:"Only these topics of it."`
+}
+
+// ArchiveFlags say where documents are.
+type ArchiveFlags struct {
+	WARC    string   `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store with the documents of the records."`
+	MaxBody cli.Size `default:"10M" placeholder:"10M" help:"Read this much of a document."`
+}

@@ -393,7 +393,9 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, 
 			why = "its next visit"
 		}
 		return sleep(ctx, time.Duration(due-now)*time.Microsecond, func() {
-			std.Warn("%s: no URL is due before %s: waiting for %s: %s", c.Store, due.Go().Format(time.RFC3339), cli.Printable(first.URL.URL), why)
+			url := cli.Printable(first.URL.URL)
+			std.Wait(cli.Wait{URL: url, Until: due.Go(), Why: why,
+				Text: fmt.Sprintf("%s: no URL is due before %s: waiting for %s: %s", c.Store, due.Go().Format(time.RFC3339), url, why)})
 		})
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"runtime/debug"
 	"time"
 
 	"mercator/formats/record"
@@ -127,8 +126,8 @@ const (
 )
 
 func growHeap(std *cli.Std) {
-	debug.SetMemoryLimit(max(std.MemoryLimit()-outsideHeap, std.MemoryLimit()/4))
-	debug.SetGCPercent(heapGrowth)
+	std.BoundHeap(outsideHeap)
+	std.CollectAt(heapGrowth)
 }
 
 func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {

@@ -1,13 +1,13 @@
-package mfocus
+package main
 
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"strings"
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
+	"mercator/pkg/command/mfocus"
 	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
@@ -38,7 +38,7 @@ Examples:
 }
 
 func (c *passagesCmd) Run(ctx context.Context, std *cli.Std) error {
-	debug.SetMemoryLimit(max(std.MemoryLimit()-30<<20, std.MemoryLimit()/4))
+	std.BoundHeap(30 << 20)
 	m, err := c.model()
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (c *passagesCmd) model() (*classify.Model, error) {
 	query := strings.TrimSpace(c.Query)
 	switch {
 	case c.Model != "":
-		m, err := modelFlags{c.Model, c.Topic}.load()
+		m, err := mfocus.ModelFlags{Model: c.Model, Topic: c.Topic}.Load()
 		if err != nil || query == "" {
 			return m, err
 		}

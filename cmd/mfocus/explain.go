@@ -1,4 +1,4 @@
-package mfocus
+package main
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
+	"mercator/pkg/command/mfocus"
 	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
 	"mercator/pkg/process"
@@ -21,7 +22,7 @@ type explainCmd struct {
 	Crawl string   `type:"existingdir" placeholder:"DIR" help:"Crawl that has the documents of the URLs."`
 	Most  int      `short:"n" default:"20" placeholder:"20" help:"Show at most N words; 0: all."`
 	JSON  bool     `name:"json" help:"Print a JSON line for each document."`
-	modelFlags
+	mfocus.ModelFlags
 	archiveFlags
 }
 
@@ -55,7 +56,7 @@ type share struct {
 }
 
 func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
-	m, err := c.load()
+	m, err := c.Load()
 	if err != nil {
 		return err
 	}

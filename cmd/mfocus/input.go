@@ -1,4 +1,4 @@
-package mfocus
+package main
 
 import (
 	"bufio"

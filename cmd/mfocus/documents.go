@@ -1,4 +1,4 @@
-package mfocus
+package main
 
 import (
 	"bufio"
@@ -17,23 +17,15 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
+	"mercator/pkg/command/mfocus"
 	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 	"mercator/pkg/process"
 	"mercator/pkg/stage"
 )
 
-// modelFlags choose a model.
-type modelFlags struct {
-	Model string   `placeholder:"FILE" help:"The model, as mfocus train makes it (default: that of the crawl)."`
-	Topic []string `sep:"none" placeholder:"TOPIC" help:"Only these topics of it."`
-}
-
 // archiveFlags say where documents are.
-type archiveFlags struct {
-	WARC    string   `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store with the documents of the records."`
-	MaxBody cli.Size `default:"10M" placeholder:"10M" help:"Read this much of a document."`
-}
+type archiveFlags struct{ mfocus.ArchiveFlags }
 
 // documents calls do for each document of a source: a crawl folder, fetch records, a WARC file, a document, or a folder of documents. Of
 // crawls only pages count that were fetched and are no duplicates.
