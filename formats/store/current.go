@@ -1,14 +1,17 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -51,10 +54,27 @@ func ReadCurrent(fsys durable.FS, dir string) (Current, error) {
 	if err != nil {
 		return Current{}, err
 	}
+	if last := lastCurrent.Load(); last != nil && bytes.Equal(last.data, data) {
+		c := last.c
+		c.Stores = maps.Clone(c.Stores)
+		return c, nil
+	}
 	c, err := decodeCurrent(file, data)
-	c.sum = Sum(data)
+	if c.sum = Sum(data); err == nil {
+		kept := c
+		kept.Stores = maps.Clone(c.Stores)
+		lastCurrent.Store(&readCurrent{data, kept})
+	}
 	return c, err
 }
+
+// readCurrent is a CURRENT that was read, with its bytes: a round of a small crawl reads the same a hundred times.
+type readCurrent struct {
+	data []byte
+	c    Current
+}
+
+var lastCurrent atomic.Pointer[readCurrent]
 
 // CreateCurrent makes dir a crawl folder at the empty crawl, if it is none yet, with that version of a bucket map.
 func CreateCurrent(fsys durable.FS, dir string, mapVersion uint64) error {

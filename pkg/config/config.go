@@ -35,6 +35,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 
 	"github.com/pelletier/go-toml/v2"
@@ -297,8 +298,23 @@ func Load(path string) (*Config, error) {
 	if len(b) > maxFile {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a longer file", Want: fmt.Sprintf("at most %d bytes", maxFile)}
 	}
-	return parse(path, b)
+	if last := lastRead.Load(); last != nil && last.conf.Path == path && bytes.Equal(last.text, b) {
+		return last.conf, nil
+	}
+	c, err := parse(path, b)
+	if err == nil {
+		lastRead.Store(&read{b, c})
+	}
+	return c, err
 }
+
+// read is a file that was read, with its text: each command of a round asks for the same.
+type read struct {
+	text []byte
+	conf *Config
+}
+
+var lastRead atomic.Pointer[read]
 
 // bom begins a text that some editors wrote.
 var bom = []byte("\ufeff")
