@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,15 +39,15 @@ func (c *crawl) mcrawl(t *testing.T, env []string) *exec.Cmd {
 	}
 	pairs := []config.Pair{{Key: "seeds", Value: vars["SEEDS"]}, {Key: "batch", Value: vars["BATCH"]},
 		{Key: "fetch.contact", Value: vars["CONTACT"]}, {Key: "frontier.policy", Value: vars["POLICY"]}}
-	for _, of := range []struct{ vars, command, verb string }{
-		{"POLITENESS_FLAGS", "mfetch", ""}, {"RESOLVE_FLAGS", "mresolve", ""}, {"FETCH_FLAGS", "mfetch", ""},
-		{"NEXT_FLAGS", "mfrontier", "next"}, {"EXTRACT_FLAGS", "mextract", ""}, {"UPDATE_FLAGS", "mfrontier", "update"},
+	for _, of := range []struct{ vars, verb string }{
+		{"POLITENESS_FLAGS", "mfetch fetch"}, {"RESOLVE_FLAGS", "mresolve resolve"}, {"FETCH_FLAGS", "mfetch fetch"},
+		{"NEXT_FLAGS", "mfrontier next"}, {"EXTRACT_FLAGS", "mextract links"}, {"UPDATE_FLAGS", "mfrontier update"},
 	} {
 		words := strings.Fields(vars[of.vars])
 		for ; len(words) > 0; words = words[2:] {
-			key := settingOf(of.command, of.verb, strings.TrimPrefix(words[0], "--"))
+			key := flagsOf(t)[of.verb][strings.TrimPrefix(words[0], "--")]
 			if key == "" || len(words) == 1 {
-				t.Fatalf("no setting for %s of %s", words[0], of.command)
+				t.Fatalf("no setting for %s of %s", words[0], of.verb)
 			}
 			pairs = append(pairs, config.Pair{Key: key, Value: words[1]})
 		}
@@ -75,18 +75,6 @@ func (c *crawl) mcrawl(t *testing.T, env []string) *exec.Cmd {
 		cmd.Env = append(os.Environ(), driver.CommandsVariable+"="+vars["BIN"])
 	}
 	return cmd
-}
-
-// settingOf is the key of crawl.toml that is the default of a flag.
-func settingOf(command, verb, flag string) string {
-	for _, k := range config.Keys() {
-		for _, target := range k.Targets() {
-			if target.Command == command && target.Flag == flag && (target.Verb == "" || target.Verb == verb) {
-				return k.Name
-			}
-		}
-	}
-	return ""
 }
 
 // TestMcrawlIsKilled kills mcrawl at random moments with SIGKILL, and then, where the commands of a round are processes, it and each of them in

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/derive"
 	"mercator/pkg/fault"
 )
@@ -36,7 +37,7 @@ type grammar struct {
 	Kind  string `group:"Rows:" enum:",url,fetch,link,module" default:"" placeholder:"KIND" help:"url, fetch, link or module (default: as --like)."`
 	Like  string `more:"" group:"Rows:" placeholder:"FILE" help:"Record stream that the text was made from."`
 	Stage string `more:"" group:"Rows:" placeholder:"NAME" help:"Your program's name in the ledger."`
-	cli.RewriteFlags
+	config.RewriteFlags
 	cli.ArchiveFlags
 
 	Files []string `arg:"" optional:"" help:"Files or crawl folders; default: standard input."`

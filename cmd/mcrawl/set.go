@@ -34,6 +34,9 @@ Examples:
   mcrawl set crawl`
 }
 
+// Unconfigured: it corrects what other commands refuse.
+func (*setCmd) Unconfigured() {}
+
 func (c *setCmd) Run(ctx context.Context, std *cli.Std) error {
 	folder, err := crawl.Open(c.Crawl, crawl.Options{LockWait: 70 * time.Second})
 	if err != nil {
@@ -72,7 +75,8 @@ func (c *setCmd) set(ctx context.Context, std *cli.Std, folder *crawl.Crawl) err
 		}
 		conf, err := config.Load(filepath.Join(folder.Dir(), config.Name))
 		if err != nil {
-			return err
+			std.Warn("still to be corrected: %v", err)
+			break
 		}
 		for _, note := range driver.Notes(conf, prefix) {
 			std.Warn("note: %s", note)

@@ -31,5 +31,5 @@ type grammar struct {
 var manual string
 
 func main() {
-	os.Exit(cli.Command{Name: "mfocus", About: about, Memory: mfocus.Command.Memory, Grammar: func() any { return &grammar{} }}.Main(manual))
+	os.Exit(cli.Command{Name: "mfocus", About: about, Memory: mfocus.Command.Memory, Setting: mfocus.Command.Setting, Grammar: func() any { return &grammar{} }}.Main(manual))
 }

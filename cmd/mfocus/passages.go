@@ -8,6 +8,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/cli"
 	"mercator/pkg/command/mfocus"
+	"mercator/pkg/config"
 	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
@@ -129,7 +130,7 @@ func (c *passagesCmd) model() (*classify.Model, error) {
 	query := strings.TrimSpace(c.Query)
 	switch {
 	case c.Model != "":
-		m, err := mfocus.ModelFlags{Model: c.Model, Topic: c.Topic}.Load()
+		m, err := mfocus.ModelFlags{ModelFlag: config.ModelFlag{Model: c.Model}, Topic: c.Topic}.Load()
 		if err != nil || query == "" {
 			return m, err
 		}

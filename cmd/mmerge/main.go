@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/fault"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
@@ -230,7 +231,7 @@ type splitCmd struct {
 	Text       bool           `help:"The input is text."`
 	Polynomial cli.Polynomial `placeholder:"HEX" help:"Polynomial of text (default: Mercator's)."`
 	exchangeFlags
-	AllowNet []string `group:"Between the shards of a crawl:" placeholder:"CIDR" help:"By address: special-purpose networks that may be chosen."`
+	config.AllowNetFlag `group:"Between the shards of a crawl:"`
 }
 
 // Help is part of --help.

@@ -21,7 +21,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,11 +35,12 @@ import (
 	"mercator/pkg/config"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/setting"
 )
 
 // Common holds the flags of every command; embed it in the grammar (embed:"").
 type Common struct {
-	Threads  int              `more:"" group:"Common flags:" short:"@" placeholder:"N" help:"Worker threads (default: all processors)."`
+	Threads  int              `more:"" range:"0 1024" group:"Common flags:" short:"@" placeholder:"N" help:"Worker threads (default: all processors)."`
 	Memory   Size             `more:"" group:"Common flags:" placeholder:"${memory}" help:"Memory limit."`
 	Config   configFlag       `more:"" group:"Common flags:" placeholder:"FILE" help:"Settings (default: crawl.toml of the crawl folder)."`
 	Stats    string           `more:"" group:"Common flags:" placeholder:"FILE" help:"Write statistics to this file as JSON."`
@@ -52,17 +52,6 @@ type Common struct {
 }
 
 func (c *Common) common() *Common { return c }
-
-// maxThreads bounds -@: the system refuses very many, and not kindly.
-const maxThreads = 1024
-
-// Validate refuses numbers that mean nothing.
-func (c *Common) Validate() error {
-	if c.Threads < 0 || c.Threads > maxThreads {
-		return fmt.Errorf("--threads: %d, want a number of threads, at most %d, or 0 for all processors", c.Threads, maxThreads)
-	}
-	return nil
-}
 
 // Output holds the flags of a command that writes records.
 type Output struct {
@@ -89,13 +78,14 @@ type Std struct {
 	Common *Common
 
 	defaultMemory Size
-	verb          string
-	manual        string   // manual.md of the command
-	args          []string // of the command line
-	call          *Call    // in which the command runs; nil: it is a process
-	parsed        error    // what is wrong with the command line
-	given         []string // flags of the command line
-	takesText     bool     // it has the flag --text
+	keys          map[string]string // of the verb's flags, those that are settings
+	has           []string          // flags of the command line and of crawl.toml
+	manual        string            // manual.md of the command
+	args          []string          // of the command line
+	call          *Call             // in which the command runs; nil: it is a process
+	parsed        error             // what is wrong with the command line
+	given         []string          // flags of the command line
+	takesText     bool              // it has the flag --text
 	stats         stats
 	profile       bytes.Buffer
 	AtOnce        atomic.Pointer[string]   // the hint after a second signal, which ends the command at once; nil: that of the first
@@ -112,6 +102,7 @@ type Command struct {
 	About   string     // for --help
 	Memory  Size       // bound on resident memory, where --memory is not given
 	Grammar func() any // a pointer to a new kong struct that embeds Common
+	Setting string     // that is the default of --memory; "": none
 }
 
 // Main runs the command that the command line asks for, prints the error if there is one, and returns the exit code. manual is the
@@ -154,7 +145,7 @@ func (c Command) parse(std *Std, grammar any, out io.Writer) (kctx *kong.Context
 		kong.Description(c.About),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: wide}),
 		kong.Help(printHelp),
-		kong.Vars{"version": c.Name + " " + buildInfo(), "memory": fmt.Sprintf("%dM", c.Memory>>20)},
+		kong.Vars{"version": c.Name + " " + buildInfo(), "memory": fmt.Sprintf("%dM", c.Memory>>20), "memory_setting": c.Setting},
 		kong.Writers(out, std.Err),
 		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
 		kong.Bind(std),
@@ -190,10 +181,17 @@ func (c Command) parse(std *Std, grammar any, out io.Writer) (kctx *kong.Context
 		if p.Flag != nil && !p.Resolved {
 			std.given = append(std.given, p.Flag.Name)
 		}
+		if p.Flag != nil {
+			std.has = append(std.has, p.Flag.Name)
+		}
+	}
+	std.keys = map[string]string{}
+	for _, f := range kctx.Flags() {
+		std.keys[f.Name] = keyOf(kctx.Model, f)
 	}
 	std.takesText = slices.ContainsFunc(kctx.Flags(), func(f *kong.Flag) bool { return f.Name == "text" })
-	if verb := kctx.Selected(); verb != nil {
-		std.verb = verb.Name
+	if err := check(kctx); err != nil {
+		return fail(err)
 	}
 	if err := std.warnOfFlags(kctx); err != nil {
 		return fail(err)
@@ -323,7 +321,7 @@ func mistyped(kctx *kong.Context, verbs []string) error {
 
 // notInEnum is what kong says of a value that is none of a flag's.
 var notInEnum = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`must be one of (\S+) but got "(.*)"$`)
+	return regexp.MustCompile(`^(--[\w-]+) must be one of (\S+) but got "(.*)"$`)
 })
 
 // notNumber is what kong says of a value that is no time or no number, noValue where a flag stands in place of a value. Its advice
@@ -359,11 +357,14 @@ func usage(err error, kctx *kong.Context) error {
 	}
 	hint := ""
 	if m := notInEnum().FindStringSubmatch(err.Error()); m != nil {
-		return &fault.Error{Class: fault.Usage, Err: err, Hint: fault.DidYouMean(m[2], strings.Split(strings.ReplaceAll(m[1], `"`, ""), ","))}
+		words := strings.Split(strings.ReplaceAll(m[2], `"`, ""), ",")
+		e := setting.Wrong(m[1], m[3], setting.Or(words))
+		e.Hint = fault.DidYouMean(m[3], words)
+		return e
 	}
 	if m := notNumber().FindStringSubmatch(err.Error()); m != nil {
 		want := map[string]string{"duration": "a time such as 2h or 30s", "uint": "a whole number of 0 or more", "int": "a whole number", "float": "a number"}[m[2]]
-		return &fault.Error{Class: fault.Usage, Place: m[1], Found: strconv.Quote(m[3]), Want: want}
+		return setting.Wrong(m[1], m[3], want)
 	}
 	if pe, ok := errors.AsType[*kong.ParseError](err); ok && pe.Context != nil {
 		kctx = pe.Context
@@ -683,6 +684,9 @@ func Printable(s string) string {
 
 // Given reports whether the command line has a flag, by its long name. Values of crawl.toml do not count.
 func (s *Std) Given(flag string) bool { return slices.Contains(s.given, flag) }
+
+// Has reports whether the command line or crawl.toml has a flag, by its long name.
+func (s *Std) Has(flag string) bool { return slices.Contains(s.has, flag) }
 
 // MemoryLimit is --memory or the command's default, in bytes.
 func (s *Std) MemoryLimit() int64 {

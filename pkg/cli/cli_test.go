@@ -132,9 +132,9 @@ func (c *toyExec) Run(std *Std) error {
 }
 
 type toyShow struct {
-	Folder     string `arg:"" optional:""`
-	MinDelay   time.Duration
-	AllowNet   []string
+	Folder     string        `arg:"" optional:""`
+	MinDelay   time.Duration `key:"politeness.min_delay"`
+	AllowNet   []string      `key:"network.allow_net"`
 	ShownAlone string
 }
 
@@ -146,7 +146,9 @@ func (c *toyShow) Run(std *Std) error {
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		// The toy goes by a real command's name, so that crawl.toml has settings for it.
-		"mfetch": func() { os.Exit(Command{"mfetch", "A toy.", 64 << 20, func() any { return &toy{} }}.Main("")) },
+		"mfetch": func() {
+			os.Exit(Command{Name: "mfetch", About: "A toy.", Memory: 64 << 20, Setting: "memory.fetch", Grammar: func() any { return &toy{} }}.Main(""))
+		},
 	})
 }
 

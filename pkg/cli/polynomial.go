@@ -15,16 +15,12 @@ type Polynomial uint64
 
 // UnmarshalText refuses what is no irreducible polynomial.
 func (p *Polynomial) UnmarshalText(text []byte) error {
-	return p.parse(string(text), `"murlset stat" and "mfpset stat" print that of a set`)
-}
-
-func (p *Polynomial) parse(text, hint string) error {
-	v, err := fingerprint.Parse(text)
+	v, err := fingerprint.Parse(string(text))
 	if err == nil {
 		_, err = fingerprint.NewPoly(v)
 	}
 	if err != nil {
-		return &fault.Error{Class: fault.Usage, Err: err, Hint: hint}
+		return &fault.Error{Class: fault.Usage, Err: err, Hint: `"murlset stat" and "mfpset stat" print that of a set`}
 	}
 	*p = Polynomial(v)
 	return nil
@@ -46,26 +42,13 @@ func (p Polynomial) Or(other uint64) uint64 {
 	return uint64(p)
 }
 
-// NewPolynomial is a flag of commands that make a set: what Polynomial takes, or
-// "random".
-type NewPolynomial string
-
 // RandomPolynomial asks for a polynomial that nobody knows.
-const RandomPolynomial NewPolynomial = "random"
+const RandomPolynomial = "random"
 
-// UnmarshalText refuses what Polynomial refuses, but for "random".
-func (p *NewPolynomial) UnmarshalText(text []byte) error {
-	*p = NewPolynomial(text)
-	if *p == RandomPolynomial {
-		return nil
-	}
-	return new(Polynomial).parse(string(text), `"random" chooses one`)
-}
-
-// Choose returns the polynomial that was given, Mercator's if none was, or draws
+// ChoosePolynomial returns the polynomial that a setting has, Mercator's if there is none, or draws
 // one from the system's source of randomness.
-func (p NewPolynomial) Choose() (uint64, error) {
-	switch p {
+func ChoosePolynomial(text string) (uint64, error) {
+	switch text {
 	case "":
 		return fingerprint.Polynomial, nil
 	case RandomPolynomial:
@@ -76,6 +59,6 @@ func (p NewPolynomial) Choose() (uint64, error) {
 		}).Polynomial(), nil
 	}
 	var v Polynomial
-	err := v.parse(string(p), "")
+	err := v.UnmarshalText([]byte(text))
 	return uint64(v), err
 }

@@ -4,8 +4,7 @@ import (
 	"encoding/json"
 	"os"
 
-	"github.com/alecthomas/kong"
-
+	"mercator/pkg/config"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
 )
@@ -129,30 +128,13 @@ func (c CheckSet) Read(s *Std, kind string) error {
 	return in.Check(progress.Add)
 }
 
-// CreateSetFlags hold the flags of a command that makes a set of fingerprints.
-type CreateSetFlags struct {
-	Impl       string        `placeholder:"NAME" default:"sorted" help:"sorted (the default) or bloom (lossy)."`
-	BloomSize  Size          `placeholder:"64M" help:"Size of a Bloom filter: 12 bits a key err in 0.4 %."`
-	Polynomial NewPolynomial `placeholder:"HEX" help:"That of another set, or random (default: Mercator's)."`
-
-	configured bool // BloomSize is crawl.toml's
-}
-
-// AfterApply notes whether crawl.toml gave the size of Bloom filters: it is that of
-// either set of a crawl, and no error where one is none.
-func (f *CreateSetFlags) AfterApply(ctx *kong.Context) error {
-	for _, p := range ctx.Path {
-		f.configured = f.configured || p.Resolved && p.Flag.Name == "bloom-size"
-	}
-	return nil
-}
-
-// Options are those with which the set is made.
-func (f CreateSetFlags) Options() (fpset.CreateOptions, error) {
-	p, err := f.Polynomial.Choose()
+// SetOptions are those with which a set is made. Of crawl.toml the size of Bloom filters is that of either set of a crawl, and no error
+// where one is none.
+func (s *Std) SetOptions(impl string, f config.NewSet) (fpset.CreateOptions, error) {
+	p, err := ChoosePolynomial(f.Polynomial)
 	size := int64(f.BloomSize)
-	if f.configured && f.Impl != fpset.Bloom {
+	if impl != fpset.Bloom && !s.Given("bloom-size") {
 		size = 0
 	}
-	return fpset.CreateOptions{Polynomial: p, Impl: f.Impl, Size: size}, err
+	return fpset.CreateOptions{Polynomial: p, Impl: impl, Size: size}, err
 }

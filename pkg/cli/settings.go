@@ -16,6 +16,7 @@ import (
 
 	"mercator/pkg/config"
 	"mercator/pkg/fault"
+	"mercator/pkg/setting"
 )
 
 // configFlag is --config: when kong meets it, the file becomes a source of
@@ -72,12 +73,32 @@ func (s settings) Resolve(ctx *kong.Context, parent *kong.Path, flag *kong.Flag)
 	if ctx.Model == nil {
 		return nil, errors.New("no grammar")
 	}
-	verb := ""
-	if n := ctx.Selected(); n != nil {
-		verb = n.Name
-	}
-	v, _ := s.Lookup(ctx.Model.Name, verb, flag.Name)
+	v, _ := s.Lookup(keyOf(ctx.Model, flag))
 	return v, nil
+}
+
+// keyOf is the setting that is the default of a flag; "" if there is none.
+func keyOf(app *kong.Application, flag *kong.Flag) string {
+	if flag.Name == "memory" {
+		return app.Vars()["memory_setting"]
+	}
+	return flag.Tag.Get("key")
+}
+
+// check refuses what the tags of flags do, of those that the command line or crawl.toml has.
+func check(kctx *kong.Context) error {
+	for _, p := range kctx.Path {
+		if p.Flag == nil || p.Flag.Tag == nil {
+			continue
+		}
+		if v := p.Flag.Target; p.Flag.Tag.Get("is") == "server" && v.Len() == 0 && !p.Resolved { // as an empty variable of a script leaves it: it would mean those of the system
+			return setting.Wrong("--"+p.Flag.Name, "", "the IP address of a DNS server")
+		}
+		if err := config.Check("--"+p.Flag.Name, p.Flag.Tag, p.Flag.Target); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DriverVariable is set in the environment of a crawl's driver, as "mckpt hold" runs it. What a driver
@@ -107,18 +128,17 @@ func (s *Std) warnOfFlags(kctx *kong.Context) error {
 		if p.Flag == nil || p.Resolved || p.Flag.Name == "memory" || slices.Contains(flags, "--"+p.Flag.Name) { // memory changes no crawl
 			continue
 		}
-		k, found := config.KeyOfFlag(kctx.Model.Name, kctx.Selected().Name, p.Flag.Name)
-		if !found {
+		k, err := config.KeyOf(keyOf(kctx.Model, p.Flag))
+		if err != nil {
 			continue
 		}
 		if c == nil {
-			var err error
 			if c, err = config.Load(path); err != nil {
 				return err
 			}
 		}
 		is := p.Flag.Target
-		was, err := settingOf(c, k, kctx, p.Flag)
+		was, err := settingOf(c, k, p.Flag)
 		if err != nil {
 			return err
 		}
@@ -147,8 +167,8 @@ func (s *Std) inSettings(message string) string {
 	}
 	return flagAndValue().ReplaceAllStringFunc(message, func(text string) string {
 		m := flagAndValue().FindStringSubmatch(text)
-		k, found := config.KeyOfFlag(s.Name, s.verb, m[2])
-		if !found || s.Given(m[2]) {
+		k, err := config.KeyOf(s.keys[m[2]])
+		if err != nil || s.Given(m[2]) {
 			return text
 		}
 		value := strings.TrimSpace(m[3])
@@ -163,9 +183,9 @@ func (s *Std) inSettings(message string) string {
 }
 
 // settingOf is what a flag would be if the command line did not have it.
-func settingOf(c *config.Config, k config.Key, kctx *kong.Context, f *kong.Flag) (reflect.Value, error) {
+func settingOf(c *config.Config, k config.Key, f *kong.Flag) (reflect.Value, error) {
 	was := reflect.New(f.Target.Type()).Elem()
-	text, found := c.Lookup(kctx.Model.Name, kctx.Selected().Name, f.Name)
+	text, found := c.Lookup(k.Name)
 	switch {
 	case found:
 	case f.HasDefault:
@@ -191,16 +211,4 @@ func sameFile(a, b string) bool {
 	one, err := os.Stat(a)
 	other, otherErr := os.Stat(b)
 	return err == nil && otherErr == nil && os.SameFile(one, other)
-}
-
-// Servers are the DNS servers of --server.
-type Servers []string
-
-// AfterApply refuses a flag without an address, as an empty variable of a script leaves it:
-// it would mean those of the system.
-func (s Servers) AfterApply(p *kong.Path) error {
-	if len(s) > 0 || p.Resolved {
-		return nil
-	}
-	return &fault.Error{Class: fault.Usage, Found: "--server with no address", Want: "the IP address of a DNS server"}
 }

@@ -17,7 +17,7 @@ func TestOnlyFlagsBecomeSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := &Std{Name: "mfetch", verb: "fetch", args: []string{dir}}
+	s := &Std{Name: "mfetch", args: []string{dir}, keys: map[string]string{"timeout": "fetch.timeout", "max-body": "fetch.max_body", "allow-net": "network.allow_net"}}
 	for message, want := range map[string]string{
 		"missing--timeout.arrows.zst: no file":  "",
 		"http://a.test/x--timeout is no good":   "",

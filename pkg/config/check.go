@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,149 +16,180 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
-	"mercator/pkg/frontier"
+	"mercator/pkg/setting"
 )
 
-// Size is a number of bytes; text with K, M, G, T (powers of 1024).
-type Size int64
-
-// Defaults of memory.fetch and memory.stages.
-const (
-	FetchMemory  Size = 128 << 20
-	StagesMemory Size = frontier.Memory
-)
-
-// UnmarshalText parses "64M", "1GiB" or a plain number of bytes.
-func (s *Size) UnmarshalText(text []byte) error {
-	t := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(string(text)), "IB"), "B")
-	shift := 0
-	if n := len(t); n > 0 {
-		switch t[n-1] {
-		case 'K':
-			shift = 10
-		case 'M':
-			shift = 20
-		case 'G':
-			shift = 30
-		case 'T':
-			shift = 40
-		}
-		if shift > 0 {
-			t = t[:n-1]
-		}
+// Check refuses a value of a flag or a setting that no command takes, as far as one alone tells. tags are those of its
+// field; those of the setting's count if the field has its key and no others.
+func Check(name string, tags setting.Tags, v reflect.Value) error {
+	if k, found := keyAt(tags.Get("key")); found {
+		tags = k.tag
 	}
-	n, err := strconv.ParseInt(t, 10, 64)
-	if err != nil || n < 0 || n > (1<<62)>>shift {
-		return fmt.Errorf("size %q, want a number of bytes such as 64M", text)
+	if err := setting.Check(name, tags, v); err != nil {
+		return err
 	}
-	*s = Size(n << shift)
-	return nil
-}
-
-// check refuses a value that no command takes, as far as one setting and its tag "is" tell: its
-// text, or that of each member of a list.
-func (k Key) check(values []string) error {
-	kind, bounds, _ := strings.Cut(k.is, " ")
-	least, most, _ := strings.Cut(bounds, " ")
-	for _, v := range values {
-		if want := refuse(kind, least, most, v); want != "" {
-			return &fault.Error{Class: fault.Usage, Place: k.Name, Found: strconv.Quote(v), Want: want}
-		}
+	texts, isList := v.Interface().([]string)
+	if !isList && v.Kind() == reflect.String && v.String() != "" {
+		texts = []string{v.String()}
 	}
+	kind := tags.Get("is")
 	switch kind {
 	case "schemes":
-		if _, err := canon.ParseSchemes(values); err != nil {
-			return &fault.Error{Class: fault.Usage, Place: k.Name, Err: err}
-		}
+		_, err := canon.ParseSchemes(texts)
+		return named(name, err)
 	case "host-connections":
-		if _, err := HostConnections(values); err != nil {
-			bad := err.(*fault.Error)
-			bad.Place, bad.Hint = k.Name, k.Name+"="+bad.Hint
-			return bad
+		_, err := HostConnections(texts)
+		if e, ok := err.(*fault.Error); ok {
+			between := "="
+			if strings.HasPrefix(name, "--") {
+				between = " "
+			}
+			e.Found, e.Hint = name+" "+e.Found, name+between+e.Hint
 		}
+		return err
 	case "rules":
-		if _, err := canon.ParseRules(values); err != nil {
-			return &fault.Error{Class: fault.Usage, Place: k.Name, Err: err}
+		_, err := canon.ParseRules(texts)
+		return named(name, err)
+	}
+	if of, found := kinds[kind]; found {
+		for _, text := range texts {
+			if !of.is(text) {
+				return setting.Wrong(name, text, of.want)
+			}
 		}
 	}
 	return nil
 }
 
-// refuse says what a value of a kind should be; "" if it is so.
-func refuse(kind, least, most, v string) (want string) {
-	good := true
-	switch kind {
-	case "time":
-		d, err := time.ParseDuration(v)
-		low, _ := time.ParseDuration(least)
-		high, _ := time.ParseDuration(cmp.Or(most, "2000000h"))
-		want, good = "a duration"+between(least, most)+`, such as "10s"`, err == nil && d >= low && d <= high
-	case "size":
-		var size, low Size
-		_ = low.UnmarshalText([]byte(least))
-		err := size.UnmarshalText([]byte(v))
-		want, good = "a size"+between(least, most)+`, such as "64M"`, err == nil && size >= low
-	case "whole", "number":
-		n, err := strconv.ParseFloat(v, 64)
-		low, _ := strconv.ParseFloat(least, 64)
-		high, _ := strconv.ParseFloat(cmp.Or(most, fmt.Sprint(math.MaxInt64)), 64)
-		want, good = "a "+kind+" number"+between(least, most), err == nil && n >= low && n <= high
-		want = strings.Replace(want, "a number number", "a number", 1)
-	case "rate":
-		n, err := strconv.ParseFloat(v, 64)
-		want, good = "0 for any number, or 0.001 to 1e9", err == nil && (n == 0 || n >= 0.001 && n <= 1e9)
-	case "network":
-		_, err := netip.ParsePrefix(v)
-		want, good = `a network such as "127.0.0.0/8"`, err == nil
-	case "server":
+// named puts the name of a flag or a setting before an error.
+func named(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fault.Error{Class: fault.Usage, Found: name + " " + strings.TrimPrefix(err.Error(), "scheme: ")}
+}
+
+// read puts a value of TOML into a field, and refuses what Check does.
+func (k Key) read(v any, to reflect.Value) error {
+	if k.typ.Kind() == reflect.Pointer {
+		to.Set(reflect.New(k.typ.Elem()))
+		to = to.Elem()
+	}
+	switch v := v.(type) {
+	case []any:
+		to.Set(reflect.ValueOf(texts(v)))
+	case bool:
+		to.SetBool(v)
+	case float64:
+		to.SetFloat(v)
+	case int64:
+		switch {
+		case to.CanFloat():
+			to.SetFloat(float64(v))
+		case to.CanUint() && v < 0:
+			return setting.Wrong(k.Name, v, "0 or more")
+		case to.CanUint():
+			to.SetUint(uint64(v))
+		default:
+			to.SetInt(v)
+		}
+	case string:
+		like := "a duration"
+		var err error
+		switch p := to.Addr().Interface().(type) {
+		case *time.Duration:
+			*p, err = time.ParseDuration(v)
+		case *Size:
+			like, err = "a size", p.UnmarshalText([]byte(v))
+		default:
+			to.SetString(v)
+		}
+		if err != nil {
+			return setting.Wrong(k.Name, v, like+" of "+setting.Want(k.tag)+", such as "+strings.Trim(k.Like, `"`))
+		}
+	}
+	return Check(k.Name, k.tag, to)
+}
+
+// parsed is a text as TOML has the value; nil if it is none.
+func (k Key) parsed(text string) any {
+	switch {
+	case k.typ.Kind() == reflect.Slice:
+		list, found := listOf(text)
+		if !found {
+			list = k.members(text)
+		}
+		all := []any{}
+		for _, m := range list {
+			all = append(all, m)
+		}
+		return all
+	case k.isText():
+		if text != "" && strings.ContainsRune(`"'`, rune(text[0])) {
+			if list, found := listOf("[" + text + "]"); found && len(list) == 1 {
+				return list[0]
+			}
+		}
+		return text
+	case k.IsSwitch():
+		if text == "true" || text == "false" {
+			return text == "true"
+		}
+	case k.isNumber():
+		if n, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(n, 0) {
+			return n
+		}
+	default:
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// kinds are the texts that the tag is names.
+var kinds = map[string]struct {
+	want string
+	is   func(v string) bool
+}{
+	"network": {`a network such as 127.0.0.0/8`, func(v string) bool { _, err := netip.ParsePrefix(v); return err == nil }},
+	"server": {"an IP address, or ADDR:PORT", func(v string) bool {
 		_, err := netip.ParseAddr(strings.Trim(v, "[]"))
 		addr, portErr := netip.ParseAddrPort(v)
-		want, good = "an IP address, or ADDR:PORT", err == nil || portErr == nil && addr.Port() > 0
-	case "polynomial":
+		return err == nil || portErr == nil && addr.Port() > 0
+	}},
+	"polynomial": {`random, or 16 hexadecimal digits that "murlset stat" printed`, func(v string) bool {
 		p, err := fingerprint.Parse(v)
 		if err == nil {
 			_, err = fingerprint.NewPoly(p)
 		}
-		want, good = `"random", or 16 hexadecimal digits that "murlset stat" printed`, err == nil || v == "random"
-	case "contact":
-		want, good = ContactWanted, IsContact(v)
-	case "product":
-		want, good = "a product name of letters, digits, '-' and '_', such as mercator or mercator/2", IsProduct(v)
-	case "proxy":
+		return err == nil || v == "random"
+	}},
+	"contact": {ContactWanted, IsContact},
+	"product": {"a product name of letters, digits, '-' and '_', such as mercator or mercator/2", IsProduct},
+	"proxy": {"http://HOST:PORT or socks5://HOST:PORT", func(v string) bool {
 		u, err := url.Parse(v)
-		want, good = "http://HOST:PORT or socks5://HOST:PORT", err == nil && (u.Scheme == "http" || u.Scheme == "socks5") && u.Hostname() != "" && u.Port() != "" && u.User == nil
-	case "remote":
+		return err == nil && (u.Scheme == "http" || u.Scheme == "socks5") && u.Hostname() != "" && u.Port() != "" && u.User == nil
+	}},
+	"remote": {"an absolute folder, HOST:PATH, or rclone:NAME:PATH", func(v string) bool {
 		host, _, ok := strings.Cut(v, ":")
-		want, good = "an absolute folder, HOST:PATH, or rclone:NAME:PATH", v == "" || filepath.IsAbs(v) || ok && host != "" && !strings.Contains(host, "/") && host[0] != '-'
-	case "header":
+		return filepath.IsAbs(v) || ok && host != "" && !strings.Contains(host, "/") && host[0] != '-'
+	}},
+	"header": {`one line "Name: value"`, func(v string) bool {
 		name, value, _ := strings.Cut(v, ":")
-		want, good = `one line "Name: value"`, name != "" && strings.TrimSpace(value) != "" && !strings.ContainsAny(v, "\r\n")
-	case "program":
+		return name != "" && strings.TrimSpace(value) != "" && !strings.ContainsAny(v, "\r\n")
+	}},
+	"program": {"SCHEME=COMMAND", func(v string) bool {
 		name, command, _ := strings.Cut(v, "=")
-		want, good = "SCHEME=COMMAND", name != "" && strings.TrimSpace(command) != ""
-	case "module":
+		return name != "" && strings.TrimSpace(command) != ""
+	}},
+	"module": {"NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND", func(v string) bool {
 		name, types, _ := strings.Cut(v, "=")
 		_, command, program := strings.Cut(types, ":")
-		want = "NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND"
-		good = name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 			return r != '-' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 		}) && (!program || strings.TrimSpace(command) != "")
-	default:
-		if words := strings.Split(kind, "|"); len(words) > 1 {
-			want, good = strings.Join(words[:len(words)-1], ", ")+" or "+words[len(words)-1], slices.Contains(words, v)
-		}
-	}
-	if good {
-		return ""
-	}
-	return want
-}
-
-func between(least, most string) string {
-	if most == "" {
-		return " of " + least + " or more"
-	}
-	return " of " + least + " to " + most
+	}},
 }
 
 // IsProduct says whether s is a product token, perhaps with a version, as a User-Agent begins.
@@ -186,25 +218,45 @@ func inComment(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '(' || r == ')' })
 }
 
+// Naming gives a flag or a setting its name in an error.
+type Naming func(key, flag string) string
+
+// Flags names flags, and settings are named by Settings.
+func Flags(_, flag string) string   { return "--" + flag }
+func Settings(key, _ string) string { return key }
+
+// Check refuses delays that exclude each other.
+func (d Delays) Check(name Naming) error {
+	if d.MaxDelay < d.MinDelay && d.DelayFactor > 0 {
+		return setting.Wrong(name("politeness.max_delay", "max-delay"), d.MaxDelay, "at least "+setting.Named(name("politeness.min_delay", "min-delay"), d.MinDelay))
+	}
+	return nil
+}
+
+// Check refuses lifetimes that exclude each other.
+func (l Lifetimes) Check(name Naming) error {
+	if l.MaxTTL < l.MinTTL {
+		return setting.Wrong(name("resolve.max_ttl", "max-ttl"), l.MaxTTL, "at least "+setting.Named(name("resolve.min_ttl", "min-ttl"), l.MinTTL))
+	}
+	return nil
+}
+
+// Check refuses documents that memory has no room for: a record is encoded in it.
+func (m MaxBodyFlag) Check(name Naming, memory int64) error {
+	if int64(m.MaxBody) > memory/8 {
+		return setting.Wrong(name("fetch.max_body", "max-body"), m.MaxBody, fmt.Sprintf("at most an eighth of %s, %d bytes", name("memory.fetch", "memory"), memory/8))
+	}
+	return nil
+}
+
 // together refuses settings that exclude each other, as the commands would.
 func (c *Config) together() error {
 	f := &c.File
 	bad := func(place, found, want string) error {
 		return &fault.Error{Class: fault.Usage, Place: place, Found: found, Want: want}
 	}
-	for _, pair := range []struct{ least, low, most, high, otherwiseLow, otherwiseHigh string }{
-		{"politeness.min_delay", f.Politeness.MinDelay, "politeness.max_delay", f.Politeness.MaxDelay, "1s", "30s"},
-		{"resolve.min_ttl", f.Resolve.MinTTL, "resolve.max_ttl", f.Resolve.MaxTTL, "1m", "24h"},
-	} {
-		low, err := time.ParseDuration(cmp.Or(pair.low, pair.otherwiseLow))
-		high, highErr := time.ParseDuration(cmp.Or(pair.high, pair.otherwiseHigh))
-		if err == nil && highErr == nil && high < low && !(pair.least == "politeness.min_delay" && f.Politeness.DelayFactor != nil && *f.Politeness.DelayFactor == 0) {
-			return bad(pair.most, high.String(), fmt.Sprintf("at least %s, %v", pair.least, low))
-		}
-	}
-	memory, body := FetchMemory, Size(0)
-	if (f.Memory.Fetch == "" || memory.UnmarshalText([]byte(f.Memory.Fetch)) == nil) && body.UnmarshalText([]byte(cmp.Or(f.Fetch.MaxBody, "10M"))) == nil && body > memory/8 {
-		return bad("fetch.max_body", fmt.Sprintf("%d bytes", body), fmt.Sprintf("at most an eighth of memory.fetch, %d", memory/8))
+	if err := cmp.Or(f.Politeness.Delays.Check(Settings), f.Resolve.Lifetimes.Check(Settings), f.Fetch.MaxBodyFlag.Check(Settings, int64(f.Memory.Fetch))); err != nil {
+		return err
 	}
 	if g := f.Frontier.DomainGrowth; g != nil && *g > 0 && f.Frontier.DomainBudget == 0 {
 		return bad("frontier.domain_growth", fmt.Sprintf("%v without frontier.domain_budget", *g), "a budget of URLs a domain, or 0")
@@ -229,24 +281,7 @@ func (c *Config) together() error {
 }
 
 // Canon is the form of the crawl's URLs.
-func (c *Config) Canon() (form canon.Options, err error) {
-	urls := c.File.URLs
-	form.MaxURL = urls.MaxURL
-	if len(c.File.Schemes) > 0 {
-		if form.Schemes, err = canon.ParseSchemes(c.File.Schemes); err != nil {
-			return form, &fault.Error{Class: fault.Usage, File: c.Path, Place: "schemes", Err: err}
-		}
-	}
-	for _, r := range []struct {
-		names []string
-		to    *canon.Rules
-	}{{urls.KeyRules, &form.KeyRules}, {urls.URLRules, &form.URLRules}} {
-		if *r.to, err = canon.ParseRules(r.names); err != nil {
-			return form, &fault.Error{Class: fault.Usage, File: c.Path, Place: "urls", Err: err}
-		}
-	}
-	return form, nil
-}
+func (c *Config) Canon() (canon.Options, error) { return c.File.URLs.Canon() }
 
 // Shardable refuses settings that count over the whole crawl, where each of several shards would count for itself.
 func (c *Config) Shardable() error {
@@ -260,7 +295,7 @@ func (c *Config) Shardable() error {
 		{f.Frontier.Policy == "opic", "frontier.policy", f.Frontier.Policy, "another policy: credit flows between all pages, and each shard sees its own alone"},
 		{f.Frontier.Policy == "walk", "frontier.policy", f.Frontier.Policy, "another policy: a walk goes on from the page before, which another shard may have"},
 		{f.Frontier.Policy == "revisit", "frontier.policy", f.Frontier.Policy, "another policy: new pages and repeated visits share the whole crawl, and each shard sees its own alone"},
-		{f.Frontier.PerDomain > 0, "frontier.per_domain", f.Frontier.PerDomain, "none: the hosts of a domain are in several shards"},
+		{f.PerDomain > 0, "frontier.per_domain", f.PerDomain, "none: the hosts of a domain are in several shards"},
 		{f.Frontier.DomainBudget > 0, "frontier.domain_budget", f.Frontier.DomainBudget, "none: the hosts of a domain are in several shards"},
 		{len(f.Extract.ModuleState) > 0, "extract.module_state", strings.Join(f.Extract.ModuleState, ","), "none: each shard would keep a state of its own pages alone"},
 		{f.Fetch.Proxy != "", "fetch.proxy", f.Fetch.Proxy, "none: hosts are shared out by their addresses"},

@@ -47,7 +47,7 @@ func TestHintOfSyntax(t *testing.T) {
 	}
 }
 
-func TestLookupGivesEachCommandItsPart(t *testing.T) {
+func TestLookup(t *testing.T) {
 	c, err := parse("/c/crawl.toml", []byte(`
 batch = 500
 [politeness]
@@ -62,22 +62,23 @@ stages = "32M"
 		t.Fatal(err)
 	}
 	for _, k := range []struct {
-		command, verb, flag string
-		want                any
+		key  string
+		want any
 	}{
-		{"mfrontier", "next", "number", int64(500)},
-		{"mfrontier", "update", "number", nil},
-		{"mfetch", "run", "delay-factor", 0.0},
-		{"mfetch", "run", "min-delay", nil},
-		{"mfetch", "", "deny", "/c/deny.txt"},
-		{"murlset", "new", "memory", "32M"},
+		{"batch", int64(500)},
+		{"rounds", nil},
+		{"politeness.delay_factor", 0.0},
+		{"politeness.min_delay", nil},
+		{"network.deny", "/c/deny.txt"},
+		{"memory.stages", "32M"},
+		{"no.key", nil},
 	} {
-		got, found := c.Lookup(k.command, k.verb, k.flag)
+		got, found := c.Lookup(k.key)
 		if found != (k.want != nil) || got != k.want {
-			t.Errorf("%s %s --%s: %v, %v; want %v", k.command, k.verb, k.flag, got, found, k.want)
+			t.Errorf("%s: %v, %v; want %v", k.key, got, found, k.want)
 		}
 	}
-	if v, _ := c.Lookup("mfetch", "run", "allow-net"); len(v.([]any)) != 1 {
+	if v, _ := c.Lookup("network.allow_net"); len(v.([]any)) != 1 {
 		t.Errorf("allow-net: %v", v)
 	}
 }
@@ -122,7 +123,7 @@ func TestRoundTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, _ := c.Lookup("mfetch", "fetch", "for")
+		v, _ := c.Lookup("round_time")
 		return v
 	}
 	if v := at(Name, ""); v != nil {

@@ -58,13 +58,3 @@ func refused(member, want, number string) error {
 	}
 	return &fault.Error{Class: fault.Usage, Found: strconv.Quote(member), Want: want, Hint: exampleHost + "=" + number + " allows a host " + number + " connections"}
 }
-
-// HostConnectionsFlag is HostConnections for the flag of that name.
-func HostConnectionsFlag(members []string) (map[string]int, error) {
-	const flag = "--host-connections"
-	hosts, err := HostConnections(members)
-	if bad, ok := err.(*fault.Error); ok {
-		bad.Place, bad.Hint = flag, flag+" "+bad.Hint
-	}
-	return hosts, err
-}

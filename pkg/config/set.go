@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"mercator/pkg/fault"
+	"mercator/pkg/setting"
 )
 
 // Set returns crawl.toml's text with one setting changed: see SetAll.
@@ -24,14 +24,28 @@ func Set(text []byte, key, value string) ([]byte, error) {
 // Pair is a setting and its value, as text.
 type Pair struct{ Key, Value string }
 
-// ParsePairs reads "KEY=VALUE" arguments.
+// ParsePairs reads "KEY=VALUE" arguments. Values of a list that are given one by one are one list; another setting is given once.
 func ParsePairs(args []string) (pairs []Pair, err error) {
 	for _, arg := range args {
 		key, value, found := strings.Cut(arg, "=")
 		if !found {
 			return nil, &fault.Error{Class: fault.Usage, Found: strconv.Quote(arg), Want: "KEY=VALUE, such as fetch.timeout=20s"}
 		}
-		pairs = append(pairs, Pair{strings.TrimSpace(key), strings.TrimSpace(value)})
+		p := Pair{strings.TrimSpace(key), strings.TrimSpace(value)}
+		i := slices.IndexFunc(pairs, func(given Pair) bool { return given.Key == p.Key })
+		if i < 0 {
+			pairs = append(pairs, p)
+			continue
+		}
+		k, err := KeyOf(p.Key)
+		if err != nil {
+			return nil, err
+		}
+		given := pairs[i].Value
+		if k.typ.Kind() != reflect.Slice || given == "" || p.Value == "" {
+			return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%s twice: %q and %q", k.Name, given, p.Value), Want: "one value"}
+		}
+		pairs[i].Value = k.ListText(append(texts(k.parsed(given)), texts(k.parsed(p.Value))...))
 	}
 	return pairs, nil
 }
@@ -86,12 +100,11 @@ func SetAll(text []byte, pairs []Pair) ([]byte, error) {
 
 // KeyOf finds a setting by its name. An unknown one is fault.Usage, with the nearest.
 func KeyOf(name string) (Key, error) {
-	for _, k := range allKeys() {
-		if k.Name == name {
-			return k, nil
-		}
+	k, found := keyAt(name)
+	if !found {
+		return Key{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown key %q", name), Hint: meant(name)}
 	}
-	return Key{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown key %q", name), Hint: meant(name)}
+	return k, nil
 }
 
 // Preset is a crawl.toml that says what could be set, and how.
@@ -158,65 +171,45 @@ func (k Key) split() (table, name string) {
 	return "", k.Name
 }
 
+func (k Key) table() string {
+	table, _ := k.split()
+	return table
+}
+
 // literal is a value as TOML.
-func (k Key) literal(value string) (string, error) {
-	wrong := &fault.Error{Class: fault.Usage, Place: k.Name, Found: strconv.Quote(value), Want: wanted(k.Name)}
-	if !utf8.ValidString(value) {
-		wrong.Want = "UTF-8"
-		return "", wrong
+func (k Key) literal(text string) (string, error) {
+	if !utf8.ValidString(text) {
+		return "", setting.Wrong(k.Name, text, "UTF-8")
 	}
-	typ := k.typ
-	if typ.Kind() == reflect.Pointer {
-		typ = typ.Elem()
+	value := k.parsed(text)
+	if value == nil {
+		want := k.wanted()
+		if of := setting.Want(k.tag); of != "" {
+			want += " of " + of
+		}
+		return "", setting.Wrong(k.Name, text, want)
 	}
-	texts, literal := []string{value}, ""
-	switch typ.Kind() {
-	case reflect.Slice:
-		var found bool
-		if texts, found = listOf(value); !found {
-			texts = k.members(value)
-		}
-		literal = tomlList(texts)
-	case reflect.Bool:
-		if value != "true" && value != "false" {
-			return "", wrong
-		}
-		literal = value
-	case reflect.Float64:
-		n, err := strconv.ParseFloat(value, 64)
-		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-			return "", wrong
-		}
-		literal = strconv.FormatFloat(n, 'g', -1, 64)
+	if err := k.read(value, reflect.New(k.typ).Elem()); err != nil {
+		return "", err
+	}
+	switch v := value.(type) {
+	case []any:
+		return tomlList(texts(v)), nil
+	case string:
+		return quote(v), nil
+	case float64:
+		literal := strconv.FormatFloat(v, 'g', -1, 64)
 		if !strings.ContainsAny(literal, ".e") {
 			literal += ".0"
 		}
-	case reflect.Uint64:
-		n, err := strconv.ParseUint(value, 10, 63) // TOML's numbers are signed
-		if err != nil {
-			return "", wrong
-		}
-		literal = strconv.FormatUint(n, 10)
-	case reflect.Int:
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			return "", wrong
-		}
-		literal = strconv.FormatInt(n, 10)
-	default:
-		if strings.ContainsRune(`"'`, rune(value[0])) {
-			if list, found := listOf("[" + value + "]"); found && len(list) == 1 {
-				texts = list
-			}
-		}
-		literal = quote(texts[0])
+		return literal, nil
 	}
-	return literal, k.check(texts)
+	return fmt.Sprint(value), nil
 }
 
 // members are those of a list with commas between.
 func (k Key) members(value string) (list []string) {
-	if k.whole && strings.ContainsAny(value, "=:") {
+	if k.tag.Get("sep") == "none" && strings.ContainsAny(value, "=:") {
 		return []string{value}
 	}
 	for m := range strings.SplitSeq(value, ",") {

@@ -51,40 +51,40 @@ func TestSetRefuses(t *testing.T) {
 		{"fetch.timout", "1s", `unknown key "fetch.timout"`, `did you mean "fetch.timeout"?`},
 		{"contact", "me@example.org", `unknown key "contact"`, `did you mean "fetch.contact"?`},
 		{"fetch", "1s", `unknown key "fetch"`, ""},
-		{"fetch.timeout", "20", `fetch.timeout: "20", want a duration of 1ms or more, such as "10s"`, ""},
-		{"fetch.timeout", "-1s", `fetch.timeout: "-1s", want a duration of 1ms or more, such as "10s"`, ""},
-		{"round_time", "25h", `round_time: "25h", want a duration of 0s to 24h, such as "10s"`, ""},
-		{"fetch.max_body", "10 megabytes", `fetch.max_body: "10 megabytes", want a size of 1 or more, such as "64M"`, ""},
-		{"fetch.max_body", "1G", `fetch.max_body: 1073741824 bytes, want at most an eighth of memory.fetch, 16777216`, ""},
-		{"batch", "many", `batch: "many", want a whole number`, ""},
-		{"batch", "0", `batch: "0", want a whole number of 1 or more`, ""},
-		{"batch", "2.5", `batch: "2.5", want a whole number`, ""},
-		{"fetch.connections", "100001", `fetch.connections: "100001", want a whole number of 1 to 100000`, ""},
-		{"fetch.dedup", "yes", `fetch.dedup: "yes", want true or false`, ""},
-		{"politeness.delay_factor", "nan", `politeness.delay_factor: "nan", want a number`, ""},
-		{"politeness.delay_factor", "-1", `politeness.delay_factor: "-1", want a number of 0 to 1000000`, ""},
-		{"politeness.min_delay", "1m", `politeness.max_delay: 30s, want at least politeness.min_delay, 1m0s`, ""},
-		{"schemes", "http,htps", `schemes: scheme: "htps", want http, https, ftp, gopher, or another with its default port, such as gemini:1965`, ""},
-		{"urls.key_rules", "session_ids", `urls.key_rules: "session_ids", want session-ids, www, query-order, tracking, trailing-slash`, `did you mean "session-ids"?`},
-		{"network.allow_net", "127.0.0.1", `network.allow_net: "127.0.0.1", want a network such as "127.0.0.0/8"`, ""},
-		{"resolve.servers", "ns.example.org", `resolve.servers: "ns.example.org", want an IP address, or ADDR:PORT`, ""},
-		{"resolve.rate", "-3", `resolve.rate: "-3", want 0 for any number, or 0.001 to 1e9`, ""},
-		{"fetch.warc_codec", "gz", `fetch.warc_codec: "gz", want gzip or zstd`, `did you mean "gzip"?`},
-		{"fetch.proxy", "localhost:80", `fetch.proxy: "localhost:80", want http://HOST:PORT or socks5://HOST:PORT`, ""},
-		{"push", "backup/crawl", `push: "backup/crawl", want an absolute folder, HOST:PATH, or rclone:NAME:PATH`, ""},
-		{"fetch.contact", "me (at home)", `fetch.contact: "me (at home)", want ` + ContactWanted, ""},
-		{"fetch.contact", "you", `fetch.contact: "you", want ` + ContactWanted, ""},
-		{"fetch.contact", "you@", `fetch.contact: "you@", want ` + ContactWanted, ""},
-		{"fetch.contact", "://x", `fetch.contact: "://x", want ` + ContactWanted, ""},
-		{"extract.from", "html,links", `extract.from: "links", want default, all, headers, html, css, sitemap, feed, robots, pdf, ftp, gopher, text, json, xml or script`, ""},
-		{"extract.modules", "Words", `extract.modules: "Words", want NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND`, ""},
-		{"sets.polynomial", "3", `sets.polynomial: "3", want "random", or 16 hexadecimal digits that "murlset stat" printed`, ""},
+		{"fetch.timeout", "20", `fetch.timeout "20", want a duration of 1ms or more, such as 1m`, ""},
+		{"fetch.timeout", "-1s", `fetch.timeout -1s, want 1ms or more`, ""},
+		{"round_time", "25h", `round_time 25h, want 0s to 24h`, ""},
+		{"fetch.max_body", "10 megabytes", `fetch.max_body "10 megabytes", want a size of 1 or more, such as 10M`, ""},
+		{"fetch.max_body", "1G", `fetch.max_body 1G, want at most an eighth of memory.fetch, 16777216 bytes`, ""},
+		{"batch", "many", `batch "many", want a whole number of 1 or more`, ""},
+		{"batch", "0", `batch 0, want 1 or more`, ""},
+		{"batch", "2.5", `batch "2.5", want a whole number of 1 or more`, ""},
+		{"fetch.connections", "100001", `fetch.connections 100001, want 1 to 100000`, ""},
+		{"fetch.dedup", "yes", `fetch.dedup "yes", want true or false`, ""},
+		{"politeness.delay_factor", "nan", `politeness.delay_factor NaN, want 0 to 1000000`, ""},
+		{"politeness.delay_factor", "-1", `politeness.delay_factor -1, want 0 to 1000000`, ""},
+		{"politeness.min_delay", "1m", `politeness.max_delay 30s, want at least politeness.min_delay 1m`, ""},
+		{"schemes", "http,htps", `schemes "htps", want http, https, ftp, gopher, or another with its default port, such as gemini:1965`, ""},
+		{"urls.key_rules", "session_ids", `urls.key_rules "session_ids", want session-ids, www, query-order, tracking, trailing-slash`, `did you mean "session-ids"?`},
+		{"network.allow_net", "127.0.0.1", `network.allow_net "127.0.0.1", want a network such as 127.0.0.0/8`, ""},
+		{"resolve.servers", "ns.example.org", `resolve.servers "ns.example.org", want an IP address, or ADDR:PORT`, ""},
+		{"resolve.rate", "-3", `resolve.rate -3, want 0, or 0.001 to 1000000000`, ""},
+		{"fetch.warc_codec", "gz", `fetch.warc_codec "gz", want gzip, zstd or none`, `did you mean "gzip"?`},
+		{"fetch.proxy", "localhost:80", `fetch.proxy "localhost:80", want http://HOST:PORT or socks5://HOST:PORT`, ""},
+		{"push", "backup/crawl", `push "backup/crawl", want an absolute folder, HOST:PATH, or rclone:NAME:PATH`, ""},
+		{"fetch.contact", "me (at home)", `fetch.contact "me (at home)", want ` + ContactWanted, ""},
+		{"fetch.contact", "you", `fetch.contact "you", want ` + ContactWanted, ""},
+		{"fetch.contact", "you@", `fetch.contact "you@", want ` + ContactWanted, ""},
+		{"fetch.contact", "://x", `fetch.contact "://x", want ` + ContactWanted, ""},
+		{"extract.from", "html,links", `extract.from "links", want default, all, headers, html, css, sitemap, feed, robots, pdf, ftp, gopher, text, json, xml or script`, ""},
+		{"extract.modules", "Words", `extract.modules "Words", want NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND`, ""},
+		{"sets.polynomial", "3", `sets.polynomial "3", want random, or 16 hexadecimal digits that "murlset stat" printed`, ""},
 		{"frontier.policy", "opik", `frontier: unknown policy "opik"`, ""},
 		{"frontier.tax", "0.5", `frontier: tax for policy priority, want none, or policy opic`, ""},
-		{"memory.stages", "16M", `memory.stages: "16M", want a size of 32M or more, such as "64M"`, ""},
-		{"resolve.servers", "127.0.0.1:0", `resolve.servers: "127.0.0.1:0", want an IP address, or ADDR:PORT`, ""},
+		{"memory.stages", "16M", `memory.stages 16M, want 32M or more`, ""},
+		{"resolve.servers", "127.0.0.1:0", `resolve.servers "127.0.0.1:0", want an IP address, or ADDR:PORT`, ""},
 		{"frontier.domain_growth", "2", `frontier.domain_growth: 2 without frontier.domain_budget, want a budget of URLs a domain, or 0`, ""},
-		{"fetch.contact", "\xff", `fetch.contact: "\xff", want UTF-8`, ""},
+		{"fetch.contact", "\xff", `fetch.contact "\xff", want UTF-8`, ""},
 	} {
 		_, err := Set(Preset(), c.key, c.value)
 		if !errors.Is(err, fault.Usage) || err.Error() != c.want {
@@ -134,7 +134,7 @@ func TestSetAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := parse(Name, text)
-	if err != nil || c.File.Frontier.Tax != 0.5 || c.File.Frontier.Policy != "opic" || len(c.set) != len(tables(t)) || !reflect.DeepEqual(c.File.Fetch.Exec, []string{"gemini=./g.sh"}) {
+	if err != nil || c.File.Frontier.Tax != 0.5 || c.File.Frontier.Policy != "opic" || len(c.set) != len(presetTables(t)) || !reflect.DeepEqual(c.File.Fetch.Exec, []string{"gemini=./g.sh"}) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if _, err := SetAll(Preset(), append(pairs, Pair{"batch", "no"})); !errors.Is(err, fault.Usage) {
@@ -160,7 +160,7 @@ func TestSetAll(t *testing.T) {
 	}
 }
 
-func tables(t *testing.T) map[string]any {
+func presetTables(t *testing.T) map[string]any {
 	c, err := parse(Name, Preset())
 	if err != nil {
 		t.Fatal(err)

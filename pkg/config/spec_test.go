@@ -5,12 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mercator/formats/spectest"
 	"mercator/pkg/fault"
+	"mercator/pkg/setting"
 )
 
 const exampleText = `seeds = ["seeds.txt"]            # relative to the folder of this file
@@ -78,6 +79,15 @@ func settingVectors() []spectest.Vector {
 		bad("R4-number-for-duration", `line 2: another type of value for "frontier.min_interval", want text in quotes, such as "1s"`, "[frontier]\nmin_interval = 6\n"),
 		bad("R5-setting", `line 2: "rounds" a second time, want each table and each key once`, "rounds = 3\nrounds = 3\n"),
 		bad("R5-table", `line 3: "frontier" a second time, want each table and each key once`, "[frontier]\nqueues = 3\n[frontier]\n"),
+		bad("R7-below", `line 2: politeness.min_delay -1s, want 0s or more`, "[politeness]\nmin_delay = \"-1s\"\n"),
+		bad("R7-above", `line 3: fetch.connections 100001, want 1 to 100000`, "batch = 3\n[fetch]\nconnections = 100001\n"),
+		bad("R7-negative", `line 2: frontier.seed -1, want 0 or more`, "[frontier]\nseed = -1\n"),
+		bad("R7-number", `line 1: politeness.delay_factor NaN, want 0 to 1000000`, "politeness.delay_factor = nan\n"),
+		bad("R7-duration", `line 2: fetch.timeout "20", want a duration of 1ms or more, such as 1m`, "[fetch]\ntimeout = \"20\"\n"),
+		bad("R7-size", `line 2: memory.fetch "much", want a size of 1M or more, such as 128M`, "[memory]\nfetch = \"much\"\n"),
+		bad("R7-word", `line 2: fetch.warc_codec "gz", want gzip, zstd or none`, "[fetch]\nwarc_codec = \"gz\"\n"),
+		bad("R7-text", `line 2: fetch.contact "you", want `+ContactWanted, "[fetch]\ncontact = \"you\"\n"),
+		bad("R7-member", `line 2: network.allow_net "10.0.0.1", want a network such as 127.0.0.0/8`, "[network]\nallow_net = [\"10.0.0.0/8\", \"10.0.0.1\"]\n"),
 		load("R6-path", "seeds: no file", func(t testing.TB, path string) error {
 			write(t, path, exampleText)
 			c, err := Load(path)
@@ -107,38 +117,32 @@ func settings(c *Config) (string, error) {
 // table is the page's list of settings.
 func table() string {
 	var b strings.Builder
-	b.WriteString("| setting | type | default of | what |\n|---|---|---|---|\n")
+	b.WriteString("| setting | value | default | flag | what |\n|---|---|---|---|---|\n")
 	for _, k := range Keys() {
-		typ := map[reflect.Kind]string{reflect.String: "text", reflect.Slice: "list", reflect.Bool: "yes or no", reflect.Int: "whole", reflect.Int64: "whole", reflect.Uint64: "whole"}[k.typ.Kind()]
-		if typ == "" {
-			typ = "number"
-		}
-		flags := "pipelines"
-		if k.flags != "" {
-			flags = flagsText(k.Targets())
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Name, typ, flags, strings.ReplaceAll(k.Doc, "|", `\|`))
+		b.WriteString(k.row())
 	}
 	return b.String()
 }
 
-// flagsText lists flags, each with the commands that have it.
-func flagsText(targets []Target) string {
-	var flags []string
-	commands := map[string][]string{}
-	for _, t := range targets {
-		if !slices.Contains(flags, t.Flag) {
-			flags = append(flags, t.Flag)
-		}
-		if !slices.Contains(commands[t.Flag], t.Command) {
-			commands[t.Flag] = append(commands[t.Flag], t.Command)
-		}
+// row is the setting's line on the page.
+func (k Key) row() string {
+	value := map[reflect.Kind]string{reflect.String: "text", reflect.Slice: "list", reflect.Bool: "yes or no", reflect.Int: "whole", reflect.Uint64: "whole"}[k.typ.Kind()]
+	switch {
+	case k.typ == reflect.TypeFor[time.Duration]():
+		value = "duration"
+	case k.typ == reflect.TypeFor[Size]():
+		value = "size"
+	case value == "":
+		value = "number"
 	}
-	var parts []string
-	for _, f := range flags {
-		parts = append(parts, strings.Join(commands[f], ", ")+" `--"+f+"`")
+	if want := setting.Want(k.tag); want != "" {
+		value += ": " + want
 	}
-	return strings.Join(parts, "; ")
+	flag := "`--" + k.Flag + "`"
+	if !k.flagged() {
+		flag = ""
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", k.Name, value, k.tag.Get("default"), flag, strings.ReplaceAll(k.Doc, "|", `\|`))
 }
 
 // TestSpec holds the reader to SPEC.md and its vectors.
@@ -151,6 +155,9 @@ func TestSpec(t *testing.T) {
 		Vectors: settingVectors(),
 		Read: func(_ testing.TB, name string, file []byte) (string, error) {
 			c, err := parse(name, file)
+			if err == nil {
+				err = c.bad
+			}
 			if err != nil {
 				return "", err
 			}

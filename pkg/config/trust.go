@@ -98,11 +98,11 @@ func texts(list any) (all []string) {
 // plain is what is left of a setting without the programs that it names; programs says whether it names any.
 func (k Key) plain(c *Config) (left []string, programs bool) {
 	v, set := c.get(k.Name)
-	if !set || k.runs == "" {
+	if !set || k.tag.Get("runs") == "" {
 		return nil, false
 	}
 	text, list := fmt.Sprint(v), texts(v)
-	switch k.runs {
+	switch k.tag.Get("runs") {
 	case "always":
 		return nil, text != "" && text != "[]"
 	case "word": // a command, but for a few words

@@ -135,8 +135,8 @@ func TestDisarm(t *testing.T) {
 func TestRuns(t *testing.T) {
 	harmless := []string{"frontier.prioritizer_timeout", "fetch.exec_state", "fetch.contact", "extract.module_state", "extract.module_timeout", "memory.stages", "resolve.canonical"}
 	for _, k := range Keys() {
-		speaks := k.is == "program" || k.is == "module" || k.is == "remote" || strings.Contains(k.Doc, "command") || strings.Contains(k.Doc, "program") || strings.HasPrefix(k.Name, "engine.") && k.is == ""
-		if speaks && k.runs == "" && !slices.Contains(harmless, k.Name) {
+		speaks := slices.Contains([]string{"program", "module", "remote"}, k.tag.Get("is")) || strings.Contains(k.Doc, "command") || strings.Contains(k.Doc, "program") || strings.HasPrefix(k.Name, "engine.") && k.Choices() == nil
+		if speaks && k.tag.Get("runs") == "" && !slices.Contains(harmless, k.Name) {
 			t.Errorf("%s has no tag runs: %s", k.Name, k.Doc)
 		}
 	}

@@ -96,7 +96,7 @@ func (d *Driver) raise(ctx context.Context, conf *config.Config, txn string) err
 	if _, err := d.runner.run(ctx, raise); err != nil {
 		return d.wrong(txn, err)
 	}
-	_, _, err = d.Crawl.Commit(ctx, txn, d.opt.Now(), interval(conf))
+	_, _, err = d.Crawl.Commit(ctx, txn, d.opt.Now(), conf.File.Interval)
 	return err
 }
 

@@ -18,7 +18,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/canon"
@@ -348,18 +347,11 @@ func Notes(conf *config.Config, prefix string) (notes []string) {
 
 // delayNote says which of two delays counts, where one that is set has no effect; "" if it has.
 func delayNote(conf *config.Config) string {
-	own := conf.File.Politeness.MinDelay
-	key, keyErr := config.KeyOf("politeness.addr_delay")
-	if own == "" || keyErr != nil {
+	own, addr := conf.File.Politeness.MinDelay, conf.File.Politeness.AddrDelay
+	if set, err := conf.Setting("politeness.min_delay"); err != nil || len(set) == 0 || own >= addr {
 		return ""
 	}
-	addr := cmp.Or(conf.File.Politeness.AddrDelay, strings.Trim(key.Like, `"`)) // which shows the default
-	a, err := time.ParseDuration(own)
-	b, addrErr := time.ParseDuration(addr)
-	if err != nil || addrErr != nil || a >= b {
-		return ""
-	}
-	return fmt.Sprintf("politeness.min_delay=%s has no effect below politeness.addr_delay, %s: so long after a contact nobody contacts the same address again; set both", own, addr)
+	return fmt.Sprintf("politeness.min_delay=%v has no effect below politeness.addr_delay, %v: so long after a contact nobody contacts the same address again; set both", own, addr)
 }
 
 // absolute are the settings that name a file, by names that hold in any folder.

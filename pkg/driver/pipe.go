@@ -98,14 +98,8 @@ var commandsHere = map[string]cli.Command{
 
 // boundMemory gives the heap of this process what the commands of a round may take as processes. Each keeps its own bounds within it.
 func boundMemory(conf *config.Config) {
-	of := func(text string, otherwise config.Size) config.Size {
-		if size := config.Size(0); text != "" && size.UnmarshalText([]byte(text)) == nil { // was checked
-			return size
-		}
-		return otherwise
-	}
 	const stages = 6 // beside mfetch
-	debug.SetMemoryLimit(int64(of(conf.File.Memory.Fetch, config.FetchMemory) + stages*of(conf.File.Memory.Stages, config.StagesMemory)))
+	debug.SetMemoryLimit(int64(conf.File.Memory.Fetch + stages*conf.File.Memory.Stages))
 }
 
 // CommandsVariable is the environment variable that names a folder of programs. One that is called as a command of a round is run in that one's place, as

@@ -78,7 +78,7 @@ func checkValues(conf *config.Config, sharded bool) error {
 		}
 		return err
 	}
-	for _, line := range f.Fetch.Headers {
+	for _, line := range f.Fetch.Header {
 		if _, err := http1.ParseHeader(line); err != nil {
 			return placed("fetch.headers", err)
 		}
@@ -105,7 +105,7 @@ func checkValues(conf *config.Config, sharded bool) error {
 			return &fault.Error{Class: fault.Usage, Place: "fetch.exec_state", Found: strconv.Quote(name), Want: "a scheme that has a program in fetch.exec"}
 		}
 	}
-	if _, err := process.Select(f.Extract.Modules, f.Extract.ModuleState, process.ExecLimits{}); err != nil {
+	if _, err := process.Select(f.Extract.Module, f.Extract.ModuleState, process.ExecLimits{}); err != nil {
 		return err
 	}
 	if on := f.Engine.On; !sharded && on != "" && on != "local" {

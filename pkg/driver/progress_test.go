@@ -3,10 +3,11 @@ package driver
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,6 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
 )
@@ -239,20 +239,27 @@ func TestPaceOfOneHost(t *testing.T) {
 	}
 }
 
+// same compares all but hosts.
+func same(a, b frontier.Politeness) bool {
+	a.HostConnections, b.HostConnections = nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
 // TestPlanPoliteness: each delay of the settings counts, also where several are the same.
 func TestPlanPoliteness(t *testing.T) {
-	conf := new(config.Config)
-	p := &conf.File.Politeness
-	none := 0.0
-	p.MinDelay, p.MaxDelay, p.AddrDelay, p.DelayFactor = "0s", "0s", "0s", &none
-	for range 20 {
-		got, err := planPoliteness(conf)
-		if err != nil || got.MinDelay != 0 || got.MaxDelay != 0 || got.AddrDelay != 0 || got.DelayFactor != 0 || got.Connections != frontier.DefaultPoliteness.Connections {
-			t.Fatalf("%+v, %v", got, err)
-		}
+	conf, err := config.Parse(config.Name, []byte("[politeness]\nmin_delay = \"0s\"\nmax_delay = \"0s\"\naddr_delay = \"0s\"\ndelay_factor = 0\nhost_connections = [\"a.example=3\"]\n"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	p.AddrDelay = "x"
-	if _, err := planPoliteness(conf); !errors.Is(err, fault.Usage) {
-		t.Error(err)
+	want := frontier.DefaultPoliteness
+	want.MinDelay, want.MaxDelay, want.AddrDelay, want.DelayFactor = 0, 0, 0, 0
+	if got := planPoliteness(conf); !maps.Equal(got.HostConnections, map[string]int{"a.example": 3}) || !same(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if conf, err = config.Parse(config.Name, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := planPoliteness(conf); len(got.HostConnections) > 0 || !same(got, frontier.DefaultPoliteness) {
+		t.Errorf("%+v without settings, want %+v", got, frontier.DefaultPoliteness)
 	}
 }

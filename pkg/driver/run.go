@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +108,7 @@ func (d *Driver) settings() (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.plan.modules, d.plan.allowNet = len(conf.File.Extract.Modules) > 0, conf.File.Network.AllowNet
+	d.plan.modules, d.plan.allowNet = len(conf.File.Extract.Module) > 0, conf.File.Network.AllowNet
 	boundMemory(conf)
 	d.plan.focused, d.plan.canonical = conf.File.Focus.Model != "", conf.File.Resolve.Canonical
 	if d.plan.shards > 0 {
@@ -205,7 +204,7 @@ func (d *Driver) stopping() {
 func (d *Driver) costOfKill() string {
 	pause := "30s"
 	if conf, err := d.settings(); err == nil {
-		pause = cmp.Or(conf.File.Politeness.MaxDelay, pause)
+		pause = conf.File.Politeness.MaxDelay.String()
 	}
 	return "URLs in flight are fetched again, and the next run leaves all hosts alone for " + pause
 }
@@ -445,12 +444,6 @@ func (d *Driver) addLists(ctx context.Context, round string, files []string, str
 	return err
 }
 
-// interval is the least time between two checkpoints that are kept.
-func interval(conf *config.Config) time.Duration {
-	least, _ := time.ParseDuration(conf.File.CheckpointInterval) // was checked; without it 0
-	return least
-}
-
 // round makes a round, or ends one that was begun, and closes it by a checkpoint.
 func (d *Driver) round(ctx context.Context, conf *config.Config, name string) error {
 	_, err := d.Crawl.BeginRound(name)
@@ -480,7 +473,7 @@ func (d *Driver) round(ctx context.Context, conf *config.Config, name string) er
 // closeRound closes a round by a checkpoint, and then keeps the round's times, which are of use for a round that counts.
 func (d *Driver) closeRound(ctx context.Context, conf *config.Config, round string) error {
 	begun := d.opt.Now()
-	if _, _, err := d.Crawl.Commit(ctx, round, d.opt.Now(), interval(conf)); err != nil {
+	if _, _, err := d.Crawl.Commit(ctx, round, d.opt.Now(), conf.File.Interval); err != nil {
 		return err
 	}
 	d.keepTimes(d.plan, round, "", append(d.runner.taken(), d.own(begun, "mckpt", "commit")))

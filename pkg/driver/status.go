@@ -237,33 +237,15 @@ func troubleIn(dir, round string) (*Trouble, error) {
 
 // rest is what is left to be done, by frontier's plan; nil if that says nothing.
 func rest(ctx context.Context, f frontiers, conf *config.Config, now time.Time) (*frontier.Plan, error) {
-	p, err := planPoliteness(conf)
-	if err != nil {
-		return nil, err
-	}
-	return f.PlanRest(ctx, record.TimeOf(now), p)
+	return f.PlanRest(ctx, record.TimeOf(now), planPoliteness(conf))
 }
 
 // planPoliteness is the politeness of the settings.
-func planPoliteness(conf *config.Config) (p frontier.Politeness, err error) {
-	p = frontier.DefaultPoliteness
-	for _, set := range []struct {
-		text string
-		d    *time.Duration
-	}{{conf.File.Politeness.MinDelay, &p.MinDelay}, {conf.File.Politeness.MaxDelay, &p.MaxDelay}, {conf.File.Politeness.AddrDelay, &p.AddrDelay}} {
-		if set.text == "" {
-			continue
-		}
-		if *set.d, err = time.ParseDuration(set.text); err != nil {
-			return p, &fault.Error{Class: fault.Usage, File: conf.Path, Err: err}
-		}
-	}
-	if f := conf.File.Politeness.DelayFactor; f != nil {
-		p.DelayFactor = *f
-	}
-	p.Connections = cmp.Or(conf.File.Fetch.Connections, p.Connections)
-	p.HostConnections, err = config.HostConnections(conf.File.Politeness.Hosts)
-	return p, err
+func planPoliteness(conf *config.Config) frontier.Politeness {
+	of := conf.File.Politeness
+	hosts, _ := config.HostConnections(of.HostConnections) // Load has checked them
+	return frontier.Politeness{HostConnections: hosts, MinDelay: of.MinDelay, DelayFactor: of.DelayFactor, MaxDelay: of.MaxDelay, AddrDelay: of.AddrDelay,
+		Connections: conf.File.Fetch.Connections, Duration: frontier.DefaultPoliteness.Duration}
 }
 
 // totals takes over what all stages together say.

@@ -101,7 +101,7 @@ func crashRounds(t *testing.T, p Params) {
 
 // So does an update during which two merges go on.
 func TestCrashWhileMerging(t *testing.T) {
-	fs, p := crashtest.New(), Params{Buffer: minBuffer, Priority: Priority{Queues: 2}}
+	fs, p := crashtest.New(), Params{Buffer: 16, Priority: Priority{Queues: 2}}
 	b := open(t, fs, p)
 	for i := range 3 {
 		var urls []record.URL

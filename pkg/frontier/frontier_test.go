@@ -1072,7 +1072,7 @@ func TestLimitsOfArguments(t *testing.T) {
 	_, earlier := b.f.Wait(ctx, 0, 1, nil)
 	for name, err := range map[string]error{
 		"top": top, "connections": connections, "before 1970": early, "1970": earlier,
-		"queues":   Create("/x", Params{Priority: Priority{Queues: maxQueues + 1}}, store.Options{FS: b.fs}),
+		"queues":   Create("/x", Params{Priority: Priority{Queues: 17}}, store.Options{FS: b.fs}),
 		"per host": NextOptions{N: MaxCapped + 1, PerHost: 1}.Check(),
 	} {
 		if !errors.Is(err, fault.Usage) {

@@ -11,18 +11,18 @@ import (
 
 	"mercator/formats/store"
 	"mercator/pkg/fault"
+	"mercator/pkg/setting"
 )
 
 // Params are fixed when a frontier is created. Each embedded struct is a policy: a new one is a
 // line here and a file of its own. What the chosen policy has no use for must be left zero; a zero
 // parameter of its own means the default.
 //
-// The fields are the flags of "mfrontier create", named by their Go names, and the settings of
-// crawl.toml, named by the tag toml. The tag placeholder is the default.
+// The fields are the flags of "mfrontier create" and settings of crawl.toml, as package config says. The tag placeholder is the default.
 type Params struct {
-	Policy string `toml:"policy" flag:"mckpt init --policy, mfrontier create --policy" default:"priority" placeholder:"priority" help:"Order of service; \"mfrontier policies\" lists them."`
-	Seed   uint64 `toml:"seed" placeholder:"0" help:"Seed of random draws, and of the order of equal credits."`
-	Buffer int    `toml:"buffer" placeholder:"0" more:"" help:"URLs of a queue in memory, 16 to 8192; 0: 64 KiB."`
+	Policy string `key:"frontier.policy" default:"priority" placeholder:"priority" help:"Order of service; \"mfrontier policies\" lists them."`
+	Seed   uint64 `key:"frontier.seed" placeholder:"0" help:"Seed of random draws, and of the order of equal credits."`
+	Buffer int    `key:"frontier.buffer" range:"16 8192" or:"0" placeholder:"0" more:"" help:"URLs of a queue in memory, 16 to 8192; 0: 64 KiB."`
 
 	Priority `group:"Policies priority, revisit:"`
 	Dynamic  `group:"Policy dynamic:"`
@@ -90,10 +90,7 @@ func (p *Params) own() (parameters, error) {
 	return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("unknown policy %q", p.Policy), Hint: hint}
 }
 
-const (
-	minBuffer = 16
-	maxBuffer = 1 << 13
-)
+const maxBuffer = 1 << 13
 
 // complete refuses what the policy has no use for and what is out of range, and puts the defaults
 // where nothing is given.
@@ -118,8 +115,8 @@ func (p *Params) complete() error {
 	if p.Seed != 0 && !own.about().seed {
 		return useless("seed", p.Policy, policiesWith(func(a about) bool { return a.seed })...)
 	}
-	if p.Buffer != 0 {
-		if err := within("a buffer of %v URLs", p.Buffer, minBuffer, maxBuffer); err != nil {
+	for _, params := range p.used() {
+		if err := inRange(params); err != nil {
 			return err
 		}
 	}
@@ -140,7 +137,7 @@ func (p *Params) users(of parameters) []string {
 }
 
 func useless(what, policy string, of ...string) error {
-	return outside(what+" for policy "+policy, "none, or policy "+strings.Join(of, ", "))
+	return &fault.Error{Class: fault.Usage, Found: what + " for policy " + policy, Want: "none, or policy " + strings.Join(of, ", ")}
 }
 
 // useless refuses what the policy has no use for; others have.
@@ -215,7 +212,7 @@ func fields(params any) func(yield func(name string, v reflect.Value) bool) {
 	return func(yield func(string, reflect.Value) bool) {
 		v := reflect.ValueOf(params).Elem()
 		for i := range v.NumField() {
-			if name := v.Type().Field(i).Tag.Get("toml"); name != "" && !yield(name, v.Field(i)) {
+			if name := strings.TrimPrefix(v.Type().Field(i).Tag.Get("key"), "frontier."); name != "" && !yield(name, v.Field(i)) {
 				return
 			}
 		}
@@ -249,26 +246,27 @@ func parse(text string, v reflect.Value) (err error) {
 	return err
 }
 
-// within refuses a number outside of a range. what says which one it is.
-func within[T int | float64](what string, n, least, most T) error {
-	if n >= least && n <= most { // not so of NaN
-		return nil
-	}
-	plain := func(n T) string { return strconv.FormatFloat(float64(n), 'f', -1, 64) } // 1048576, 0.000001
-	return outside(fmt.Sprintf(what, n), plain(least)+" to "+plain(most))
-}
-
-func outside(found, want string) error {
-	return &fault.Error{Class: fault.Usage, Found: found, Want: want}
-}
-
-// duration reads a parameter, and writes it as all are written.
-func duration(name string, text *string, otherwise time.Duration) (d time.Duration, err error) {
-	if d = otherwise; *text != "" {
-		if d, err = time.ParseDuration(*text); err != nil {
-			return 0, outside(fmt.Sprintf("%s of %q", name, *text), `a duration such as "6h"`)
+// inRange refuses what the tags of parameters do. Zero is the default.
+func inRange(params any) error {
+	t := reflect.TypeOf(params).Elem()
+	for f := range t.Fields() {
+		v := reflect.ValueOf(params).Elem().FieldByIndex(f.Index)
+		if v.Kind() == reflect.Struct || v.IsZero() {
+			continue
+		}
+		if err := setting.Check(strings.TrimPrefix(f.Tag.Get("key"), "frontier."), f.Tag, v); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// duration reads a parameter that is in range, and writes it as all are written.
+func duration(text *string, otherwise time.Duration) time.Duration {
+	d, err := time.ParseDuration(*text)
+	if err != nil {
+		d = otherwise
+	}
 	*text = d.String()
-	return d, nil
+	return d
 }

@@ -6,12 +6,10 @@ import (
 	"encoding/binary"
 )
 
-// Fifo are the parameters of policy fifo.
+// Fifo are the parameters of policy fifo. Each worker has a number in the manifest.
 type Fifo struct {
-	Workers int `toml:"workers" placeholder:"256" help:"Queues to which hosts are dealt, 1 to 4096."` // as many as mfetch's connections
+	Workers int `key:"frontier.workers" range:"1 4096" placeholder:"256" help:"Queues to which hosts are dealt, 1 to 4096."` // as many as mfetch's connections
 }
-
-const maxWorkers = 1 << 12 // each has a number in the manifest
 
 func (*Fifo) about() about {
 	return about{budgets: true, inOrder: true, text: "one queue for each worker; hosts are dealt to workers by a hash of their names; workers in turn, within a worker first in, first out"}
@@ -19,7 +17,7 @@ func (*Fifo) about() about {
 
 func (f *Fifo) complete() error {
 	f.Workers = cmp.Or(f.Workers, 256)
-	return within("%v workers", f.Workers, 1, maxWorkers)
+	return nil
 }
 
 func (f *Fifo) policy(*Params) hooks { return &fifoPolicy{workers: f.Workers} }

@@ -17,8 +17,8 @@ import (
 
 // Opic are the parameters of policy opic.
 type Opic struct {
-	Tax     float64 `toml:"tax" placeholder:"0.1" more:"" help:"Part of a page's credit for all URLs, 0.000001 to 1."`
-	Refetch string  `toml:"refetch" placeholder:"never" help:"Fetch pages again by credit, after 0s to 8760h."`
+	Tax     float64 `key:"frontier.tax" range:"0.000001 1" placeholder:"0.1" more:"" help:"Part of a page's credit for all URLs, 0.000001 to 1."`
+	Refetch string  `key:"frontier.refetch" range:"0s 8760h" or:"never" placeholder:"never" help:"Fetch pages again by credit, after 0s to 8760h."`
 }
 
 func (o *Opic) about() about {
@@ -26,22 +26,14 @@ func (o *Opic) about() about {
 }
 
 func (o *Opic) complete() error {
-	given := cmp.Or(o.Tax, 0.1)
-	o.Tax = math.Round(given*millionths) / millionths
-	if o.Tax == 0 {
-		return outside(fmt.Sprintf("a tax of %v", given), "0.000001 to 1")
-	}
+	o.Tax = math.Round(cmp.Or(o.Tax, 0.1)*millionths) / millionths
 	if o.Refetch == "never" {
 		o.Refetch = ""
 	}
 	if o.Refetch != "" {
-		if after, err := duration("refetch", &o.Refetch, 0); err != nil {
-			return err
-		} else if after < 0 || after > mostInterval {
-			return outside(fmt.Sprintf("refetch of %v", after), fmt.Sprintf("0s to %v", mostInterval))
-		}
+		duration(&o.Refetch, 0)
 	}
-	return within("a tax of %v", o.Tax, 1./millionths, 1)
+	return nil
 }
 
 // Policy opic serves the URL of most credit first: "Adaptive on-line page importance
@@ -106,7 +98,7 @@ type credits struct {
 
 func (o *Opic) policy(all *Params) hooks {
 	p := &opicPolicy{tax: uint64(math.Round(o.Tax * millionths)), seed: all.Seed, again: o.Refetch != ""}
-	after, _ := duration("refetch", &o.Refetch, 0)
+	after := duration(&o.Refetch, 0)
 	p.after = record.Time(after.Microseconds())
 	return p
 }

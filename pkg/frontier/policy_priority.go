@@ -4,20 +4,19 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+
+	"mercator/pkg/fault"
 )
 
 // Priority are the parameters of policy priority. URLs of higher priority numbers share the last queue.
 type Priority struct {
-	Queues int     `toml:"queues" placeholder:"3" help:"Front queues (Mercator's K), 1 to 16 (priority: 3, revisit: 1)."`
-	Bias   float64 `toml:"bias" placeholder:"2" more:"" help:"Draw a front queue this many times as often as the next."`
-	Strict bool    `toml:"strict" placeholder:"false" help:"No draws: serve a queue only if those before it are empty."`
+	Queues int     `key:"frontier.queues" range:"1 16" placeholder:"3" help:"Front queues (Mercator's K), 1 to 16 (priority: 3, revisit: 1)."`
+	Bias   float64 `key:"frontier.bias" range:"1 1048576" placeholder:"2" more:"" help:"Draw a front queue this many times as often as the next."`
+	Strict bool    `key:"frontier.strict" placeholder:"false" help:"No draws: serve a queue only if those before it are empty."`
 }
 
-const (
-	DefaultQueues = 3
-	maxQueues     = 16 // each may have URLs that are due in memory; a place's top byte holds the number
-	maxBias       = 1 << 20
-)
+// DefaultQueues is the number of front queues. There are few: each may have URLs that are due in memory, and a place's top byte holds the number.
+const DefaultQueues = 3
 
 func (*Priority) about() about {
 	return about{seed: true, ranks: true, budgets: true, turns: true, text: "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out"}
@@ -25,14 +24,13 @@ func (*Priority) about() about {
 
 func (p *Priority) complete() error {
 	if p.Strict && p.Bias != 0 {
-		return outside(fmt.Sprintf("a bias of %v, and strict", p.Bias), "one of them")
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("bias %v, and strict", p.Bias), Want: "one of them"}
 	}
 	p.Queues = cmp.Or(p.Queues, DefaultQueues)
-	if p.Strict {
-		return within("%v front queues", p.Queues, 1, maxQueues)
+	if !p.Strict {
+		p.Bias = cmp.Or(p.Bias, 2)
 	}
-	p.Bias = cmp.Or(p.Bias, 2)
-	return cmp.Or(within("%v front queues", p.Queues, 1, maxQueues), within("a bias of %v", p.Bias, 1, maxBias))
+	return nil
 }
 
 // beside is complete, for a policy that has front queues by priority beside others: one, if none are asked for. Stores were
@@ -43,7 +41,7 @@ func (p *Priority) beside() error {
 	}
 	if p.Queues == 0 {
 		if p.Bias != 0 || p.Strict {
-			return outside("a bias, or strict, of one priority", "several queues")
+			return &fault.Error{Class: fault.Usage, Found: "bias, or strict, of one front queue", Want: "several queues"}
 		}
 		return nil
 	}

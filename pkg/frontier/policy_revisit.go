@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fault"
+	"mercator/pkg/setting"
 )
 
 // Policy revisit comes back to pages, so that what is known of them is fresh.
@@ -37,16 +38,14 @@ import (
 
 // Revisit are the parameters of policy revisit.
 type Revisit struct {
-	NewShare    float64 `toml:"new_share" placeholder:"0.5" help:"Share of new URLs in a batch if revisits are due too."`
-	MinInterval string  `toml:"min_interval" placeholder:"1h" help:"Least time between two visits of a page, 1s or more."`
-	MaxInterval string  `toml:"max_interval" placeholder:"720h" help:"Longest time between two visits, up to 8760h."`
-	GoneAfter   int     `toml:"gone_after" placeholder:"3" more:"" help:"Failed visits in a row that finish a page, 1 to 255."`
+	NewShare    float64 `key:"frontier.new_share" range:">0 1" placeholder:"0.5" help:"Share of new URLs in a batch if revisits are due too."`
+	MinInterval string  `key:"frontier.min_interval" range:"1s 8760h" placeholder:"1h" help:"Least time between two visits of a page, 1s or more."`
+	MaxInterval string  `key:"frontier.max_interval" range:"1s 8760h" placeholder:"720h" help:"Longest time between two visits, up to 8760h."`
+	GoneAfter   int     `key:"frontier.gone_after" range:"1 255" placeholder:"3" more:"" help:"Failed visits in a row that finish a page, 1 to 255."`
 }
 
-const (
-	leastInterval = time.Second
-	mostInterval  = 365 * 24 * time.Hour
-)
+// mostInterval is the longest time between two visits.
+const mostInterval = 365 * 24 * time.Hour
 
 func (*Revisit) about() about {
 	return about{seed: true, ranks: true, endless: true, turns: true, text: "new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; with several queues, new URLs by priority, and pages of high priority more often; never ends by itself"}
@@ -54,25 +53,16 @@ func (*Revisit) about() about {
 
 func (r *Revisit) complete() error {
 	r.NewShare, r.GoneAfter = cmp.Or(r.NewShare, 0.5), cmp.Or(r.GoneAfter, 3)
-	least, most, err := r.intervals()
-	switch {
-	case err != nil:
-		return err
-	case !(r.NewShare > 0 && r.NewShare <= 1):
-		return outside(fmt.Sprintf("a share of %v for new URLs", r.NewShare), "more than 0, at most 1")
-	case least < leastInterval || most < least || most > mostInterval:
-		return outside(fmt.Sprintf("intervals from %v to %v", least, most), fmt.Sprintf("from %v or more to %v or less", leastInterval, mostInterval))
+	if least, most := r.intervals(); most < least {
+		return setting.Wrong("max_interval", most, "at least "+setting.Named("min_interval", least))
 	}
-	return within("pages gone after %v visits", r.GoneAfter, 1, math.MaxUint8)
+	return nil
 }
 
 // intervals are the bounds of the time between two visits.
-func (r *Revisit) intervals() (least, most time.Duration, err error) {
-	if least, err = duration("min_interval", &r.MinInterval, time.Hour); err != nil {
-		return 0, 0, err
-	}
-	most, err = duration("max_interval", &r.MaxInterval, max(30*24*time.Hour, least))
-	return least, most, err
+func (r *Revisit) intervals() (least, most time.Duration) {
+	least = duration(&r.MinInterval, time.Hour)
+	return least, duration(&r.MaxInterval, max(30*24*time.Hour, least))
 }
 
 // The kinds of URLs. Each has as many front queues as there are priorities; those of new URLs come first.
@@ -92,7 +82,7 @@ type schedule struct {
 
 // newSchedule is that of complete parameters.
 func newSchedule(p Revisit, by Priority) *schedule {
-	least, most, _ := p.intervals()
+	least, most := p.intervals()
 	s := &schedule{min: uint64(least.Microseconds()), max: uint64(most.Microseconds()), gone: uint8(p.GoneAfter)}
 	s.prior = 2 * s.min
 	for rank := range max(by.Queues, 1) {

@@ -115,8 +115,8 @@ func TestFifo(t *testing.T) {
 func TestCreateRefusals(t *testing.T) {
 	opt := store.Options{FS: crashtest.New()}
 	for _, p := range []Params{
-		{Policy: "magic"}, {Priority: Priority{Queues: -1}}, {Priority: Priority{Queues: maxQueues + 1}}, {Priority: Priority{Bias: 0.5}}, {Priority: Priority{Bias: maxBias + 1}}, {Priority: Priority{Bias: 2, Strict: true}}, {Fifo: Fifo{Workers: 3}},
-		{Policy: dynamic, Priority: Priority{Queues: 3}}, {Policy: dynamic, Seed: 1}, {Policy: fifo, Priority: Priority{Strict: true}}, {Policy: fifo, Fifo: Fifo{Workers: -1}}, {Opic: Opic{Tax: 0.1}}, {Policy: opic, Opic: Opic{Tax: 1.1}}, {Policy: opic, Opic: Opic{Tax: -1}}, {Policy: opic, Opic: Opic{Tax: 1e-9}}, {Policy: opic, Opic: Opic{Refetch: "-1s"}}, {Policy: opic, Opic: Opic{Refetch: "8761h"}}, {Policy: opic, Opic: Opic{Refetch: "often"}}, {Policy: opic, Fifo: Fifo{Workers: 1}}, {Policy: fifo, Seed: 1}, {Policy: fifo, Fifo: Fifo{Workers: maxWorkers + 1}},
+		{Policy: "magic"}, {Priority: Priority{Queues: -1}}, {Priority: Priority{Queues: 17}}, {Priority: Priority{Bias: 0.5}}, {Priority: Priority{Bias: 1<<20 + 1}}, {Priority: Priority{Bias: 2, Strict: true}}, {Fifo: Fifo{Workers: 3}},
+		{Policy: dynamic, Priority: Priority{Queues: 3}}, {Policy: dynamic, Seed: 1}, {Policy: fifo, Priority: Priority{Strict: true}}, {Policy: fifo, Fifo: Fifo{Workers: -1}}, {Opic: Opic{Tax: 0.1}}, {Policy: opic, Opic: Opic{Tax: 1.1}}, {Policy: opic, Opic: Opic{Tax: -1}}, {Policy: opic, Opic: Opic{Tax: 1e-9}}, {Policy: opic, Opic: Opic{Refetch: "-1s"}}, {Policy: opic, Opic: Opic{Refetch: "8761h"}}, {Policy: opic, Opic: Opic{Refetch: "often"}}, {Policy: opic, Fifo: Fifo{Workers: 1}}, {Policy: fifo, Seed: 1}, {Policy: fifo, Fifo: Fifo{Workers: 1<<12 + 1}},
 	} {
 		if err := Create("/frontier", p, opt); !errors.Is(err, fault.Usage) {
 			t.Errorf("%+v: %v", p, err)
@@ -156,7 +156,7 @@ func TestParameters(t *testing.T) {
 			shown := reflect.New(v.Type()).Elem()
 			field, _ := reflect.TypeOf(own).Elem().FieldByNameFunc(func(f string) bool {
 				field, _ := reflect.TypeOf(own).Elem().FieldByName(f)
-				return field.Tag.Get("toml") == name
+				return field.Tag.Get("key") == "frontier."+name
 			})
 			if strings.ToLower(field.Name) != strings.ReplaceAll(name, "_", "") {
 				t.Errorf("the setting %s is the flag of field %s", name, field.Name)

@@ -13,10 +13,10 @@ import (
 	"mercator/pkg/fingerprint"
 )
 
-// Walk are the parameters of policy walk.
+// Walk are the parameters of policy walk. The number of walkers bounds what is in memory while they move.
 type Walk struct {
-	Walkers int     `toml:"walkers" placeholder:"100" help:"Walks at a time, 1 to 4096; a batch has a URL of each."`
-	Restart float64 `toml:"restart" placeholder:"0.142857" more:"" help:"Chance that a walk begins again; above 0, at most 1."`
+	Walkers int     `key:"frontier.walkers" range:"1 4096" placeholder:"100" help:"Walks at a time, 1 to 4096; a batch has a URL of each."`
+	Restart float64 `key:"frontier.restart" range:">0 1" placeholder:"0.142857" more:"" help:"Chance that a walk begins again; above 0, at most 1."`
 }
 
 func (*Walk) about() about {
@@ -26,14 +26,8 @@ func (*Walk) about() about {
 func (w *Walk) complete() error {
 	w.Walkers = cmp.Or(w.Walkers, 100)
 	w.Restart = cmp.Or(w.Restart, 1.0/7)
-	if !(w.Restart > 0 && w.Restart <= 1) {
-		return outside(fmt.Sprintf("restarts with chance %v", w.Restart), "more than 0, at most 1")
-	}
-	return within("%v walkers", w.Walkers, 1, maxWalkers)
+	return nil
 }
-
-// maxWalkers bounds what is in memory while walkers move.
-const maxWalkers = 1 << 12
 
 // Reasons under which rows of a walk are dropped, besides those of updates.
 const (

@@ -154,7 +154,7 @@ func (c *pushCmd) Run(ctx context.Context, std *cli.Std) error {
 	c.warnOfGone(std.Warn, "which the copy keeps", done.Kept)
 	c.warnOfGone(std.WarnAlways, "which the copy has not", done.Lost)
 	if conf != nil {
-		if header := secretHeader(conf.File.Fetch.Headers); header != "" {
+		if header := secretHeader(conf.File.Fetch.Header); header != "" {
 			std.Warn("crawl.toml is copied with fetch.headers, and so with the value of %s", cli.Printable(header))
 		}
 		outside, absolute, err := conf.Outside(c.Crawl)

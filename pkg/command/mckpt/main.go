@@ -23,7 +23,6 @@ import (
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
-	"mercator/pkg/shard"
 )
 
 const about = "Make a crawl folder, close its rounds with checkpoints, and go back to them."
@@ -53,11 +52,11 @@ type lockFlag struct {
 func (l lockFlag) options() crawl.Options { return crawl.Options{LockWait: l.LockWait} }
 
 type initCmd struct {
-	Crawl       string            `arg:"" help:"Folder to make."`
-	Polynomial  cli.NewPolynomial `placeholder:"HEX" help:"That of another crawl, or random (default: Mercator's)."`
-	Shards      int               `default:"1" help:"Shards to cut the crawl into, each with stores of its own; at most 512."`
-	ContentHash string            `placeholder:"NAME" help:"Function for checksums of documents: fp64 (Rabin's, the default), md5 or sha256."`
-	Policy      string            `predictor:"policy" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
+	Crawl string `arg:"" help:"Folder to make."`
+	config.PolynomialFlag
+	Shards int `default:"1" range:"1 512" help:"Shards to cut the crawl into, each with stores of its own; at most 512."`
+	config.ContentHashFlag
+	Policy string `key:"frontier.policy" predictor:"policy" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
 	lockFlag
 }
 
@@ -93,11 +92,7 @@ func (c *initCmd) Run(ctx context.Context, std *cli.Std) error {
 	} else if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return err
 	}
-	if p := settings.Sets.Polynomial; p != "" && c.Polynomial == "" {
-		if err := c.Polynomial.UnmarshalText([]byte(p)); err != nil {
-			return &fault.Error{Class: fault.Usage, File: path, Place: "sets.polynomial", Err: err}
-		}
-	}
+	c.Polynomial = cmp.Or(c.Polynomial, settings.Sets.Polynomial)
 	if std.Given("policy") {
 		path = "" // of what may be wrong
 	}
@@ -105,9 +100,6 @@ func (c *initCmd) Run(ctx context.Context, std *cli.Std) error {
 		settings.Frontier.Policy = c.Policy
 	}
 	settings.Sets.ContentHash = cmp.Or(c.ContentHash, settings.Sets.ContentHash)
-	if c.Shards < 1 || c.Shards > shard.Max {
-		return &fault.Error{Class: fault.Usage, Place: "--shards", Found: fmt.Sprint(c.Shards), Want: fmt.Sprintf("1 to %d", shard.Max)}
-	}
 	if c.Shards > 1 {
 		if err := (&config.Config{File: settings, Path: path}).Shardable(); err != nil {
 			return err
@@ -139,9 +131,9 @@ func (c *initCmd) Run(ctx context.Context, std *cli.Std) error {
 }
 
 type commitCmd struct {
-	Crawl    string        `arg:"" help:"The crawl folder."`
-	Txn      string        `required:"" placeholder:"NAME" help:"Name of the round."`
-	Interval time.Duration `default:"0s" help:"Forget checkpoints closer together than this."`
+	Crawl string `arg:"" help:"The crawl folder."`
+	Txn   string `required:"" placeholder:"NAME" help:"Name of the round."`
+	config.IntervalFlag
 	lockFlag
 }
 

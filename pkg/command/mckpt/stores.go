@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -52,7 +51,7 @@ func firstPart(dir, kind string) string {
 
 // polynomialOf is the polynomial of the sets of a crawl: of one that is there
 // already, which a random choice must not contradict, or the one chosen.
-func polynomialOf(crawl string, choice cli.NewPolynomial, opt store.Options) (uint64, error) {
+func polynomialOf(crawl string, choice string, opt store.Options) (uint64, error) {
 	if choice == cli.RandomPolynomial {
 		for _, kind := range []string{urlset.Kind, fpset.Kind} { // their folders have the same names
 			if st, err := store.Open(firstPart(crawl, kind), kind, fpset.Version, opt); err == nil {
@@ -60,7 +59,7 @@ func polynomialOf(crawl string, choice cli.NewPolynomial, opt store.Options) (ui
 			}
 		}
 	}
-	return choice.Choose()
+	return cli.ChoosePolynomial(choice)
 }
 
 // maker makes one store of a crawl folder.
@@ -75,17 +74,7 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 	bad := func(place string, err error) error {
 		return &fault.Error{Class: fault.Usage, File: path, Place: place, Err: err}
 	}
-	urls, err := setOptions(conf.Sets.URLs, conf.Sets.BloomSize, polynomial)
-	if err != nil {
-		return nil, bad("sets.urls", err)
-	}
-	content, err := setOptions(conf.Sets.Content, conf.Sets.BloomSize, polynomial)
-	if err != nil {
-		return nil, bad("sets.content", err)
-	}
-	if err := fetch.CheckHash(conf.Sets.ContentHash); err != nil {
-		return nil, bad("sets.content_hash", err)
-	}
+	urls, content := setOptions(conf.Sets.URLs.Impl, conf, polynomial), setOptions(conf.Sets.Content.Impl, conf, polynomial)
 	content.ContentHash = conf.Sets.ContentHash
 	params := conf.Frontier.Params
 	if _, err := params.Encode(); err != nil {
@@ -150,7 +139,7 @@ func warnOfFixed(std *cli.Std, conf *config.Config, made map[string]string) erro
 		}
 		std.Warn("%s: frontier.%s has no effect: the frontier was made %s", conf.Path, name, is)
 	}
-	if p := conf.File.Frontier.Policy; p != "" && p != made["policy"] {
+	if p, err := conf.Setting("frontier.policy"); err == nil && len(p) > 0 && p[0] != made["policy"] {
 		told("policy")
 		return nil
 	}
@@ -187,21 +176,13 @@ func made(crawl, kind string, version int) (st *store.Store, m *store.Manifest) 
 	return st, m
 }
 
-// setOptions are those of a set of an implementation; size is that of every Bloom
-// filter of the crawl.
-func setOptions(impl, size string, polynomial uint64) (fpset.CreateOptions, error) {
+// setOptions are those of a set of an implementation. The size is that of every Bloom filter of the crawl.
+func setOptions(impl string, conf *config.File, polynomial uint64) fpset.CreateOptions {
 	with := fpset.CreateOptions{Polynomial: polynomial, Impl: impl}
-	if impl != "" && !slices.Contains(fpset.Impls(), impl) {
-		return with, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q", impl), Want: "one of " + strings.Join(fpset.Impls(), ", ")}
+	if impl == fpset.Bloom {
+		with.Size = int64(conf.Sets.BloomSize)
 	}
-	if impl == fpset.Bloom && size != "" {
-		var bytes cli.Size
-		if err := bytes.UnmarshalText([]byte(size)); err != nil {
-			return with, &fault.Error{Class: fault.Usage, Place: "bloom_size", Err: err}
-		}
-		with.Size = int64(bytes)
-	}
-	return with, nil
+	return with
 }
 
 // checkFetch checks what the fetch store holds beside its generations.

@@ -44,8 +44,8 @@ type grammar struct {
 
 // candidates are the flags that say which URLs become links.
 type candidates struct {
-	Filter string `placeholder:"FILE" help:"Rule file (see mextract explain), or default."`
-	cli.RewriteFlags
+	config.FilterFlag
+	config.RewriteFlags
 }
 
 // load returns nil for a filter that is not given. The caller closes the filter.
@@ -63,20 +63,18 @@ type linksCmd struct {
 	candidates `embed:""`
 	cli.ArchiveFlags
 
-	Files          []string `arg:"" optional:"" help:"Fetch records or WARC files; default: standard input."`
-	WARC           string   `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store with the documents of the records."`
-	Txn            string   `placeholder:"NAME" help:"Name of the round."`
-	UserAgent      string   `more:"" default:"mercator" placeholder:"mercator" help:"Product name, for directives that name it."`
-	IgnoreNofollow bool     `help:"Find links of pages that say nofollow too."`
-	Duplicates     bool     `help:"Search duplicate documents too."`
-	MaxBody        cli.Size `default:"10M" help:"Search this much of a document."`
-	MaxLinks       int      `default:"100000" help:"Keep at most this many links of a document."`
-	From           []string `default:"default" placeholder:"SOURCE" help:"default, all, or some of the sources above."`
-	HTMLEngine     string   `more:"" name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"fast" help:"fast (a lexer) or xnet (golang.org/x/net/html)."`
-	Raw            bool     `help:"Keep links as they are written, for mextract resolve."`
-	Model          string   `more:"" type:"path" placeholder:"FILE" help:"Model of topics: the text of a link moves its score."`
-	Refused        string   `type:"path" placeholder:"FILE" help:"Write the links that are refused, and why, to this file."`
-	moduleFlags    `embed:""`
+	Files []string `arg:"" optional:"" help:"Fetch records or WARC files; default: standard input."`
+	WARC  string   `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store with the documents of the records."`
+	Txn   string   `placeholder:"NAME" help:"Name of the round."`
+	config.Links
+	config.UserAgentFlag
+	config.MaxBodyFlag
+	config.ModelFlag
+	MaxLinks    int    `default:"100000" range:"1" help:"Keep at most this many links of a document."`
+	HTMLEngine  string `more:"" name:"html-engine" enum:"fast,xnet" default:"fast" placeholder:"fast" help:"fast (a lexer) or xnet (golang.org/x/net/html)."`
+	Raw         bool   `help:"Keep links as they are written, for mextract resolve."`
+	Refused     string `type:"path" placeholder:"FILE" help:"Write the links that are refused, and why, to this file."`
+	moduleFlags `embed:""`
 }
 
 // outsideHeap is what the program's text, mostly of parsers, and the runtime take
@@ -102,15 +100,9 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	if rules != nil {
 		defer rules.Close()
 	}
-	if c.MaxBody < 1 || c.MaxLinks < 1 {
-		return &fault.Error{Class: fault.Usage, Found: "--max-body or --max-links below 1", Want: "at least 1"}
-	}
-	if !config.IsProduct(c.UserAgent) {
-		return &fault.Error{Class: fault.Usage, Place: "--user-agent", Found: fmt.Sprintf("%q", c.UserAgent), Want: "a product name such as mercator, as mfetch has it"}
-	}
 	from, err := extract.ParseSources(c.From)
 	if err != nil {
-		return &fault.Error{Class: fault.Usage, File: "--from", Err: err}
+		return err
 	}
 	if c.WARC == "" && len(c.Files) == 1 && c.Files[0] != "-" && store.IsCrawl(c.Files[0], store.Options{}) {
 		c.WARC = c.Files[0]
@@ -343,4 +335,4 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 }
 
 // Command is mextract.
-var Command = cli.Command{Name: "mextract", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }}
+var Command = cli.Command{Name: "mextract", About: about, Memory: 64 << 20, Setting: "memory.stages", Grammar: func() any { return &grammar{} }}

@@ -15,6 +15,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 	"mercator/pkg/process"
@@ -22,12 +23,10 @@ import (
 
 // moduleFlags choose processing modules.
 type moduleFlags struct {
-	Modules       string        `group:"Processing modules:" type:"path" placeholder:"FILE" help:"Write findings to this file."`
-	Module        []string      `group:"Processing modules:" sep:"none" placeholder:"SPEC" help:"NAME, NAME=TYPES or NAME=TYPES:[stay ]COMMAND."`
-	ModuleTimeout time.Duration `group:"Processing modules:" default:"10s" help:"Time for a command and a document."`
-	ModuleState   []string      `group:"Processing modules:" placeholder:"NAME" help:"Keep the state of this module over the crawl."`
-	ModuleStores  string        `more:"" group:"Processing modules:" type:"path" placeholder:"DIR" help:"Stores of states (default: CRAWL/modules)."`
-	LockWait      time.Duration `more:"" group:"Processing modules:" default:"70s" help:"Wait this long for a store in use."`
+	Modules string `group:"Processing modules:" type:"path" placeholder:"FILE" help:"Write findings to this file."`
+	config.ModuleFlags
+	ModuleStores string        `more:"" group:"Processing modules:" type:"path" placeholder:"DIR" help:"Stores of states (default: CRAWL/modules)."`
+	LockWait     time.Duration `more:"" group:"Processing modules:" default:"70s" help:"Wait this long for a store in use."`
 }
 
 // modules are those that run, and where their findings go.

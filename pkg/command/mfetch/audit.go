@@ -16,17 +16,12 @@ import (
 )
 
 type auditCmd struct {
-	Files       []string      `arg:"" optional:"" help:"Fetch records, in any order; default: standard input."`
-	MinDelay    time.Duration `placeholder:"TIME" help:"Demand this gap between contacts with a host too."`
-	DelayFactor float64       `placeholder:"N" help:"Demand a gap of N times the last contact's duration,"`
-	MaxDelay    time.Duration `placeholder:"TIME" help:"but not more than this."`
-	AddrDelay   time.Duration `placeholder:"TIME" help:"Demand this gap between contacts with an address."`
-	LongestWait time.Duration `default:"24h" help:"Waits that servers ask for count up to this."`
+	Files []string `arg:"" optional:"" help:"Fetch records, in any order; default: standard input."`
+	Worst int      `default:"5" range:"0 10000" help:"Print this many of the smallest margins."`
+	JSON  bool     `name:"json" help:"Print JSON."`
 
-	HostConnections []string `placeholder:"HOST=N" help:"Allow this host N connections at a time."`
-
-	Worst int  `default:"5" help:"Print this many of the smallest margins."`
-	JSON  bool `name:"json" help:"Print JSON."`
+	config.Delays          `group:"Demanded, where given here or in crawl.toml:"`
+	config.LongestWaitFlag `group:"Demanded, where given here or in crawl.toml:"`
 }
 
 // Help is part of --help.
@@ -44,16 +39,15 @@ Examples:
 }
 
 func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
-	if err := checkDelays(c.MinDelay, c.DelayFactor, c.MaxDelay, c.AddrDelay); err != nil {
-		return err
+	for flag, d := range map[string]*time.Duration{"min-delay": &c.MinDelay, "max-delay": &c.MaxDelay, "addr-delay": &c.AddrDelay} {
+		if !std.Has(flag) {
+			*d = 0
+		}
 	}
-	if c.LongestWait <= 0 {
-		return wrong("--longest-wait", c.LongestWait.String(), "more than 0s")
+	if !std.Has("delay-factor") {
+		c.DelayFactor = 0
 	}
-	if c.Worst < 0 || c.Worst > 10_000 {
-		return wrong("--worst", fmt.Sprint(c.Worst), "0 to 10000")
-	}
-	several, err := config.HostConnectionsFlag(c.HostConnections)
+	several, err := config.HostConnections(c.HostConnections)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/cli"
 	"mercator/pkg/durable"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 )
 
@@ -38,7 +39,7 @@ Examples:
 
 func (c *copyCmd) Run(ctx context.Context, std *cli.Std) error {
 	if len(c.From) > 1 && len(c.From) != len(c.Files) {
-		return wrong("--from", fmt.Sprintf("%s for %s", cli.Count(len(c.From), "store"), cli.Count(len(c.Files), "file")), "one store, or one for each file")
+		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--from with %s for %s", cli.Count(len(c.From), "store"), cli.Count(len(c.Files), "file")), Want: "one store, or one for each file"}
 	}
 	for i, dir := range c.From {
 		c.From[i] = store.Within(dir, "fetch", store.Options{})
@@ -49,7 +50,7 @@ func (c *copyCmd) Run(ctx context.Context, std *cli.Std) error {
 	var dictionary *warc.Dictionary
 	if c.Dictionary != "" {
 		if warc.Codec(c.WARCCodec) != warc.Zstd {
-			return wrong("--dictionary", "--warc-codec "+c.WARCCodec, "--warc-codec zstd")
+			return &fault.Error{Class: fault.Usage, Found: "--dictionary with --warc-codec " + c.WARCCodec, Want: "--warc-codec zstd"}
 		}
 		var err error
 		if dictionary, err = warc.ReadDictionary(c.Dictionary); err != nil {

@@ -34,6 +34,7 @@ import (
 	"mercator/pkg/localfault"
 	"mercator/pkg/resolve"
 	"mercator/pkg/robots"
+	"mercator/pkg/setting"
 	"mercator/pkg/shard"
 	"mercator/pkg/stage"
 )
@@ -57,54 +58,24 @@ type fetchCmd struct {
 	Text   bool `more:"" help:"The input is text, one URL a line."`
 	Strict bool `more:"" help:"Fail on a bad line of text instead of skipping it."`
 
-	Contact   string `placeholder:"ADDRESS" help:"Your e-mail address or URL, for the servers."`
-	UserAgent string `more:"" group:"Requests:" default:"mercator" placeholder:"mercator" help:"Product name, also for robots.txt."`
+	config.ConnectionsFlag
+	config.Delays
+	config.LongestWaitFlag `group:"Politeness:"`
+	config.Fetch
+	config.UserAgentFlag
+	config.ContentHashFlag
+	config.MaxBodyFlag
+	config.RoundTime
+	config.AllowNetFlag
+	config.URLFlags
+	config.ServerFlag
 
-	Connections int           `default:"256" help:"Connections at a time, one for each host."`
-	Assign      string        `more:"" group:"Politeness:" default:"dynamic" placeholder:"dynamic" enum:"dynamic,static" help:"Hosts go to free connections; static: by hash."`
-	MinDelay    time.Duration `default:"1s" help:"Least gap between contacts with a host."`
-	DelayFactor float64       `more:"" group:"Politeness:" default:"10" help:"Gap as a multiple of the last contact's duration,"`
-	MaxDelay    time.Duration `more:"" group:"Politeness:" default:"30s" help:"but not longer than this."`
-	AddrDelay   time.Duration `more:"" group:"Politeness:" default:"500ms" help:"Least gap between contacts with an address."`
-	LongestWait time.Duration `more:"" group:"Politeness:" default:"24h" help:"Park URLs of servers that ask for more."`
-
-	HostConnections []string `more:"" group:"Politeness:" placeholder:"HOST=N" help:"Connections at a time to a host of your own."`
-
-	Timeout     time.Duration `more:"" group:"Limits:" default:"1m" help:"Duration of a contact."`
-	ConnectTime time.Duration `more:"" name:"connect-timeout" group:"Limits:" default:"20s" help:"Time until a connection stands, TLS included."`
-	ContentHash string        `more:"" placeholder:"NAME" help:"Function for checksums of documents that the store must have."`
-	MaxBody     cli.Size      `more:"" default:"10M" help:"Bytes to keep of a body; the rest is cut off."`
-	For         time.Duration `placeholder:"TIME" help:"Duration of a round; 0s: no limit."`
-	Deadline    time.Duration `more:"" group:"Limits:" placeholder:"TIME" help:"Contact nobody after this (default: 1.5 times --for)."`
-	MaxBytes    cli.Size      `more:"" group:"Limits:" placeholder:"SIZE" help:"Contact nobody after this many bytes."`
-
-	Deny      string   `placeholder:"FILE" help:"Hosts and URL prefixes not to contact, one a line."`
-	AllowNet  []string `placeholder:"CIDR" help:"Special-purpose networks, such as 127.0.0.0/8."`
-	RefusedOK bool     `more:"" group:"What may be contacted:" name:"refused-ok" help:"Go on even if settings refuse many URLs."`
-	Exchange  string   `more:"" group:"What may be contacted:" placeholder:"DIR" help:"Exchange of the whole batch; many are 1 % of it."`
-
-	Method  string   `more:"" group:"Requests:" default:"GET" placeholder:"GET" enum:"GET,HEAD" help:"GET or HEAD."`
-	Header  []string `more:"" group:"Requests:" sep:"none" placeholder:"LINE" help:"Header line, such as \"Accept-Language: de\"."`
-	Login   string   `more:"" group:"Requests:" placeholder:"FILE" help:"Lines of ORIGIN USER:PASSWORD."`
-	Cookies bool     `more:"" group:"Requests:" default:"true" negatable:"" help:"Keep cookies in the store (default)."`
-	Proxy   string   `more:"" group:"Requests:" placeholder:"URL" help:"http://HOST:PORT or socks5://HOST:PORT."`
-
-	cli.URLFlags
-	Exec      []string `more:"" group:"Requests:" sep:"none" placeholder:"S=COMMAND" help:"Fetch URLs of scheme S by a program."`
-	ExecState []string `more:"" group:"Requests:" placeholder:"S" help:"Keep the state of S's program over the crawl."`
-
-	RobotsEngine string `more:"" group:"Requests:" default:"rfc9309" placeholder:"rfc9309" enum:"rfc9309,temoto" help:"Parser of robots.txt: rfc9309, or temoto to compare (files with more than 2 KiB of wildcard lines are still judged by rfc9309)."`
-	TLSInsecure  bool   `more:"" group:"Requests:" name:"tls-insecure" help:"Accept certificates that do not verify."`
-
-	WARCCodec string   `more:"" group:"WARC files:" name:"warc-codec" default:"gzip" placeholder:"gzip" enum:"gzip,zstd,none" help:"gzip, zstd or none."`
-	WARCSize  cli.Size `more:"" group:"WARC files:" name:"warc-size" default:"1G" help:"Begin another file at this size."`
-	Dedup     bool     `more:"" group:"WARC files:" help:"Keep equal payloads once, by revisit records."`
-	Digests   bool     `more:"" group:"WARC files:" name:"warc-block-digest" help:"Write WARC-Block-Digest too."`
-
-	Sim    string      `more:"" group:"Repeating and testing:" placeholder:"SPEC" help:"Fetch from a synthetic web: seed=1,pages=3000."`
-	Server cli.Servers `placeholder:"ADDR" help:"DNS server, if records have no addresses."`
-	Now    string      `more:"" group:"Repeating and testing:" placeholder:"TIME" help:"Time of the round, RFC 3339."`
-	Replay []string    `more:"" group:"Repeating and testing:" placeholder:"STORE" help:"Answer from what this round saved there."`
+	Deadline time.Duration `more:"" range:"0s" group:"Limits:" placeholder:"TIME" help:"Contact nobody after this (default: 1.5 times --for)."`
+	MaxBytes cli.Size      `more:"" group:"Limits:" placeholder:"SIZE" help:"Contact nobody after this many bytes."`
+	Exchange string        `more:"" group:"What may be contacted:" placeholder:"DIR" help:"Exchange of the whole batch; many are 1 % of it."`
+	Sim      string        `more:"" group:"Repeating and testing:" placeholder:"SPEC" help:"Fetch from a synthetic web: seed=1,pages=3000."`
+	Now      string        `more:"" group:"Repeating and testing:" placeholder:"TIME" help:"Time of the round, RFC 3339."`
+	Replay   []string      `more:"" group:"Repeating and testing:" placeholder:"STORE" help:"Answer from what this round saved there."`
 }
 
 // Help is part of --help.
@@ -118,59 +89,6 @@ Examples:
   mfetch create pages && mfetch pages --contact ops@example.org urls.txt | mcat`
 }
 
-func wrong(flag, found, want string) error {
-	return &fault.Error{Class: fault.Usage, Place: flag, Found: found, Want: want}
-}
-
-// checkDelays refuses gaps that mean nothing.
-func checkDelays(least time.Duration, factor float64, most, addr time.Duration) error {
-	switch {
-	case least < 0:
-		return wrong("--min-delay", least.String(), "0 or more")
-	case !(factor >= 0 && factor <= 1e6):
-		return wrong("--delay-factor", fmt.Sprint(factor), "0 to 1000000")
-	case most < 0:
-		return wrong("--max-delay", most.String(), "0 or more")
-	case addr < 0:
-		return wrong("--addr-delay", addr.String(), "0 or more")
-	}
-	return nil
-}
-
-func (c *fetchCmd) validate(memory int64) error {
-	if err := checkDelays(c.MinDelay, c.DelayFactor, c.MaxDelay, c.AddrDelay); err != nil {
-		return err
-	}
-	if _, err := config.HostConnectionsFlag(c.HostConnections); err != nil {
-		return err
-	}
-	switch {
-	case c.Connections < 1 || c.Connections > 100_000:
-		return wrong("--connections", fmt.Sprint(c.Connections), "1 to 100000")
-	case c.Deadline < 0:
-		return wrong("--deadline", c.Deadline.String(), "0 or more")
-	case c.For < 0 || c.For > 24*time.Hour:
-		return wrong("--for", c.For.String(), "0 to 24h")
-	case c.LongestWait <= 0 || c.LongestWait > 366*24*time.Hour:
-		return wrong("--longest-wait", c.LongestWait.String(), "more than 0s, at most 8784h")
-	case c.MaxDelay < c.MinDelay && c.DelayFactor > 0:
-		return wrong("--max-delay", c.MaxDelay.String(), "at least --min-delay")
-	case c.Timeout <= 0:
-		return wrong("--timeout", c.Timeout.String(), "a time above 0")
-	case c.ConnectTime <= 0:
-		return wrong("--connect-timeout", c.ConnectTime.String(), "a time above 0")
-	case c.MaxBody < 1 || int64(c.MaxBody) > memory/8: // a record is encoded in memory
-		return wrong("--max-body", fmt.Sprint(int64(c.MaxBody)), fmt.Sprintf("1 to %d bytes with this --memory", memory/8))
-	case c.WARCSize < 1:
-		return wrong("--warc-size", fmt.Sprint(int64(c.WARCSize)), "at least 1 byte")
-	case !config.IsProduct(c.UserAgent):
-		return wrong("--user-agent", fmt.Sprintf("%q", c.UserAgent), "a product name of letters, digits, '-' and '_', such as mercator or mercator/2")
-	case c.Contact != "" && !config.IsContact(c.Contact):
-		return wrong("--contact", fmt.Sprintf("%q", c.Contact), config.ContactWanted)
-	}
-	return nil
-}
-
 func (c *fetchCmd) userAgent() string {
 	if c.Contact == "" {
 		return c.UserAgent
@@ -179,14 +97,14 @@ func (c *fetchCmd) userAgent() string {
 }
 
 func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
-	if err := c.validate(std.MemoryLimit()); err != nil {
+	if err := cmp.Or(c.Delays.Check(config.Flags), c.MaxBodyFlag.Check(config.Flags, std.MemoryLimit())); err != nil {
 		return err
 	}
 	var now record.Time
 	if c.Now != "" {
 		t, err := time.Parse(time.RFC3339Nano, c.Now)
 		if err != nil {
-			return &fault.Error{Class: fault.Usage, Place: "--now", Found: c.Now, Want: "a time as in RFC 3339"}
+			return setting.Wrong("--now", c.Now, "a time as in RFC 3339")
 		}
 		now = record.TimeOf(t)
 	}
@@ -279,7 +197,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 		},
 	}
 	var err error
-	if opt.HostConnections, err = config.HostConnectionsFlag(c.HostConnections); err != nil {
+	if opt.HostConnections, err = config.HostConnections(c.HostConnections); err != nil {
 		return opt, err
 	}
 	guard, err := c.guard()
@@ -436,7 +354,7 @@ func (c *fetchCmd) others(st *store.Store) (int64, error) {
 		return 0, nil
 	}
 	if !ok {
-		return 0, wrong("--exchange", c.Exchange, "none outside of a shard")
+		return 0, setting.Wrong("--exchange", c.Exchange, "none outside of a shard")
 	}
 	id, _, err := exchange.Of(st.FS(), st.CrawlDir())
 	if err != nil {
@@ -452,8 +370,8 @@ func (c *fetchCmd) others(st *store.Store) (int64, error) {
 
 // createCmd makes a store.
 type createCmd struct {
-	Store       string `arg:"" help:"Folder to make."`
-	ContentHash string `placeholder:"NAME" help:"Function for checksums of documents: fp64 (Rabin's, the default), md5 or sha256."`
+	Store string `arg:"" help:"Folder to make."`
+	config.ContentHashFlag
 }
 
 // Help is part of --help.
@@ -524,7 +442,7 @@ func answer(rules fetch.Rules, in io.Reader, out io.Writer) error {
 }
 
 // Command is mfetch.
-var Command = cli.Command{Name: "mfetch", About: about, Memory: config.FetchMemory, Grammar: func() any { return &grammar{} }}
+var Command = cli.Command{Name: "mfetch", About: about, Memory: config.FetchMemory, Setting: "memory.fetch", Grammar: func() any { return &grammar{} }}
 
 // resolver asks DNS servers. It is made when the first name needs it: a crawl
 // whose addresses hold needs no server.

@@ -3,7 +3,6 @@ package mfocus
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
-	"mercator/pkg/fault"
 	"mercator/pkg/focus/distill"
 	"mercator/pkg/frontier"
 	"mercator/pkg/stage"
@@ -27,10 +25,10 @@ type CrawlArg struct {
 
 type DistillCmd struct {
 	CrawlArg
-	Hubs      int     `default:"1000" help:"How many hubs count, the best first."`
-	Least     float64 `default:"0.2" help:"Raise only URLs with this promise or more."`
-	Threshold float64 `default:"0.5" help:"Relevance above which a page may be an authority."`
-	Steps     int     `default:"5" help:"Steps of the recursion."`
+	Hubs      int     `default:"1000" range:"1 10000000" help:"How many hubs count, the best first."`
+	Least     float64 `default:"0.2" range:"0 1" help:"Raise only URLs with this promise or more."`
+	Threshold float64 `default:"0.5" range:"0 <1" help:"Relevance above which a page may be an authority."`
+	Steps     int     `default:"5" range:"1 100" help:"Steps of the recursion."`
 	Update    bool    `help:"Only bring the scores up to date: write no URLs."`
 	cli.Output
 }
@@ -50,16 +48,6 @@ Examples:
 }
 
 func (c *DistillCmd) Run(ctx context.Context, std *cli.Std) error {
-	switch {
-	case c.Hubs < 1 || c.Hubs > 10_000_000:
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--hubs %d", c.Hubs), Want: "1 to 10000000"}
-	case c.Steps < 1 || c.Steps > 100:
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--steps %d", c.Steps), Want: "1 to 100"}
-	case !(c.Threshold >= 0 && c.Threshold < 1):
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--threshold %v", c.Threshold), Want: "at least 0, less than 1"}
-	case !(c.Least >= 0 && c.Least <= 1):
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--least %v", c.Least), Want: "0 to 1"}
-	}
 	var sinks []stage.Output
 	if !c.Update {
 		var err error

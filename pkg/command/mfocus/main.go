@@ -11,4 +11,4 @@ type grammar struct {
 }
 
 // Command is mfocus with these verbs; the others bring a database.
-var Command = cli.Command{Name: "mfocus", Memory: 64 << 20, Grammar: func() any { return &grammar{} }}
+var Command = cli.Command{Name: "mfocus", Memory: 64 << 20, Setting: "memory.stages", Grammar: func() any { return &grammar{} }}

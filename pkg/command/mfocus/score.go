@@ -7,6 +7,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
 	"mercator/pkg/frontier"
@@ -114,12 +115,12 @@ func (in withTopic) Schema() *record.Schema { return in.schema }
 
 // ModelFlags choose a model.
 type ModelFlags struct {
-	Model string   `placeholder:"FILE" help:"The model, as mfocus train makes it (default: that of the crawl)."`
+	config.ModelFlag
 	Topic []string `sep:"none" placeholder:"TOPIC" help:"Only these topics of it."`
 }
 
 // ArchiveFlags say where documents are.
 type ArchiveFlags struct {
-	WARC    string   `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store with the documents of the records."`
-	MaxBody cli.Size `default:"10M" placeholder:"10M" help:"Read this much of a document."`
+	WARC string `name:"warc" type:"existingdir" placeholder:"STORE" help:"Fetch store with the documents of the records."`
+	config.MaxBodyFlag
 }

@@ -15,6 +15,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/fpset"
@@ -410,8 +411,9 @@ func lines(in io.Reader, out io.Writer, poly *fingerprint.Poly) error {
 
 type createCmd struct {
 	Store string `arg:"" help:"Folder to make."`
-	cli.CreateSetFlags
-	ContentHash string `enum:"fp64,md5,sha256" default:"fp64" placeholder:"NAME" help:"Function by which content_fp of the records is made: fp64 (the default), md5 or sha256."`
+	config.ContentSet
+	config.NewSet
+	config.ContentHashFlag
 }
 
 // Help is part of --help.
@@ -424,8 +426,8 @@ Examples:
   mfpset create small --impl bloom --bloom-size 4M`
 }
 
-func (c *createCmd) Run() error {
-	with, err := c.Options()
+func (c *createCmd) Run(std *cli.Std) error {
+	with, err := std.SetOptions(c.Impl, c.NewSet)
 	if err != nil {
 		return err
 	}
@@ -434,4 +436,4 @@ func (c *createCmd) Run() error {
 }
 
 // Command is mfpset.
-var Command = cli.Command{Name: "mfpset", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }}
+var Command = cli.Command{Name: "mfpset", About: about, Memory: 64 << 20, Setting: "memory.stages", Grammar: func() any { return &grammar{} }}

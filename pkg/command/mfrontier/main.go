@@ -83,24 +83,16 @@ type addCmd struct {
 	Text   bool     `help:"The input is text, one URL a line."`
 	Strict bool     `help:"Fail on a bad line of text instead of skipping it."`
 	Again  bool     `help:"Take URLs once more that were finished or are parked."`
-	newFlags
-	cli.RewriteFlags
+	config.NewURLs
+	config.RewriteFlags
 	cli.TxnFlags
 }
 
-// newFlags say what becomes of new URLs.
-type newFlags struct {
-	MaxDepth           int           `group:"New URLs:" placeholder:"N" help:"Drop those more than N links from a seed."`
-	MaxHostURLs        uint64        `group:"New URLs:" name:"max-host-urls" placeholder:"N" help:"Drop those of a host that has N already."`
-	Prioritizer        string        `group:"New URLs:" placeholder:"COMMAND" help:"Program that gives priorities; or depth, or score."`
-	PrioritizerTimeout time.Duration `group:"New URLs:" default:"10s" help:"Time for each of its answers."`
-}
-
-func (f *newFlags) limits() frontier.Limits {
+func limits(f config.NewURLs) frontier.Limits {
 	return frontier.Limits{Depth: f.MaxDepth, HostURLs: f.MaxHostURLs}
 }
 
-func (f *newFlags) prioritizer() frontier.Prioritizer {
+func prioritizer(f config.NewURLs) frontier.Prioritizer {
 	return frontier.Prioritizer{Command: f.Prioritizer, Timeout: f.PrioritizerTimeout}
 }
 
@@ -119,7 +111,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	o := frontier.AddOptions{Txn: c.Txn, Limits: c.limits(), Prioritizer: c.prioritizer(), Again: c.Again}
+	o := frontier.AddOptions{Txn: c.Txn, Limits: limits(c.NewURLs), Prioritizer: prioritizer(c.NewURLs), Again: c.Again}
 	if err := f.CheckAdd(o); err != nil {
 		return err
 	}
@@ -182,7 +174,7 @@ func (c counted[T]) Read(row *T) error {
 }
 
 // urls opens url records, or text.
-func urls(std *cli.Std, files []string, text, strict bool, flags cli.RewriteFlags) (stage.Input[record.URL], error) {
+func urls(std *cli.Std, files []string, text, strict bool, flags config.RewriteFlags) (stage.Input[record.URL], error) {
 	form, err := flags.Canon()
 	if err != nil {
 		return nil, err
@@ -195,24 +187,17 @@ func urls(std *cli.Std, files []string, text, strict bool, flags cli.RewriteFlag
 
 // batchFlags say what a batch is.
 type batchFlags struct {
-	Number    *int          `group:"The batch:" short:"n" placeholder:"10000" help:"At most this many URLs."`
-	PerHost   int           `group:"The batch:" placeholder:"N" help:"At most N URLs of a host."`
-	PerDomain int           `group:"The batch:" placeholder:"N" help:"At most N URLs of a registered domain."`
-	For       time.Duration `group:"The batch:" placeholder:"TIME" help:"What can be fetched in this time (in a crawl: 30s)."`
-	Filter    string        `group:"The batch:" placeholder:"FILE" help:"Without URLs that these filter rules refuse."`
+	config.Batch
+	config.RoundTime  `group:"The batch:"`
+	config.FilterFlag `group:"The batch:"`
 
-	MinDelay    time.Duration `group:"Speed of fetching, as of mfetch:" default:"1s" help:"Least time between contacts with a host."`
-	DelayFactor float64       `group:"Speed of fetching, as of mfetch:" default:"10" help:"Wait this many times as long as a contact took."`
-	MaxDelay    time.Duration `group:"Speed of fetching, as of mfetch:" default:"30s" help:"But not longer than this."`
-	AddrDelay   time.Duration `group:"Speed of fetching, as of mfetch:" default:"500ms" help:"Least time between contacts with an address."`
-	Connections int           `group:"Speed of fetching, as of mfetch:" default:"256" help:"Connections at a time."`
-	Duration    time.Duration `group:"Speed of fetching, as of mfetch:" default:"500ms" help:"Expected duration of a contact with a new host."`
-
-	HostConnections []string `group:"Speed of fetching, as of mfetch:" placeholder:"HOST=N" help:"Connections at a time to this host."`
+	config.Delays          `group:"Speed of fetching, as of mfetch:"`
+	config.ConnectionsFlag `group:"Speed of fetching, as of mfetch:"`
+	Duration               time.Duration `range:"0s" group:"Speed of fetching, as of mfetch:" default:"500ms" help:"Expected duration of a contact with a new host."`
 }
 
 func (f *batchFlags) politeness() (frontier.Politeness, error) {
-	hosts, err := config.HostConnectionsFlag(f.HostConnections)
+	hosts, err := config.HostConnections(f.HostConnections)
 	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration, HostConnections: hosts}, err
 }
 
@@ -220,7 +205,7 @@ func (f *batchFlags) politeness() (frontier.Politeness, error) {
 func (f *batchFlags) rules(std *cli.Std, of *frontier.Frontier, names []string) (*filter.Filter, error) {
 	schemes, err := canon.ParseSchemes(names)
 	if err != nil {
-		return nil, &fault.Error{Class: fault.Usage, Place: "--scheme", Err: err}
+		return nil, err
 	}
 	lists := std.MemoryLimit() / 16
 	if err := of.SetMemory(max(std.MemoryLimit()-2*lists, frontier.LeastMemory)); err != nil {
@@ -229,26 +214,13 @@ func (f *batchFlags) rules(std *cli.Std, of *frontier.Frontier, names []string) 
 	return filter.Load(f.Filter, filter.Options{Memory: lists, Schemes: schemes})
 }
 
-// defaultNumber is the size of a batch for which no number is given.
-const defaultNumber = 10_000
-
 // options are the flags as they are meant; those that make no batch are fault.Usage.
 func (f *batchFlags) options(txn string) (frontier.NextOptions, error) {
-	n := defaultNumber
-	if f.Number != nil {
-		n = *f.Number
-	}
-	if n < 1 {
-		return frontier.NextOptions{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a batch of %d URLs", n), Want: "at least 1"}
-	}
 	polite, err := f.politeness()
 	if err != nil {
 		return frontier.NextOptions{}, err
 	}
-	o := frontier.NextOptions{N: n, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: polite, Txn: txn}
-	if err := o.Politeness.Check(); err != nil {
-		return o, err
-	}
+	o := frontier.NextOptions{N: f.Number, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: polite, Txn: txn}
 	return o, o.Check()
 }
 
@@ -258,8 +230,8 @@ type nextCmd struct {
 	Now    *time.Time `group:"The batch:" placeholder:"TIME" format:"2006-01-02T15:04:05.999999999Z07:00" help:"Time of the round, RFC 3339 (default: now)."`
 	NoWait bool       `group:"The batch:" help:"If nothing is due yet, exit with 6."`
 
-	Refused string   `group:"The batch:" type:"path" placeholder:"FILE" help:"Write them to this file, if there is a filter."`
-	Scheme  []string `group:"The batch:" hidden:"" default:"http,https,ftp,gopher" help:"Schemes that the rules may name."`
+	Refused string `group:"The batch:" type:"path" placeholder:"FILE" help:"Write them to this file, if there is a filter."`
+	config.Schemes
 	cli.TxnFlags
 	cli.Output
 }
@@ -446,19 +418,15 @@ func committed(f *frontier.Frontier, verb, txn string) (found bool, err error) {
 }
 
 type updateCmd struct {
-	Store       string        `arg:"" help:"The frontier."`
-	Files       []string      `arg:"" optional:"" help:"New URLs (policy walk: links); default: standard input."`
-	Outcomes    string        `required:"" type:"path" placeholder:"FILE" help:"Fetch records of the batch."`
-	Links       string        `type:"path" placeholder:"FILE" help:"Links found in the batch, for opic and budgets."`
-	NoNew       bool          `help:"There are no new URLs; do not read them."`
-	MaxAttempts int           `group:"Failures:" default:"3" help:"Fetches of a URL before it is given up, 1 to 255."`
-	RetryDelay  time.Duration `group:"Failures:" default:"1m" help:"Wait after a failure; longer with each, up to 24h."`
-	LongestWait time.Duration `group:"Failures:" default:"24h" help:"Park URLs of servers that ask for more."`
-	DeadAfter   int           `group:"Failures:" placeholder:"N" help:"Leave a host alone after N failed contacts."`
-	DeadDelay   time.Duration `group:"Failures:" default:"1h" help:"How long; doubles each time, up to 168h."`
-	newFlags
-	DomainBudget uint64   `group:"New URLs:" placeholder:"N" help:"Let in N of a registered domain a round."`
-	DomainGrowth *float64 `group:"New URLs:" placeholder:"1" help:"And more, for each domain that links to it."`
+	Store    string   `arg:"" help:"The frontier."`
+	Files    []string `arg:"" optional:"" help:"New URLs (policy walk: links); default: standard input."`
+	Outcomes string   `required:"" type:"path" placeholder:"FILE" help:"Fetch records of the batch."`
+	Links    string   `type:"path" placeholder:"FILE" help:"Links found in the batch, for opic and budgets."`
+	NoNew    bool     `help:"There are no new URLs; do not read them."`
+	config.Failures
+	config.LongestWaitFlag `group:"Failures:"`
+	config.NewURLs
+	config.Budgets
 	cli.TxnFlags
 }
 
@@ -482,9 +450,9 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 		Txn:     c.Txn,
 		Retries: frontier.Retries{MaxAttempts: c.MaxAttempts, Delay: c.RetryDelay, MaxDelay: frontier.DefaultRetries.MaxDelay, LongestWait: c.LongestWait},
 		Dead:    frontier.Dead{After: c.DeadAfter, Delay: c.DeadDelay, MaxDelay: 7 * 24 * time.Hour},
-		Limits:  c.limits(),
+		Limits:  limits(c.NewURLs),
 
-		Prioritizer: c.prioritizer(),
+		Prioritizer: prioritizer(c.NewURLs),
 		Budgets:     c.budgets(),
 		Outcomes: func() (stage.Input[record.Fetch], error) {
 			return cli.OpenRecords[record.Fetch](std, []string{c.Outcomes})
@@ -564,7 +532,7 @@ type raiseCmd struct {
 	Text     bool     `help:"The input is text, one URL a line."`
 	Strict   bool     `help:"Fail on a bad line of text instead of skipping it."`
 	Priority *uint8   `placeholder:"N" help:"Priority of all of them; 0 is the highest (default: that of each record; of text: 0)."`
-	cli.RewriteFlags
+	config.RewriteFlags
 	cli.TxnFlags
 }
 
@@ -736,4 +704,4 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 }
 
 // Command is mfrontier.
-var Command = cli.Command{Name: "mfrontier", About: about, Memory: frontier.Memory, Grammar: func() any { return &grammar{} }}
+var Command = cli.Command{Name: "mfrontier", About: about, Memory: frontier.Memory, Setting: "memory.stages", Grammar: func() any { return &grammar{} }}

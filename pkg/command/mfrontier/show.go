@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
@@ -41,7 +42,7 @@ type statCmd struct {
 	Store  string `arg:"" help:"The frontier."`
 	JSON   bool   `name:"json" help:"Print JSON."`
 	Empty  bool   `help:"Exit with 0 if nothing is left to fetch, else with 6."`
-	Top    int    `default:"0" placeholder:"N" help:"Name the N hosts with the most URLs left."`
+	Top    int    `default:"0" range:"0" placeholder:"N" help:"Name the N hosts with the most URLs left."`
 	Detail bool   `help:"Count URLs by depth and due time (reads all)."`
 }
 
@@ -237,7 +238,7 @@ type planCmd struct {
 	Files []string `arg:"" optional:"" help:"The batch; default: what \"next\" would take."`
 	Text  bool     `help:"The input is text, one URL a line."`
 	batchFlags
-	cli.RewriteFlags
+	config.RewriteFlags
 	JSON bool `name:"json" help:"Print JSON."`
 }
 

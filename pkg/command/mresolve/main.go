@@ -13,10 +13,12 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/resolve"
+	"mercator/pkg/setting"
 	"mercator/pkg/shard"
 	"mercator/pkg/stage"
 )
@@ -33,15 +35,12 @@ type grammar struct {
 
 // askFlags say how servers are asked.
 type askFlags struct {
-	Server   cli.Servers   `placeholder:"ADDR[:PORT]" help:"DNS server; repeatable (default: resolv.conf's)."`
-	Rate     float64       `placeholder:"N" help:"Questions a second to one server, at most."`
-	InFlight int           `default:"1000" help:"Questions at a time, 1 to 100000."`
-	Timeout  time.Duration `default:"1s" help:"Wait for the first attempt; then twice that."`
-	Attempts int           `default:"5" help:"Questions before a name counts as timed out."`
+	config.ServerFlag
+	config.RateFlag
+	InFlight int           `default:"1000" range:"1 100000" help:"Questions at a time, 1 to 100000."`
+	Timeout  time.Duration `default:"1s" range:">0s" help:"Wait for the first attempt; then twice that."`
+	Attempts int           `default:"5" range:"1 100" help:"Questions before a name counts as timed out."`
 }
-
-// rateMin is the least --rate but 0.
-const rateMin = 0.001
 
 // besideQuestions is what a command takes beside its questions in flight, in bytes, and tables in a
 // quarter of its memory: measured with a filter, 3,000,000 names in its store, and servers that
@@ -51,18 +50,14 @@ const besideQuestions = 24 << 20
 // stageFlags are those of both stages.
 type stageFlags struct {
 	askFlags
-	MinTTL   time.Duration `name:"min-ttl" default:"1m" help:"Keep answers at least this long."`
-	MaxTTL   time.Duration `name:"max-ttl" default:"24h" help:"Keep answers at most this long."`
-	SilentOK bool          `name:"silent-ok" help:"Go on where no server answers anything."`
+	config.Lifetimes
+	SilentOK bool `name:"silent-ok" help:"Go on where no server answers anything."`
 }
 
 // open makes the resolver of a stage whose store is in dir.
 func (f *stageFlags) open(std *cli.Std, dir, family string) (r *resolve.Resolver, err error) {
-	switch {
-	case f.MinTTL <= 0:
-		return nil, outOfRange("--min-ttl", f.MinTTL, "more than 0")
-	case f.MaxTTL < f.MinTTL:
-		return nil, outOfRange("--max-ttl", f.MaxTTL, fmt.Sprintf("--min-ttl, %v, or more", f.MinTTL))
+	if err := f.Lifetimes.Check(config.Flags); err != nil {
+		return nil, err
 	}
 	if f.Rate, err = ofShard(dir, f.Rate); err != nil {
 		return nil, err
@@ -72,30 +67,14 @@ func (f *stageFlags) open(std *cli.Std, dir, family string) (r *resolve.Resolver
 
 // resolver makes the resolver of these flags; cfg has what they do not say.
 func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver, error) {
-	switch {
-	case f.InFlight < 1 || f.InFlight > 100_000:
-		return nil, outOfRange("--in-flight", f.InFlight, "1 to 100000")
-	case f.Attempts < 1 || f.Attempts > 100:
-		return nil, outOfRange("--attempts", f.Attempts, "1 to 100")
-	case f.Timeout <= 0:
-		return nil, outOfRange("--timeout", f.Timeout, "more than 0")
-	case f.Rate != 0 && !(f.Rate >= rateMin && f.Rate <= 1e9):
-		return nil, outOfRange("--rate", f.Rate, "0.001 to 1e9, or 0 for any")
-	}
 	if room := max(1000, (std.MemoryLimit()*3/4-besideQuestions)/resolve.QuestionSize); int64(f.InFlight) > room {
-		return nil, &fault.Error{Class: fault.Usage,
-			Found: fmt.Sprintf("--in-flight %d", f.InFlight),
-			Want:  fmt.Sprintf("%d at most, with --memory %dM", room, std.MemoryLimit()>>20),
-			Hint:  fmt.Sprintf("--memory %dM has room for them", ((int64(f.InFlight)*resolve.QuestionSize+besideQuestions)*4/3+1<<20-1)>>20)}
+		err := setting.Wrong("--in-flight", f.InFlight, fmt.Sprintf("%d at most, with --memory %dM", room, std.MemoryLimit()>>20))
+		err.Hint = fmt.Sprintf("--memory %dM has room for them", ((int64(f.InFlight)*resolve.QuestionSize+besideQuestions)*4/3+1<<20-1)>>20)
+		return nil, err
 	}
 	cfg.Servers, cfg.Rate, cfg.InFlight, cfg.Timeout, cfg.Attempts, cfg.Now = f.Server, f.Rate, f.InFlight, f.Timeout, f.Attempts, std.Now
 	cfg.Mute = func() { std.Warn("no DNS server has answered anything yet") }
 	return resolve.New(cfg)
-}
-
-// outOfRange says what a flag has, and may have.
-func outOfRange(flag string, value any, want string) error {
-	return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%s %v", flag, value), Want: want}
 }
 
 type resolveCmd struct {
@@ -166,7 +145,7 @@ func ofShard(dir string, rate float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return max(rate/float64(m.Count()), rateMin), nil
+	return max(rate/float64(m.Count()), 0.001), nil
 }
 
 // warnSilent warns if no server answered. Each row says it too, but in a pipe
@@ -315,7 +294,7 @@ type canonCmd struct {
 	Store string   `arg:"" help:"The dns store, such as crawl/dns."`
 	Files []string `arg:"" optional:"" help:"Files of link records (default: standard input)."`
 	stageFlags
-	cli.URLFlags
+	config.URLFlags
 	cli.TxnFlags
 	cli.Output
 	Replay []string `placeholder:"FILE" help:"Answer from links that this wrote before."`
@@ -361,4 +340,4 @@ Examples:
 func (c *createCmd) Run() error { return resolve.CreateStore(c.Store, store.Options{}) }
 
 // Command is mresolve.
-var Command = cli.Command{Name: "mresolve", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }}
+var Command = cli.Command{Name: "mresolve", About: about, Memory: 64 << 20, Setting: "memory.stages", Grammar: func() any { return &grammar{} }}

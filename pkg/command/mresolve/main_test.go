@@ -132,7 +132,7 @@ func TestRateOfShard(t *testing.T) {
 	for _, c := range []struct {
 		dns        string
 		rate, want float64
-	}{{"shard/002/dns", 200, 50}, {"shard/002/dns", 0, 0}, {"shard/002/dns", rateMin, rateMin}, {"dns", 200, 200}} {
+	}{{"shard/002/dns", 200, 50}, {"shard/002/dns", 0, 0}, {"shard/002/dns", 0.001, 0.001}, {"dns", 200, 200}} {
 		if got, err := ofShard(filepath.Join(dir, c.dns), c.rate); got != c.want || err != nil {
 			t.Errorf("%s, rate %v: %v, %v, want %v", c.dns, c.rate, got, err, c.want)
 		}

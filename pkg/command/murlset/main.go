@@ -13,6 +13,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
+	"mercator/pkg/config"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/fpset"
@@ -42,7 +43,7 @@ type urls struct {
 	Files  []string `arg:"" optional:"" help:"Links, url records or text (*.txt); default: standard input."`
 	Text   bool     `help:"The input is text, one URL a line."`
 	Strict bool     `help:"Fail on a bad line of text instead of skipping it."`
-	cli.RewriteFlags
+	config.RewriteFlags
 }
 
 // text opens text, one URL a line.
@@ -94,21 +95,10 @@ func keysOf[In record.Row](in stage.Input[In], poly *fingerprint.Poly, form cano
 
 // test says how the URL-seen test is made.
 type test struct {
-	Mode  string `enum:"batch,online" default:"batch" placeholder:"batch" help:"batch reads all input first; online does not wait."`
-	Cache int    `default:"262144" help:"Popular URLs to keep in memory (0 for none)."`
+	config.ModeFlag
+	Cache int `default:"262144" range:"0 67108864" help:"Popular URLs to keep in memory (0 for none)."`
 
-	Together int `default:"256" help:"URLs that --mode online looks up together."`
-}
-
-// Validate refuses numbers that mean nothing.
-func (t *test) Validate() error {
-	switch {
-	case t.Cache < 0 || t.Cache > urlset.MaxCache:
-		return fmt.Errorf("--cache: %d, want a number of URLs, at most %d, or 0 for none", t.Cache, urlset.MaxCache)
-	case t.Together < 1 || t.Together > urlset.MaxTogether:
-		return fmt.Errorf("--together: %d, want 1 to %d", t.Together, urlset.MaxTogether)
-	}
-	return nil
+	Together int `default:"256" range:"1 65536" help:"URLs that --mode online looks up together."`
 }
 
 // ruled refuses other rules for URLs than those of the set.
@@ -256,7 +246,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 type testCmd struct {
 	Store string   `arg:"" help:"The set, such as crawl/urls."`
 	Files []string `arg:"" optional:"" help:"Text, one URL a line; default: standard input."`
-	cli.RewriteFlags
+	config.RewriteFlags
 }
 
 // Help is part of --help.
@@ -354,7 +344,7 @@ type keyCmd struct {
 	Set        string         `placeholder:"STORE" xor:"polynomial" help:"Take the polynomial of this set."`
 	Form       string         `enum:"url,key,surt,cdx" default:"url" placeholder:"url" help:"Print behind the checksum: url, key, surt or cdx."`
 	Strict     bool           `help:"Fail on a bad line instead of skipping it."`
-	cli.RewriteFlags
+	config.RewriteFlags
 }
 
 // Help is part of --help.
@@ -415,7 +405,8 @@ func (c *keyCmd) Run(std *cli.Std) error {
 
 type createCmd struct {
 	Store string `arg:"" help:"Folder to make."`
-	cli.CreateSetFlags
+	config.URLSet
+	config.NewSet
 }
 
 // Help is part of --help.
@@ -428,8 +419,8 @@ Examples:
   murlset create small --impl bloom --bloom-size 4M`
 }
 
-func (c *createCmd) Run() error {
-	with, err := c.Options()
+func (c *createCmd) Run(std *cli.Std) error {
+	with, err := std.SetOptions(c.Impl, c.NewSet)
 	if err != nil {
 		return err
 	}
@@ -437,4 +428,4 @@ func (c *createCmd) Run() error {
 }
 
 // Command is murlset.
-var Command = cli.Command{Name: "murlset", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }}
+var Command = cli.Command{Name: "murlset", About: about, Memory: 64 << 20, Setting: "memory.stages", Grammar: func() any { return &grammar{} }}

@@ -1,0 +1,317 @@
+package config
+
+import (
+	"time"
+
+	"mercator/pkg/canon"
+	"mercator/pkg/frontier"
+	"mercator/pkg/setting"
+)
+
+// The structs below declare the settings, in groups that several verbs share: a verb that embeds a group in its grammar has the
+// flags, and File makes the settings of crawl.toml of the same fields. The tags of package setting say what a value may be, those of
+// kong how a flag looks. Besides:
+//
+//	key    the setting, with its table
+//	help   what it is, in the help of the flag and in crawl.toml
+//	note   what crawl.toml says beyond that
+//	like   an example; "" where default or placeholder is one
+//	is     what a text is, see kinds
+//	path   its values are names of files, relative to the folder of crawl.toml; word is a value that is none
+//	fixed  it counts when the crawl is made, and not later
+//	crawl  the default in a crawl folder, where it is not that of the flag
+//	runs   it names programs, see plain
+//	sep    "none": the members of a list may hold commas behind "=" or ":"
+//
+// A flag with a key and no other tags of these, as --policy of "mckpt init", is the setting's too.
+
+// File is the layout of crawl.toml, with defaults where it sets nothing.
+type File struct {
+	Seeds     []string `key:"seeds" path:"yes" like:"seeds.txt" help:"Files with one seed URL a line, where SEEDS= names none."`
+	BareSeeds []string `key:"bare_seeds" sep:"none" like:"www.example.org/docs/" help:"Seeds that were given without a scheme: they are taken as https, and as http where no connection by https comes about."`
+	Batch
+	RoundTime
+	Rounds int `key:"rounds" range:"0" like:"0" help:"Stop after this round, where ROUNDS= names none; 0: when the frontier is empty."`
+	IntervalFlag
+	Push string `key:"push" is:"remote" runs:"remote" like:"backup.example.org:crawl" help:"Where mckpt push keeps a copy of the crawl, after each round too: an absolute folder, HOST:PATH, or rclone:NAME:PATH."`
+
+	URLs RewriteFlags
+
+	Memory struct {
+		Fetch  Size `key:"memory.fetch" name:"memory" default:"128M" range:"1M" help:"Bound on mfetch's resident memory."`
+		Stages Size `key:"memory.stages" name:"memory" default:"64M" range:"32M" help:"Bound for each other command."`
+	}
+
+	Sets struct {
+		NewSet
+		ContentHashFlag
+		ModeFlag
+		URLs    URLSet
+		Content ContentSet
+	}
+
+	Frontier struct {
+		frontier.Params `fixed:"yes"`
+		Failures
+		NewURLs
+		Budgets
+	}
+
+	Politeness struct {
+		Delays
+		LongestWaitFlag
+	}
+
+	Fetch struct {
+		ConnectionsFlag
+		MaxBodyFlag
+		UserAgentFlag
+		Fetch
+	}
+
+	Network AllowNetFlag
+
+	Resolve struct {
+		ServerFlag
+		RateFlag
+		Lifetimes
+		Canonical bool `key:"resolve.canonical" like:"false" help:"Links to a host that is an alias (CNAME) lead to its canonical name, if that is of the same domain, so that pages are fetched under one name." note:"hosts of one domain that share such a name but have pages of their own are lost (mresolve canon); filter rules that name hosts must allow the canonical names, too"`
+	}
+
+	Extract struct {
+		FilterFlag
+		Links
+		ModuleFlags
+	}
+
+	Focus struct {
+		ModelFlag
+		Distill  int `key:"focus.distill" range:"0" like:"0" help:"After every round with this number or a multiple of it, mcrawl run raises the waiting URLs that good hubs link to (mfocus distill)." note:"needs several front queues; 0: never"`
+		Patience int `key:"focus.patience" range:"0" like:"0" help:"Stop \"mcrawl run\" when this many rounds in a row have no relevant page." note:"needs focus.model; 0: never"`
+	}
+
+	Engine struct {
+		On   string `key:"engine.on" enum:"local,slurm,spark" default:"local" help:"What runs the tasks of a crawl of several shards: local (this machine), slurm or spark."`
+		Args string `key:"engine.args" runs:"always" like:"--partition=internet --time=1:00:00" help:"Options of sbatch or pyspark, separated by spaces."`
+		Bin  string `key:"engine.bin" runs:"always" like:"/shared/mercator/bin/mcrawl" help:"Mcrawl as the machines of the engine see it, beside the other commands; where it is not set, as this machine does."`
+	}
+}
+
+// tables are those of crawl.toml, in its order; "" is what stands before them.
+var tables = []string{"", "urls", "memory", "sets", "frontier", "politeness", "fetch", "robots", "network", "resolve", "extract", "focus", "engine"}
+
+// Size is a number of bytes.
+type Size = setting.Size
+
+// Defaults of memory.fetch and memory.stages.
+const (
+	FetchMemory  Size = 128 << 20
+	StagesMemory Size = frontier.Memory
+)
+
+// Batch bounds a batch.
+type Batch struct {
+	Number    int `key:"batch" default:"10000" range:"1" group:"The batch:" short:"n" placeholder:"10000" help:"At most this many URLs." note:"in a round, of each shard"`
+	PerHost   int `key:"frontier.per_host" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a host." note:"0: any number"`
+	PerDomain int `key:"frontier.per_domain" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a registered domain." note:"0: any number"`
+}
+
+// RoundTime bounds the time of a batch.
+type RoundTime struct {
+	For time.Duration `key:"round_time" range:"0s 24h" crawl:"30s" like:"30s" placeholder:"TIME" help:"Duration of a round (in a crawl: 30s); 0s: any." note:"of each host what it can do in that time, at most batch in all"`
+}
+
+// IntervalFlag is how often checkpoints are kept.
+type IntervalFlag struct {
+	Interval time.Duration `key:"checkpoint_interval" range:"0s" default:"0s" like:"1h" help:"Forget checkpoints closer together than this."`
+}
+
+// URLFlags are what the commands of a crawl must agree on about canonical URLs and their keys.
+type URLFlags struct {
+	Schemes
+	MaxURL   int      `key:"urls.max_url" default:"2083" range:"1" group:"URLs:" more:"" name:"max-url" help:"Longest canonical URL, in bytes."`
+	KeyRules []string `key:"urls.key_rules" is:"rules" like:"session-ids" group:"URLs:" more:"" placeholder:"RULE" help:"Differences that the URL-seen test ignores." note:"session-ids, www, query-order, tracking, trailing-slash; cannot be changed after the first round"`
+}
+
+// Schemes are those of a crawl.
+type Schemes struct {
+	Scheme []string `key:"schemes" is:"schemes" default:"http,https,ftp,gopher" group:"URLs:" more:"" placeholder:"NAME" help:"Crawl these schemes (http,https,ftp,gopher)." note:"others with their default ports"`
+}
+
+// RewriteFlags are URLFlags of a command that makes URLs canonical.
+type RewriteFlags struct {
+	URLFlags
+	URLRules []string `key:"urls.url_rules" is:"rules" like:"tracking" group:"URLs:" more:"" placeholder:"RULE" help:"Rewrite URLs; \"murlset key\" lists the rules."`
+}
+
+// Canon is the form of URLs that the flags say.
+func (f URLFlags) Canon() (opt canon.Options, err error) {
+	opt.MaxURL = f.MaxURL
+	if opt.Schemes, err = canon.ParseSchemes(f.Scheme); err != nil {
+		return opt, err
+	}
+	opt.KeyRules, err = canon.ParseRules(f.KeyRules)
+	return opt, err
+}
+
+// Canon is the form of URLs that the flags say.
+func (f RewriteFlags) Canon() (canon.Options, error) {
+	opt, err := f.URLFlags.Canon()
+	if err == nil {
+		opt.URLRules, err = canon.ParseRules(f.URLRules)
+	}
+	return opt, err
+}
+
+// NewSet says how a set of fingerprints is made.
+type NewSet struct {
+	PolynomialFlag
+	BloomSize Size `key:"sets.bloom_size" range:"1" fixed:"yes" like:"64M" placeholder:"64M" help:"Size of a Bloom filter: 12 bits a key err in 0.4 %."`
+}
+
+// PolynomialFlag is that of the sets of a crawl.
+type PolynomialFlag struct {
+	Polynomial string `key:"sets.polynomial" is:"polynomial" fixed:"yes" like:"911498ae0e66bad6" placeholder:"HEX" help:"That of another set, or random (default: Mercator's)." note:"16 hexadecimal digits; cannot be changed later"`
+}
+
+// ContentHashFlag is the function for checksums of documents.
+type ContentHashFlag struct {
+	ContentHash string `key:"sets.content_hash" enum:",fp64,md5,sha256" default:"" fixed:"yes" like:"fp64" more:"" placeholder:"NAME" help:"Function for checksums of documents: fp64 (Rabin's), md5, sha256." note:"their first 64 bits; when the crawl is made"`
+}
+
+// ModeFlag is how the URL-seen test is made.
+type ModeFlag struct {
+	Mode string `key:"sets.mode" enum:"batch,online" default:"batch" placeholder:"batch" help:"batch reads all input first; online does not wait." note:"of the URL-seen test"`
+}
+
+// URLSet is the implementation of the set of URLs.
+type URLSet struct {
+	Impl string `key:"sets.urls" enum:"sorted,bloom" default:"sorted" fixed:"yes" placeholder:"NAME" help:"sorted (the default) or bloom (lossy)." note:"the set of URLs, when the crawl is made"`
+}
+
+// ContentSet is the implementation of the set of documents.
+type ContentSet struct {
+	Impl string `key:"sets.content" enum:"sorted,bloom" default:"sorted" fixed:"yes" placeholder:"NAME" help:"sorted (the default) or bloom (lossy)." note:"the set of documents, when the crawl is made"`
+}
+
+// Failures say when a URL or a host is given up.
+type Failures struct {
+	MaxAttempts int           `key:"frontier.max_attempts" default:"3" range:"1 255" group:"Failures:" help:"Fetches of a URL before it is given up, 1 to 255."`
+	RetryDelay  time.Duration `key:"frontier.retry_delay" default:"1m" range:"0s 24h" group:"Failures:" help:"Wait after a failure; longer with each, up to 24h." note:"below a minute it grows faster; mcrawl site sets 5s"`
+	DeadAfter   int           `key:"frontier.dead_after" range:"0" like:"0" group:"Failures:" placeholder:"N" help:"Leave a host alone after N failed contacts." note:"in a row; 0: never"`
+	DeadDelay   time.Duration `key:"frontier.dead_delay" default:"1h" range:"0s 168h" group:"Failures:" help:"Leave it alone so long; doubles, up to 168h."`
+}
+
+// NewURLs say what becomes of new URLs.
+type NewURLs struct {
+	MaxDepth           int           `key:"frontier.max_depth" range:"0" like:"0" group:"New URLs:" placeholder:"N" help:"Drop those more than N links from a seed." note:"of new URLs; 0: none"`
+	MaxHostURLs        uint64        `key:"frontier.max_host_urls" range:"0" like:"0" group:"New URLs:" name:"max-host-urls" placeholder:"N" help:"Drop those of a host that has N already." note:"of new URLs; 0: none"`
+	Prioritizer        string        `key:"frontier.prioritizer" runs:"word" like:"depth" group:"New URLs:" placeholder:"COMMAND" help:"Program that gives priorities; or depth, or score." note:"score, with focus.model: what relevant pages link to comes first; a command answers a line of JSON with PRIORITY or PRIORITY SCORE"`
+	PrioritizerTimeout time.Duration `key:"frontier.prioritizer_timeout" default:"10s" range:"0s" group:"New URLs:" help:"Time for an answer of that program."`
+}
+
+// Budgets bound how many new URLs of a domain enter the frontier in a round.
+type Budgets struct {
+	DomainBudget uint64   `key:"frontier.domain_budget" range:"0 4294967296" like:"0" group:"New URLs:" placeholder:"N" help:"Let in N of a registered domain a round." note:"others wait; 0: any number"`
+	DomainGrowth *float64 `key:"frontier.domain_growth" range:"0 4294967296" like:"1.0" group:"New URLs:" placeholder:"1" help:"N more for each domain that links to it."`
+}
+
+// Delays are the gaps between contacts, and the hosts that may have several at a time.
+type Delays struct {
+	MinDelay    time.Duration `key:"politeness.min_delay" default:"1s" range:"0s" help:"Least gap between contacts with a host."`
+	DelayFactor float64       `key:"politeness.delay_factor" default:"10" range:"0 1000000" more:"" help:"Gap as a multiple of the last contact's duration."`
+	MaxDelay    time.Duration `key:"politeness.max_delay" default:"30s" range:"0s" more:"" help:"Longest gap of our own making."`
+	AddrDelay   time.Duration `key:"politeness.addr_delay" default:"500ms" range:"0s" more:"" help:"Least gap between contacts with an address."`
+
+	HostConnections []string `key:"politeness.host_connections" is:"host-connections" like:"www.example.org=8" more:"" placeholder:"HOST=N" help:"Connections at a time to a host of your own." note:"up to 64; all others have one"`
+}
+
+// LongestWaitFlag bounds what a server may ask for.
+type LongestWaitFlag struct {
+	LongestWait time.Duration `key:"politeness.longest_wait" default:"24h" range:"1ms 8784h" more:"" help:"Park URLs of servers that ask for more." note:"by Crawl-delay or Retry-After"`
+}
+
+// ConnectionsFlag are those of a fetcher.
+type ConnectionsFlag struct {
+	Connections int `key:"fetch.connections" default:"256" range:"1 100000" help:"Connections at a time, one for each host." note:"in each shard"`
+}
+
+// MaxBodyFlag bounds a document.
+type MaxBodyFlag struct {
+	MaxBody Size `key:"fetch.max_body" default:"10M" range:"1" more:"" help:"Bytes of a document to keep, and to search."`
+}
+
+// UserAgentFlag is the name of the crawler.
+type UserAgentFlag struct {
+	UserAgent string `key:"fetch.user_agent" is:"product" default:"mercator" more:"" group:"Requests:" placeholder:"mercator" help:"Product name, also for robots.txt." note:"and for X-Robots-Tag and meta elements"`
+}
+
+// Fetch holds the settings of mfetch alone.
+type Fetch struct {
+	Contact     string        `key:"fetch.contact" is:"contact" like:"you@example.org" placeholder:"ADDRESS" help:"Your e-mail address or URL, for the servers." note:"it stands in the User-Agent"`
+	Timeout     time.Duration `key:"fetch.timeout" default:"1m" range:"1ms" more:"" group:"Limits:" help:"Duration of a contact."`
+	ConnectTime time.Duration `key:"fetch.connect_timeout" default:"20s" range:"1ms" more:"" name:"connect-timeout" group:"Limits:" help:"Time until a connection stands, TLS included." note:"mcrawl site sets 5s for bare_seeds"`
+	WARCCodec   string        `key:"fetch.warc_codec" enum:"gzip,zstd,none" default:"gzip" more:"" group:"WARC files:" name:"warc-codec" placeholder:"gzip" help:"gzip, zstd or none." note:"the compression of WARC files"`
+	WARCSize    Size          `key:"fetch.warc_size" default:"1G" range:"1" more:"" group:"WARC files:" name:"warc-size" help:"Begin another file at this size."`
+	Dedup       bool          `key:"fetch.dedup" like:"false" more:"" group:"WARC files:" help:"Keep equal payloads once, by revisit records."`
+	Digests     bool          `key:"fetch.warc_block_digest" like:"false" more:"" group:"WARC files:" name:"warc-block-digest" help:"Write WARC-Block-Digest too."`
+	Assign      string        `key:"fetch.assign" enum:"dynamic,static" default:"dynamic" more:"" group:"Politeness:" placeholder:"dynamic" help:"Hosts go to free connections; static: by hash."`
+	Method      string        `key:"fetch.method" enum:"GET,HEAD" default:"GET" more:"" group:"Requests:" placeholder:"GET" help:"GET or HEAD." note:"the method of requests"`
+	Header      []string      `key:"fetch.headers" is:"header" sep:"none" like:"Accept-Language: de" more:"" group:"Requests:" placeholder:"LINE" help:"Header line, such as \"Accept-Language: de\"." note:"sent with every request"`
+	Login       string        `key:"fetch.login" path:"yes" like:"login.txt" more:"" group:"Requests:" placeholder:"FILE" help:"Lines of ORIGIN USER:PASSWORD." note:"a file of user names and passwords"`
+	Cookies     bool          `key:"fetch.cookies" default:"true" negatable:"" more:"" group:"Requests:" help:"Keep cookies in the store (default)." note:"over the whole crawl"`
+	Exec        []string      `key:"fetch.exec" is:"program" runs:"always" sep:"none" like:"gemini=./gemini.sh" more:"" group:"Requests:" placeholder:"S=COMMAND" help:"Fetch URLs of scheme S by a program." note:"S=COMMAND"`
+	ExecState   []string      `key:"fetch.exec_state" like:"gemini" more:"" group:"Requests:" placeholder:"S" help:"Keep the state of S's program over the crawl." note:"in modules/S; after a change, mckpt init makes the stores that are missing"`
+	Proxy       string        `key:"fetch.proxy" is:"proxy" like:"socks5://127.0.0.1:1080" more:"" group:"Requests:" placeholder:"URL" help:"http://HOST:PORT or socks5://HOST:PORT." note:"all requests go through it"`
+	RefusedOK   bool          `key:"fetch.refused_ok" like:"false" more:"" group:"What may be contacted:" name:"refused-ok" help:"Go on even if settings refuse many URLs."`
+	TLSInsecure bool          `key:"fetch.tls_insecure" like:"false" more:"" group:"Requests:" name:"tls-insecure" help:"Accept certificates that do not verify."`
+
+	Deny string `key:"network.deny" path:"yes" like:"deny.txt" placeholder:"FILE" help:"Hosts and URL prefixes not to contact, one a line." note:"the file is read again when it changes"`
+
+	RobotsEngine string `key:"robots.engine" enum:"rfc9309,temoto" default:"rfc9309" more:"" group:"Requests:" placeholder:"rfc9309" help:"Parser of robots.txt: rfc9309, or temoto to compare (files with more than 2 KiB of wildcard lines are still judged by rfc9309)."`
+}
+
+// AllowNetFlag opens special-purpose networks.
+type AllowNetFlag struct {
+	AllowNet []string `key:"network.allow_net" is:"network" like:"10.0.0.0/8" placeholder:"CIDR" help:"Special-purpose networks, such as 127.0.0.0/8." note:"or addresses of this machine"`
+}
+
+// ServerFlag are DNS servers.
+type ServerFlag struct {
+	Server []string `key:"resolve.servers" is:"server" like:"192.0.2.53" placeholder:"ADDR[:PORT]" help:"DNS server; repeatable (default: resolv.conf's)."`
+}
+
+// RateFlag bounds questions to a DNS server.
+type RateFlag struct {
+	Rate float64 `key:"resolve.rate" range:"0.001 1000000000" or:"0" like:"200" placeholder:"N" help:"Questions a second to one server, at most." note:"of all shards together; 0: any number"`
+}
+
+// Lifetimes bound how long answers of DNS servers are kept.
+type Lifetimes struct {
+	MinTTL time.Duration `key:"resolve.min_ttl" default:"1m" range:"1ms" name:"min-ttl" help:"Keep answers at least this long."`
+	MaxTTL time.Duration `key:"resolve.max_ttl" default:"24h" range:"1ms" name:"max-ttl" help:"Keep answers at most this long."`
+}
+
+// FilterFlag says which URLs are crawled.
+type FilterFlag struct {
+	Filter string `key:"extract.filter" path:"yes" word:"default" like:"default" placeholder:"FILE" help:"Rule file (see mextract explain), or default." note:"default: the rules that are shipped, against traps; without it every link is followed; URLs that wait are judged by it, too"`
+}
+
+// Links say which links are found.
+type Links struct {
+	IgnoreNofollow bool     `key:"extract.ignore_nofollow" like:"false" help:"Find links of pages that say nofollow too."`
+	From           []string `key:"extract.from" enum:"default,all,headers,html,css,sitemap,feed,robots,pdf,ftp,gopher,text,json,xml,script" default:"default" placeholder:"SOURCE" help:"default, all, or some of the sources." note:"headers, html, css, sitemap, feed, robots, pdf, ftp, gopher (the default); text, json, xml, script (guesses)"`
+	Duplicates     bool     `key:"extract.duplicates" like:"false" help:"Search duplicate documents too." note:"not only style sheets"`
+}
+
+// ModuleFlags choose the processing modules.
+type ModuleFlags struct {
+	Module        []string      `key:"extract.modules" is:"module" runs:"module" sep:"none" like:"[\"page\", \"words=text/html,text/plain:wc -w\"]" group:"Processing modules:" placeholder:"SPEC" help:"NAME, NAME=TYPES or NAME=TYPES:[stay ]COMMAND." note:"processing modules; pipelines keep what they find in rounds/rN/modules.arrows.zst"`
+	ModuleState   []string      `key:"extract.module_state" like:"tags" group:"Processing modules:" placeholder:"NAME" help:"Keep the state of this module over the crawl." note:"in modules/NAME: of tags, image or a command; after a change, mckpt init makes the stores that are missing"`
+	ModuleTimeout time.Duration `key:"extract.module_timeout" default:"10s" range:"1ms" group:"Processing modules:" help:"Time for a command and a document."`
+}
+
+// ModelFlag is that of the topics of a focused crawl.
+type ModelFlag struct {
+	Model string `key:"focus.model" path:"yes" like:"mouse.model" more:"" placeholder:"FILE" help:"Model of topics, as mfocus train makes it." note:"each page gets its relevance as score, and so do its links, moved by their texts; not with policies opic and walk"`
+}
