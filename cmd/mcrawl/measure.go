@@ -21,7 +21,7 @@ import (
 type measureCmd struct {
 	Crawl string   `arg:"" help:"The folder of a crawl of policy walk."`
 	Sets  []string `arg:"" help:"Crawl folders, stores of URLs, *.fps, or lists of URLs, one a line."`
-	Skip  float64  `default:"0.5" placeholder:"0.5" help:"Leave out this part of the rounds, at the beginning."`
+	Skip  float64  `default:"0.5" range:"0 <1" placeholder:"0.5" help:"Leave out this part of the rounds, at the beginning."`
 	JSON  bool     `name:"json" help:"Print JSON."`
 }
 

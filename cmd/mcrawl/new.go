@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
 	"mercator/pkg/fault"
-	"mercator/pkg/shard"
 )
 
 // settings are those that people give a new crawl.
@@ -30,7 +28,7 @@ type newCmd struct {
 	Seeds  []string `sep:"none" placeholder:"FILE" help:"Files of URLs to begin with, one a line, or rows of a .csv, .tsv or .jsonl; - is standard input, one a line."`
 	Policy string   `predictor:"policy" group:"Settings:" placeholder:"NAME" help:"Order of the frontier; see \"mfrontier policies\"."`
 	settings
-	Shards *int `placeholder:"N" help:"Cut the crawl into N shards, at most 512, which run side by side."`
+	Shards *int `range:"1 512" placeholder:"N" help:"Cut the crawl into N shards, at most 512, which run side by side."`
 	Print  bool `help:"Print the shell lines that do the same, and make nothing."`
 }
 
@@ -49,9 +47,7 @@ Examples:
 func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
 	shards := 0
 	if c.Shards != nil {
-		if shards = *c.Shards; shards < 1 || shards > shard.Max {
-			return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("--shards %d", shards), Want: fmt.Sprintf("1 to %d", shard.Max)}
-		}
+		shards = *c.Shards
 	}
 	pairs, err := c.pairs()
 	if err != nil {

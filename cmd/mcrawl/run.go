@@ -6,31 +6,14 @@ import (
 
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
 )
 
 // howFar bounds a run.
 type howFar struct {
-	Rounds    *uint64        `group:"How far:" placeholder:"N" help:"Stop after round N (default: rounds in crawl.toml)."`
-	For       *time.Duration `group:"How far:" placeholder:"TIME" help:"Begin no round after this time, such as 2h. A run ends earlier if no URL is due before then."`
-	UntilSize *cli.Size      `group:"How far:" placeholder:"SIZE" help:"Begin no round when WARC files have SIZE, such as 10G."`
+	Rounds    *uint64        `range:"1" group:"How far:" placeholder:"N" help:"Stop after round N (default: rounds in crawl.toml)."`
+	For       *time.Duration `range:">0s" group:"How far:" placeholder:"TIME" help:"Begin no round after this time, such as 2h. A run ends earlier if no URL is due before then."`
+	UntilSize *cli.Size      `range:"1" group:"How far:" placeholder:"SIZE" help:"Begin no round when WARC files have SIZE, such as 10G."`
 	Print     bool           `help:"Print the shell lines of the next round only."`
-}
-
-// Validate refuses bounds that are none.
-func (h *howFar) Validate() error {
-	refuse := func(flag, found string) error {
-		return &fault.Error{Class: fault.Usage, Place: flag, Found: found, Want: "more than 0", Hint: "leave " + flag + " away for no bound"}
-	}
-	switch {
-	case h.Rounds != nil && *h.Rounds == 0:
-		return refuse("--rounds", "0")
-	case h.For != nil && *h.For <= 0:
-		return refuse("--for", h.For.String())
-	case h.UntilSize != nil && *h.UntilSize == 0:
-		return refuse("--until-size", "0")
-	}
-	return nil
 }
 
 type runCmd struct {

@@ -14,7 +14,7 @@ import (
 type statusCmd struct {
 	Crawl string        `arg:"" help:"The crawl folder."`
 	Watch bool          `help:"Show it again each --every, until Ctrl-C or the end of the run."`
-	Every time.Duration `default:"2s" help:"With --watch: time between two."`
+	Every time.Duration `default:"2s" range:">0s" help:"With --watch: time between two."`
 	JSON  bool          `name:"json" help:"Print JSON."`
 	Line  bool          `help:"Print one line, as a run does."`
 }
@@ -32,14 +32,6 @@ Examples:
 
 // Unconfigured says that it shows the state where crawl.toml cannot be read, too.
 func (*statusCmd) Unconfigured() {}
-
-// Validate refuses a watch without a pause.
-func (c *statusCmd) Validate() error {
-	if c.Every <= 0 {
-		return &fault.Error{Class: fault.Usage, Place: "--every", Found: c.Every.String(), Want: "more than 0"}
-	}
-	return nil
-}
 
 func (c *statusCmd) Run(ctx context.Context, std *cli.Std) error {
 	for {

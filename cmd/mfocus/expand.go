@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -18,8 +17,8 @@ type expandCmd struct {
 	DB    string   `arg:"" help:"The words database; made if there is none."`
 	Query []string `arg:"" optional:"" help:"A query; default: lines of mfocus words or mfocus query, or queries as text."`
 	dictionary
-	Depth int `default:"2" help:"Steps from a sense: 1 takes the words beside it, 2 those beside them."`
-	Words int `default:"200" help:"Words that a topic may have."`
+	Depth int `default:"2" range:"1 5" help:"Steps from a sense: 1 takes the words beside it, 2 those beside them."`
+	Words int `default:"200" range:"1 10000" help:"Words that a topic may have."`
 	stopWords
 	LockWait time.Duration `default:"10s" help:"Wait this long for a database that is in use."`
 }
@@ -33,17 +32,6 @@ topics" prints the result.
 Examples:
   mfocus expand words.db Mouse
   mfocus query - < queries.txt | mfocus words | mfocus expand words.db`
-}
-
-// Validate refuses limits that mean nothing.
-func (c *expandCmd) Validate() error {
-	if c.Depth < 1 || c.Depth > words.MaxDepth {
-		return fmt.Errorf("--depth: %d, want 1 to %d", c.Depth, words.MaxDepth)
-	}
-	if c.Words < 1 || c.Words > words.MaxTopicWords {
-		return fmt.Errorf("--words: %d, want 1 to %d", c.Words, words.MaxTopicWords)
-	}
-	return nil
 }
 
 // expanded is a line of mfocus expand.

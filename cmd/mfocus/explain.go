@@ -20,7 +20,7 @@ import (
 type explainCmd struct {
 	Names []string `arg:"" name:"document" help:"Files, or URLs of --crawl."`
 	Crawl string   `type:"existingdir" placeholder:"DIR" help:"Crawl that has the documents of the URLs."`
-	Most  int      `short:"n" default:"20" placeholder:"20" help:"Show at most N words; 0: all."`
+	Most  int      `short:"n" range:"0" default:"20" placeholder:"20" help:"Show at most N words; 0: all."`
 	JSON  bool     `name:"json" help:"Print a JSON line for each document."`
 	mfocus.ModelFlags
 	archiveFlags

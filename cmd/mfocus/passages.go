@@ -21,8 +21,8 @@ type passagesCmd struct {
 	Query string   `placeholder:"TEXT" help:"Passages with words of this text; with --model about its topics of this query."`
 	Model string   `placeholder:"FILE" help:"Passages about the topics of this model."`
 	Topic []string `sep:"none" placeholder:"TOPIC" help:"Only these topics of it."`
-	Most  int      `short:"n" default:"5" placeholder:"5" help:"The best passages of a document; 0: all."`
-	Least float64  `default:"0" placeholder:"0" help:"Only documents with this relevance or more."`
+	Most  int      `short:"n" range:"0" default:"5" placeholder:"5" help:"The best passages of a document; 0: all."`
+	Least float64  `default:"0" range:"0 1" placeholder:"0" help:"Only documents with this relevance or more."`
 	archiveFlags
 	cli.Output
 }
@@ -43,9 +43,6 @@ func (c *passagesCmd) Run(ctx context.Context, std *cli.Std) error {
 	m, err := c.model()
 	if err != nil {
 		return err
-	}
-	if c.Most < 0 || !(c.Least >= 0 && c.Least <= 1) {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("-n %d, --least %v", c.Most, c.Least), Want: "-n of 0 or more, --least of 0 to 1"}
 	}
 	in, local, err := c.rows(std, c.Files)
 	if local {

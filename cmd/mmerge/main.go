@@ -225,7 +225,7 @@ func join[L, R record.Row](ctx context.Context, std *cli.Std, c *joinCmd, left s
 }
 
 type splitCmd struct {
-	Buckets    *int           `placeholder:"N" help:"Number of parts, 1 to 4096."`
+	Buckets    *int           `range:"1 4096" placeholder:"N" help:"Number of parts, 1 to 4096."`
 	File       string         `arg:"" help:"A set, or a record stream."`
 	Prefix     string         `short:"o" name:"output" required:"" placeholder:"PREFIX" help:"Name parts PREFIX-000.fps and so on. With --map, the folder of the exchange."`
 	Text       bool           `help:"The input is text."`

@@ -130,7 +130,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 type queryCmd struct {
 	crawlArg
 	Words  []string `arg:"" help:"What to look for."`
-	Number int      `short:"n" default:"10" help:"Results to print, at most 1000."`
+	Number int      `short:"n" range:"1 1000" default:"10" help:"Results to print, at most 1000."`
 	Site   string   `placeholder:"HOST" help:"Only pages of this host and of those below it."`
 	JSON   bool     `name:"json" help:"Print JSON lines."`
 }
@@ -148,13 +148,7 @@ Examples:
   msearch query --site hr.example.org --json -- crawl 'holiday -2019'`
 }
 
-// most bounds -n.
-const most = 1000
-
 func (c *queryCmd) Run(ctx context.Context, std *cli.Std) error {
-	if c.Number < 1 || c.Number > most {
-		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("-n %d", c.Number), Want: fmt.Sprintf("1 to %d", most), Hint: "msearch query --help"}
-	}
 	x, err := c.open(ctx, false)
 	if err != nil {
 		return err

@@ -19,9 +19,6 @@ import (
 // Measure estimates from the visits of a walk which share of the documents that it may reach each set of URL keys has. Of the
 // rounds, the first ones do not count: so large a part of them as skip says.
 func (d *Driver) Measure(ctx context.Context, skip float64, names []string, sets []merge.Source) (e *stats.Estimate, err error) {
-	if !(skip >= 0 && skip < 1) {
-		return nil, &fault.Error{Class: fault.Usage, Place: "--skip", Found: fmt.Sprint(skip), Want: "0 or more, less than 1"}
-	}
 	st, err := d.frontier.Stat(ctx, frontier.StatOptions{})
 	if err != nil {
 		return nil, err
