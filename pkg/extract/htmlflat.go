@@ -138,7 +138,7 @@ func (f *finder) flatText() {
 	}
 	// A tree joins texts between which a tag was dropped, and so halves of a
 	// character; and it replaces a NUL byte here and drops it there.
-	if !utf8.Valid(l.Text) || h.foreign && bytes.IndexAny(l.Text, "\x00&") >= 0 && (l.Literal || bytes.IndexByte(l.Text, 0) >= 0) {
+	if !utf8.Valid(l.Text) || h.foreign && bytes.ContainsAny(l.Text, "\x00&") && (l.Literal || bytes.IndexByte(l.Text, 0) >= 0) {
 		h.decline()
 	}
 	for text := l.Text; len(text) > 0 && !f.html.label.full; {

@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -84,7 +83,7 @@ func FuzzListing(f *testing.F) {
 			}
 		}
 		if n := len(refs); n > strings.Count(body, "\n")+1 {
-			t.Fatal(fmt.Sprintf("%d links in %q", n, body))
+			t.Fatalf("%d links in %q", n, body)
 		}
 		linksOf("application/gopher-menu", "gopher://h.test/", body)
 	})

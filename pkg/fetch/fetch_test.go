@@ -247,10 +247,7 @@ func TestEveryOutcome(t *testing.T) {
 		"http://a.test:25/":          record.OutcomePort,
 		"gopher://a.test/":           record.OutcomeScheme,
 	}
-	var urls []record.URL
-	for _, u := range []record.URL{expired, unresolved, refused} {
-		urls = append(urls, u)
-	}
+	urls := []record.URL{expired, unresolved, refused}
 	for u := range want {
 		urls = append(urls, url(u))
 	}

@@ -212,7 +212,7 @@ func TestWhoWasPutOffIsNotParked(t *testing.T) {
 		others := hostPages("hang", 1, 3)
 		_, last := crawlChain(t, opt, 60, others)
 		for _, u := range others {
-			if row := last[u.URL]; row.Outcome != record.OutcomeDeferred || row.RetryAfter.Go().Sub(time.Now()) > 30*time.Second {
+			if row := last[u.URL]; row.Outcome != record.OutcomeDeferred || time.Until(row.RetryAfter.Go()) > 30*time.Second {
 				t.Errorf("%s is %s until %v: %s", row.URL, row.Outcome, row.RetryAfter.Go(), row.Error)
 			}
 		}
