@@ -198,10 +198,11 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// polite is a shell function mcrawl that gives new crawls what they need on loopback. Its servers need no delays.
+// polite is a shell function mcrawl that gives new crawls what they need on loopback. Its servers need no delays. A setting that the line gives stays.
 func polite(more ...string) string {
 	sets := append(more, "network.allow_net=127.0.0.0/8", "politeness.min_delay=0s", "politeness.delay_factor=0", "politeness.addr_delay=0s", "frontier.max_attempts=1")
-	return "mcrawl() {\n  case $1 in new | site | focus) set -- \"$@\" --set " + strings.Join(sets, " --set ") + " ;; esac\n  command mcrawl \"$@\"\n}\n"
+	return "mcrawl() {\n  case $1 in new | site | focus) for set in " + strings.Join(sets, " ") + "; do\n" +
+		"    case \"$*\" in *\" ${set%%=*}=\"*) ;; *) set -- \"$@\" --set \"$set\" ;; esac\n  done ;; esac\n  command mcrawl \"$@\"\n}\n"
 }
 
 // portsGiven are the ports of freePorts, each for one test.
