@@ -16,6 +16,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/bodies"
 	"mercator/pkg/fault"
+	"mercator/pkg/fingerprint"
 	"mercator/pkg/localfault"
 	"mercator/pkg/merge"
 )
@@ -40,6 +41,21 @@ type ours struct {
 	number [outcomes]int64        // how many there are,
 	known  int64                  // and how many of all are seeds, or of hosts that were contacted before,
 	hosts  int64                  // and on how many hosts these are
+
+	names map[uint64]struct{} // FP64 of these hosts' names: the scheduler forgets a host whose URLs are done, and more may come
+}
+
+// ourNames bounds ours.names, far above what is held for a mistake in a batch of a million hosts.
+const ourNames = 1 << 16
+
+// firstOf says whether a host was not counted yet. It is called with runner.mu held.
+func (o *ours) firstOf(host string) bool {
+	key := fingerprint.OfString(host)
+	_, counted := o.names[key]
+	if !counted && len(o.names) < ourNames {
+		o.names[key] = struct{}{}
+	}
+	return !counted
 }
 
 const outcomes = len(record.OutcomesOfSettings)
@@ -68,7 +84,7 @@ func newOurs(dir string) (*ours, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ours{f: f, w: bufio.NewWriterSize(f, 16<<10), local: map[string]int64{}, said: map[string]bool{}}, nil
+	return &ours{f: f, w: bufio.NewWriterSize(f, 16<<10), local: map[string]int64{}, said: map[string]bool{}, names: map[uint64]struct{}{}}, nil
 }
 
 // count counts a page's row that is not ours.
@@ -220,8 +236,7 @@ func (r *runner) hold(h *host, row *record.Fetch) error {
 	r.mu.Lock()
 	byRobots := withoutRobots(row.Error) != record.OutcomeRobotsUnreachable // the host sent us there: no mistake of ours
 	known := !byRobots && (row.Depth == 0 || r.robots.holds(scheme+"://"+h.name))
-	first := known && !h.refused && !localfault.Is(row.Error)
-	h.refused = h.refused || first
+	first := known && !localfault.Is(row.Error) && r.ours.firstOf(h.name)
 	size := r.urls.Load() + r.opt.Others
 	if !r.eof {
 		size = max(size, usualBatch)

@@ -130,6 +130,7 @@ func (w *witness) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
 // clocked is a protocol module of one host that notes when it was asked for what.
 type clocked struct {
 	answer func(n int, req *fetch.Request) string // raw; n counts from 0
+	mu     sync.Mutex                             // hosts at one instant are asked side by side
 	at     []time.Time
 	asked  []fetch.Request
 }
@@ -137,6 +138,8 @@ type clocked struct {
 func (*clocked) Check(string) error { return nil }
 
 func (c *clocked) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.at, c.asked = append(c.at, time.Now()), append(c.asked, *req)
 	raw := c.answer(len(c.at)-1, req)
 	return &fetch.Reply{Outcome: record.OutcomeFetched, Response: strings.NewReader(raw), Length: int64(len(raw)), Wire: int64(len(raw))}

@@ -32,7 +32,6 @@ type party struct {
 	fails    int    // contacts in a row that failed
 	hung     int    // how patient a batch is with its contacts: see patience
 	deferred string // why its URLs are not tried; "" if they are
-	refused  bool   // settings refused a URL of it, as ours.hosts counts
 	rules    [len(withRobots)]*authority
 
 	conns   []*host // its connections, the first of which does all but the pages of the queue; nil: there is one
