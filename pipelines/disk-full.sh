@@ -84,7 +84,7 @@ allow_net = ["127.0.0.0/8"]
 servers = ["$(json dns)"]
 END
 
-# Each command through a wrapper that keeps what it says, and its exit status.
+# What mercator.mk runs: each command through a wrapper that keeps what it says, and its exit status.
 for c in mfrontier mresolve mfetch mfpset mextract murlset mckpt; do
   cat > "$dir/bin/$c" << END
 #!/bin/sh
@@ -98,7 +98,7 @@ END
   chmod +x "$dir/bin/$c"
 done
 
-ln -s "$(cd "$(dirname "$(command -v "${BIN}mcrawl")")" && pwd)/mcrawl" "$dir/bin/mcrawl" # takes the commands beside it
+ln -s "$(cd "$(dirname "$(command -v "${BIN}mcrawl")")" && pwd)/mcrawl" "$dir/bin/mcrawl"
 
 crawl() { # DRIVER
   (
@@ -108,9 +108,9 @@ crawl() { # DRIVER
     mercator.mk) make -s -f "$here/mercator.mk" ;;
     esac
   ) > "$dir/log" 2>&1 && return
-  if grep '^mcrawl: .*no space left on device' "$dir/log" > "$dir/own"; then # mcrawl itself met the full disk
-    { cat "$dir/own"; echo 'exit 1'; } > "$dir/said/mcrawl.own"
-  fi
+  # mcrawl runs the commands of a round itself, and passes on what one says.
+  own=$(sed -n 's/^\(m[a-z]*\): .*no space left on device.*/\1/p' "$dir/log" | head -n 1)
+  [ -z "$own" ] || { grep "^$own: " "$dir/log"; echo 'exit 1'; } > "$dir/said/$own.own"
   return 1
 }
 
