@@ -267,8 +267,8 @@ func slurmCrawl(t *testing.T, w *web) *onEngine {
 	round, orphan := "", []int(nil)
 	for orphan == nil {
 		_, node = c.trap(t, "fetch", owner, "flock")
-		time.Sleep(2 * time.Second) // the contacts begin
-		if pids, names := tasksOf(node); slices.Contains(names, "mfetch") {
+		time.Sleep(time.Second) // the contacts begin
+		if pids, names := tasksOf(node); slices.Contains(names, "mcrawl") {
 			round, orphan = c.stages(t).Round, pids
 			signal(orphan, syscall.SIGSTOP)
 		}
@@ -336,14 +336,18 @@ func badNode(t *testing.T, w *web) {
 func sparkCrawl(t *testing.T, w *web) *onEngine {
 	c := newOnEngine(t, w, "engine.on=spark", "engine.args="+os.Getenv("SPARK_ARGS"), "engine.bin="+nodeBin(t))
 	owner := strconv.Itoa(c.owner)
-	// executor lists the executor of a task, and all below it.
+	// executor lists the executor of a task, and all below it; nothing of a task that has ended.
 	executor := func(pid int) (tree []int) {
 		all := allProcs()
 		for i := 0; pid > 1 && i < len(all); i++ {
 			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.Contains(line, []byte("CoarseGrainedExecutorBackend")) {
 				break
 			}
-			pid = all[slices.IndexFunc(all, func(p proc) bool { return p.pid == pid })].parent
+			at := slices.IndexFunc(all, func(p proc) bool { return p.pid == pid })
+			if at < 0 {
+				return nil
+			}
+			pid = all[at].parent
 		}
 		tree = []int{pid}
 		for i := 0; i < len(tree); i++ {
@@ -357,13 +361,19 @@ func sparkCrawl(t *testing.T, w *web) *onEngine {
 	}
 	c.start(t)
 	// An executor is killed: its tasks end with it, and run again.
-	pid, _ := c.trap(t, "fetch", owner, "")
-	syscall.Kill(executor(pid)[0], syscall.SIGKILL)
+	trapped := func(how string, begun time.Duration) (tree []int) {
+		for tree == nil {
+			pid, _ := c.trap(t, "fetch", owner, how)
+			time.Sleep(begun)
+			tree = executor(pid)
+		}
+		return tree
+	}
+	syscall.Kill(trapped("", 0)[0], syscall.SIGKILL)
 	c.passed(t, c.stages(t).Round, "fetch")
 	// One is frozen until its tasks were run elsewhere.
-	pid, _ = c.trap(t, "fetch", owner, "flock")
-	time.Sleep(time.Second)
-	round, tree := c.stages(t).Round, executor(pid)
+	tree := trapped("flock", time.Second)
+	round := c.stages(t).Round
 	signal(tree, syscall.SIGSTOP)
 	c.passed(t, round, "fetch")
 	signal(tree, syscall.SIGCONT)

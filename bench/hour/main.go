@@ -45,10 +45,14 @@ const (
 
 var cores = float64(runtime.NumCPU())
 
-// MiB that a command may take: the defaults of memory.fetch and memory.stages, and of --memory.
+// MiB that a command may take: the defaults of memory.fetch and memory.stages, and of --memory. mcrawl run has all commands of a round in it.
 func bound(command string) float64 {
-	if strings.HasPrefix(command, "mfetch") {
+	const stages = 6 // beside mfetch
+	switch {
+	case strings.HasPrefix(command, "mfetch"):
 		return float64(config.FetchMemory) / (1 << 20)
+	case command == "mcrawl run":
+		return float64(config.FetchMemory+stages*config.StagesMemory) / (1 << 20)
 	}
 	return float64(config.StagesMemory) / (1 << 20)
 }
