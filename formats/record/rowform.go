@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"unsafe"
 )
@@ -18,36 +19,32 @@ func AppendRow[T Row](b []byte, row *T) []byte {
 	return t.endRow(t.extraOf(p).append(t.appendLate(b, p)), from, to)
 }
 
-// appendLate appends the late column, a number of 8 bits, as an unknown one stands, unless it is 0. A flag of its own would take a byte more of
-// every row, and change the form of all that there are.
+// appendLate appends the late columns, numbers of 8 bits in the order of their names, as unknown ones stand, unless they are 0. Flags of their own
+// would change the form of all rows that there are.
 func (t *rowType) appendLate(b []byte, row unsafe.Pointer) []byte {
-	if len(t.formed) == len(t.fields) {
-		return b
+	for i := len(t.formed); i < len(t.fields); i++ {
+		if n := *(*uint8)(t.fields[i].of(row)); n != 0 {
+			b = append(AppendText(b, t.columns[i].name), byte(typeUint8), n)
+		}
 	}
-	last := len(t.formed)
-	n := *(*uint8)(t.fields[last].of(row))
-	if n == 0 {
-		return b
-	}
-	return append(AppendText(b, t.columns[last].name), byte(typeUint8), n)
+	return b
 }
 
-// parseLate is the reverse of appendLate; false: it is 0.
-func (t *rowType) parseLate(p *parser, row unsafe.Pointer) bool {
-	if len(t.formed) == len(t.fields) {
-		return false
+// parseLate is the reverse of appendLate; false: all are 0.
+func (t *rowType) parseLate(p *parser, row unsafe.Pointer) (late bool) {
+	for i := len(t.formed); i < len(t.fields); i++ {
+		name := t.columns[i].name
+		rest, ok := strings.CutPrefix(p.left, string(rune(len(name)))+name+string(rune(typeUint8)))
+		if !ok {
+			continue
+		}
+		p.left = rest
+		n := uint8(p.word(1))
+		p.bad = p.bad || n == 0
+		*(*uint8)(t.fields[i].of(row)) = n
+		late = true
 	}
-	last := len(t.formed)
-	name := t.columns[last].name
-	rest, ok := strings.CutPrefix(p.left, string(rune(len(name)))+name+string(rune(typeUint8)))
-	if !ok {
-		return false
-	}
-	p.left = rest
-	n := uint8(p.word(1))
-	p.bad = p.bad || n == 0
-	*(*uint8)(t.fields[last].of(row)) = n
-	return true
+	return late
 }
 
 // append appends the fields of a row whose text is valid.
@@ -150,7 +147,7 @@ func ParseRow[T Row](b string, row *T, s *Schema) (n int, err error) {
 	t, p := rowTypeOf[T](), &parser{left: b}
 	if more := t.parse(p, unsafe.Pointer(row)); more {
 		late := t.parseLate(p, unsafe.Pointer(row))
-		*t.extraOf(unsafe.Pointer(row)) = p.extra(s, late, t.columns[len(t.columns)-1].name)
+		*t.extraOf(unsafe.Pointer(row)) = p.extra(s, late, t.columns[len(t.formed):])
 	}
 	if p.bad {
 		return 0, errForm
@@ -259,8 +256,8 @@ func (p *parser) varint() uint64 {
 // text takes a length and that many bytes.
 func (p *parser) text() string { return p.take(p.varint()) }
 
-// extra takes the unknown columns of a row: one at least, unless there was the late one, whose name none has.
-func (p *parser) extra(s *Schema, late bool, taken string) (e Extra) {
+// extra takes the unknown columns of a row: one at least, unless there was a late one. None has the name of one of taken.
+func (p *parser) extra(s *Schema, late bool, taken []column) (e Extra) {
 	for last := ""; ; {
 		name := p.text()
 		if name <= last { // in order, and one at least; the end is the empty name
@@ -268,7 +265,7 @@ func (p *parser) extra(s *Schema, late bool, taken string) (e Extra) {
 			return e
 		}
 		last = name
-		p.bad = p.bad || name == taken
+		p.bad = p.bad || slices.ContainsFunc(taken, func(c column) bool { return c.name == name })
 		typ := typeID(p.word(1))
 		if typ == typeNone || int(typ) >= len(typeNames) {
 			p.bad = true

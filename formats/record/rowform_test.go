@@ -70,11 +70,12 @@ func TestRowFormsRefused(t *testing.T) {
 		}
 	}
 	for what, form := range map[string]string{
-		"a late column of 0":     "\x00\x02" + empty + "\x07sitemap\x06\x00" + "\x00",
-		"a late column, twice":   "\x00\x02" + empty + "\x07sitemap\x06\x01" + "\x07sitemap\x06\x01" + "\x00",
-		"a late column, behind":  "\x00\x02" + empty + "\x01a\x06\x01" + "\x07sitemap\x06\x01" + "\x00",
-		"a late column, no end":  "\x00\x02" + empty + "\x07sitemap\x06\x01",
-		"a late column, no flag": "\x00\x00" + empty + "\x07sitemap\x06\x01" + "\x00",
+		"a late column of 0":        "\x00\x02" + empty + "\x07sitemap\x06\x00" + "\x00",
+		"a late column, twice":      "\x00\x02" + empty + "\x07sitemap\x06\x01" + "\x07sitemap\x06\x01" + "\x00",
+		"a late column, behind":     "\x00\x02" + empty + "\x01a\x06\x01" + "\x07sitemap\x06\x01" + "\x00",
+		"late columns, not by name": "\x00\x02" + empty + "\x07sitemap\x06\x01" + "\x09requisite\x06\x01" + "\x00",
+		"a late column, no end":     "\x00\x02" + empty + "\x07sitemap\x06\x01",
+		"a late column, no flag":    "\x00\x00" + empty + "\x07sitemap\x06\x01" + "\x00",
 	} {
 		if n, err := ParseRow(form, new(Link), nil); err == nil && n == len(form) {
 			t.Errorf("%s: %d bytes were taken", what, n)

@@ -78,6 +78,7 @@ type URL struct {
 	LastContentFP uint64  `col:"last_content_fp"` // 0 is "not fetched before"
 	X             string  `col:"x"`               // the user's own columns, see own.go
 	Hops          uint8   `col:"hops"`            // redirects since the last link, on the way from the seed
+	Requisite     uint8   `col:"requisite,late"`  // it was found as a part of a page, such as a picture: 1 and how many levels of parts it may have itself; 0: it was not
 	Sitemap       uint8   `col:"sitemap,late"`    // it was named as a sitemap: 1 by a robots.txt, n+1 by a sitemap of n; 0: it was not
 	Extra         Extra   // columns that this version does not know
 }
@@ -121,7 +122,8 @@ type Fetch struct {
 	FreshUntil      Time   `col:"fresh_until"`        // until when the reply says that it stays as it is (RFC 9111 section 4.2); 0: it does not say
 	X               string `col:"x"`                  // as given: the user's own columns
 	Hops            uint8  `col:"hops"`
-	Sitemap         uint8  `col:"sitemap,late"` // as given; of a robots.txt that of the URL for which it was asked for
+	Requisite       uint8  `col:"requisite,late"` // as given; of a robots.txt that of the URL for which it was asked for
+	Sitemap         uint8  `col:"sitemap,late"`   // as given; of a robots.txt that of the URL for which it was asked for
 	Body            []byte // decoded body, within a program only: no stream carries it
 	Extra           Extra
 }
@@ -184,11 +186,12 @@ type Link struct {
 	LinkKind   string  `col:"link_kind"` // "a", "img", "frame", "redirect", "sitemap", …
 	Nofollow   bool    `col:"nofollow"`
 	Text       string  `col:"text"`
-	Depth      uint16  `col:"depth"`        // of the target: the source's + 1 (redirects of all kinds keep the source's)
-	Score      float32 `col:"score"`        // of the source; with a model of topics (mextract --model) how likely the target is relevant
-	Discovered Time    `col:"discovered"`   // fetch_time of the source
-	Hops       uint8   `col:"hops"`         // of the target: the source's + 1 for a redirect, 0 for a link
-	Sitemap    uint8   `col:"sitemap,late"` // the target is named as a sitemap, as in url rows
+	Depth      uint16  `col:"depth"`          // of the target: the source's + 1 (redirects of all kinds keep the source's)
+	Score      float32 `col:"score"`          // of the source; with a model of topics (mextract --model) how likely the target is relevant
+	Discovered Time    `col:"discovered"`     // fetch_time of the source
+	Hops       uint8   `col:"hops"`           // of the target: the source's + 1 for a redirect, 0 for a link
+	Requisite  uint8   `col:"requisite,late"` // the target is a part of a page, as in url rows
+	Sitemap    uint8   `col:"sitemap,late"`   // the target is named as a sitemap, as in url rows
 	Extra      Extra
 }
 

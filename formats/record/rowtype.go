@@ -22,7 +22,7 @@ type rowType struct {
 	texts   []field  // those of text
 	extra   uintptr  // offset of the field Extra
 	width   int      // bytes of a row in a batch, but those of text
-	formed  []field  // of fields, those that stand in the byte form with a flag or without, in order: all but a late one, which is the last
+	formed  []field  // of fields, those that stand in the byte form with a flag or without, in order: all but late ones, which are the last
 	flags   int      // flags in the byte form, that of the unknown columns last
 }
 

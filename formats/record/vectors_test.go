@@ -27,7 +27,7 @@ func vectorURLs() []URL {
 		{URL: "http://a.test/", Key: 0x4b7d239c4d186c4f, Host: "a.test", Discovered: 1763719200000000},
 		{URL: "http://a.test/é?q=1", Key: 2, Host: "a.test", Priority: 1, Score: 0.5, Depth: 3, Attempt: 2, Via: "http://a.test/",
 			Discovered: 1763719200000001, Due: 1763719260000000, Addr: "192.0.2.1,2001:db8::1", AddrExpires: 1763719300000000,
-			ETag: `"x"`, LastModified: "Fri, 21 Nov 2025 10:00:00 GMT", LastContentFP: 7, Hops: 20, Sitemap: 1},
+			ETag: `"x"`, LastModified: "Fri, 21 Nov 2025 10:00:00 GMT", LastContentFP: 7, Hops: 20, Requisite: 3, Sitemap: 1},
 		{URL: "https://b.test:8443/", Key: 3, Host: "b.test:8443", AddrError: "nxdomain"},
 	}
 }
@@ -36,7 +36,7 @@ func vectorFetches() []Fetch {
 	return []Fetch{
 		{URL: "http://a.test/", Key: 1, Host: "a.test", Addr: "192.0.2.1", Role: RolePage, FetchTime: 1763719200000000, DurationUS: 1234,
 			RequiredDelayUS: 1000000, Outcome: OutcomeFetched, Status: 200, MIME: "text/html", Charset: "utf-8", BodyLength: 5, ContentFP: 9,
-			PayloadSHA1: "VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N", WARCFilename: "warc/000001-0.warc.gz", WARCOffset: 300, WARCLength: 200, FreshUntil: 1763722800000000, Sitemap: 2},
+			PayloadSHA1: "VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N", WARCFilename: "warc/000001-0.warc.gz", WARCOffset: 300, WARCLength: 200, FreshUntil: 1763722800000000, Requisite: 1, Sitemap: 2},
 		{URL: "http://a.test/old", Key: 2, Host: "a.test", Role: RolePage, Outcome: OutcomeFetched, Status: 301, RedirectURL: "http://a.test/", Duplicate: true, Truncated: "length", Hops: 1},
 		{URL: "http://c.test/", Key: 3, Host: "c.test", Role: RolePage, Outcome: OutcomeDNS, Error: "no such name", RetryAfter: 1763719300000000},
 	}
@@ -45,7 +45,7 @@ func vectorFetches() []Fetch {
 func vectorLinks() []Link {
 	return []Link{
 		{SrcURL: "http://a.test/", SrcKey: 1, URL: "http://a.test/x", Key: 4, Host: "a.test", LinkKind: "a", Nofollow: true, Text: "a link", Depth: 1, Score: 1, Discovered: 1763719200000000},
-		{SrcURL: "http://a.test/", SrcKey: 1, URL: "http://a.test/y.png", Key: 5, Host: "a.test", LinkKind: "img", Depth: 1, Sitemap: 3},
+		{SrcURL: "http://a.test/", SrcKey: 1, URL: "http://a.test/y.png", Key: 5, Host: "a.test", LinkKind: "img", Depth: 1, Requisite: 1, Sitemap: 3},
 		{SrcURL: "http://a.test/old", SrcKey: 2, URL: "http://a.test/", Key: 1, Host: "a.test", LinkKind: "redirect", Hops: 2},
 	}
 }

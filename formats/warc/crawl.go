@@ -235,8 +235,8 @@ type outcomeColumn struct {
 	value any // pointer into the row
 }
 
-func outcomeColumns(r *record.Fetch) [32]outcomeColumn {
-	return [32]outcomeColumn{
+func outcomeColumns(r *record.Fetch) [33]outcomeColumn {
+	return [33]outcomeColumn{
 		{"url", &r.URL}, {"url_key", &r.Key}, {"host", &r.Host}, {"priority", &r.Priority}, {"score", &r.Score},
 		{"depth", &r.Depth}, {"attempt", &r.Attempt}, {"via", &r.Via}, {"discovered", &r.Discovered}, {"addr", &r.Addr},
 		{"etag", &r.ETag}, {"last_modified", &r.LastModified}, {"last_content_fp", &r.LastContentFP}, {"role", &r.Role},
@@ -244,7 +244,7 @@ func outcomeColumns(r *record.Fetch) [32]outcomeColumn {
 		{"outcome", &r.Outcome}, {"status", &r.Status}, {"mime", &r.MIME}, {"charset", &r.Charset},
 		{"body_length", &r.BodyLength}, {"truncated", &r.Truncated}, {"content_fp", &r.ContentFP},
 		{"payload_sha1", &r.PayloadSHA1}, {"redirect_url", &r.RedirectURL}, {"retry_after", &r.RetryAfter}, {"error", &r.Error},
-		{"fresh_until", &r.FreshUntil}, {"x", &r.X}, {"hops", &r.Hops}, {"sitemap", &r.Sitemap},
+		{"fresh_until", &r.FreshUntil}, {"x", &r.X}, {"hops", &r.Hops}, {"requisite", &r.Requisite}, {"sitemap", &r.Sitemap},
 	}
 }
 

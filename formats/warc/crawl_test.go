@@ -20,7 +20,7 @@ var fullRow = record.Fetch{
 	Discovered: 12345, Addr: "2001:db8::1", ETag: `W/"x: y"`, LastModified: "Tue, 15 Nov 1994 12:45:26 GMT", LastContentFP: 77,
 	Role: record.RolePage, FetchTime: 1_700_000_000_123_456, DurationUS: 1, RequiredDelayUS: 2, Outcome: record.OutcomeFetched, Status: 200,
 	MIME: "text/html", Charset: "utf-8", BodyLength: 9, Truncated: "length", ContentFP: 99, PayloadSHA1: "3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ",
-	X: `{"id":"a: b"}`, Hops: 20, Sitemap: 3, RedirectURL: "http://h.test/b", RetryAfter: 1_700_000_001_000_000, Error: "größer: than", FreshUntil: 1_700_000_002_000_000,
+	X: `{"id":"a: b"}`, Hops: 20, Requisite: 2, Sitemap: 3, RedirectURL: "http://h.test/b", RetryAfter: 1_700_000_001_000_000, Error: "größer: than", FreshUntil: 1_700_000_002_000_000,
 }
 
 func TestOutcomeComesBackWhole(t *testing.T) {

@@ -67,7 +67,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	if !r.granted(h, a) {
 		return turn{}, false, nil
 	}
-	robots := &record.Fetch{URL: e.url, Key: r.opt.Canon.URLKey(e.host, e.url), Host: e.host, Role: record.RoleRobots, Sitemap: e.sitemap}
+	robots := &record.Fetch{URL: e.url, Key: r.opt.Canon.URLKey(e.host, e.url), Host: e.host, Role: record.RoleRobots, Sitemap: e.sitemap, Requisite: e.requisite}
 	text := &limited{max: robotsTextMax}
 	w.req, w.addrs = Request{URL: e.url, Host: e.host, Addr: a}, len(addrs)
 	t, err = r.contact(ctx, h, protocol, w, robots, record.RoleRobots, text)
@@ -109,7 +109,7 @@ func (r *runner) follow(h *host, e *errand, row *record.Fetch, text []byte) erro
 	h.errands = h.errands[1:]
 	now := r.now()
 	to := r.s.host(name, now)
-	to.errands = append(to.errands, &errand{auth: e.auth, name: e.name, from: e.from, url: url, host: name, hops: e.hops + 1, sitemap: e.sitemap})
+	to.errands = append(to.errands, &errand{auth: e.auth, name: e.name, from: e.from, url: url, host: name, hops: e.hops + 1, sitemap: e.sitemap, requisite: e.requisite})
 	r.s.schedule(to, now)
 	r.stir()
 	return nil

@@ -109,7 +109,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 			auth.verdict = asking
 			h.blocked++
 			name := scheme + "://" + h.name
-			h.errands = append(h.errands, &errand{auth: auth, name: name, from: h.first(), url: name + "/robots.txt", host: row.Host, sitemap: row.Sitemap})
+			h.errands = append(h.errands, &errand{auth: auth, name: name, from: h.first(), url: name + "/robots.txt", host: row.Host, sitemap: row.Sitemap, requisite: row.Requisite})
 			return turn{}, true, r.sp.unclaim(h)
 		case asking: // over another connection
 			return turn{}, false, nil
@@ -344,7 +344,7 @@ func pageRow(u *record.URL) record.Fetch {
 	return record.Fetch{
 		URL: u.URL, Key: u.Key, Host: u.Host, Priority: u.Priority, Score: u.Score, Depth: u.Depth, Attempt: u.Attempt,
 		Via: u.Via, Discovered: u.Discovered, ETag: u.ETag, LastModified: u.LastModified, LastContentFP: u.LastContentFP,
-		Role: record.RolePage, Hops: u.Hops, X: u.X, Sitemap: u.Sitemap, Extra: u.Extra,
+		Role: record.RolePage, Hops: u.Hops, X: u.X, Sitemap: u.Sitemap, Requisite: u.Requisite, Extra: u.Extra,
 	}
 }
 
@@ -354,7 +354,7 @@ func Merge(u *record.URL, saved *record.Fetch) record.Fetch {
 	row, given := *saved, pageRow(u)
 	row.URL, row.Key, row.Host, row.Priority, row.Score = given.URL, given.Key, given.Host, given.Priority, given.Score
 	row.Depth, row.Attempt, row.Via, row.Discovered, row.LastContentFP = given.Depth, given.Attempt, given.Via, given.Discovered, given.LastContentFP
-	row.Hops, row.X, row.Sitemap, row.Extra = given.Hops, given.X, given.Sitemap, given.Extra
+	row.Hops, row.X, row.Sitemap, row.Requisite, row.Extra = given.Hops, given.X, given.Sitemap, given.Requisite, given.Extra
 	return row
 }
 

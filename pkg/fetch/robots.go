@@ -76,7 +76,7 @@ type errand struct {
 	host string
 	hops int
 
-	sitemap uint8 // record.URL.Sitemap of the page that asks
+	sitemap, requisite uint8 // as record.URL has them, of the page that asks
 }
 
 // robotsRow says what a robots row means: a verdict, or a URL to go on with.
