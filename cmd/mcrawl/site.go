@@ -18,6 +18,8 @@ type siteCmd struct {
 	Domain bool     `xor:"scope" help:"Stay on the domains of the URLs, not on their hosts."`
 	Prefix bool     `xor:"scope" help:"Stay below the folders of the URLs."`
 
+	Requisites bool `default:"true" negatable:"" help:"Fetch parts of pages, such as pictures, anywhere."`
+
 	HostConnections int `placeholder:"N" help:"Connections at a time to these hosts of yours."`
 	settings
 	howFar
@@ -25,14 +27,13 @@ type siteCmd struct {
 
 // Help is part of --help.
 func (*siteCmd) Help() string {
-	return `The crawl stays on the hosts of the URLs, and leaves out what looks like a trap. Run
-it again to go on; "mcrawl run" does the same. Which links it follows is in the
-folder's filter.txt. To leave out a section, put a line at its top, at any time:
+	return `The crawl stays on the hosts of the URLs, and leaves out what looks like a trap. Parts
+of pages come from any host. Run it again to go on. Which links it follows is in
+the folder's filter.txt. To leave out a section, put a line at its top:
 
   deny blog: path /blog/
 
-Sitemaps that robots.txt names are read on other hosts, too. A URL without a scheme
-is taken as https, or http where https fails.
+A URL without a scheme is taken as https, or http where https fails.
 
 Examples:
   mcrawl site https://www.example.org/ --contact you@example.org
@@ -61,24 +62,27 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	case c.Prefix:
 		scope = driver.Prefixes
 	}
-	folder, rules, err := driver.Site(c.URLs, scope)
+	folder, rules, err := driver.Site(c.URLs, scope, c.Requisites)
 	if err != nil {
 		return err
 	}
 	var others []string
 	for _, other := range []driver.Scope{driver.Hosts, driver.Domains, driver.Prefixes} {
-		_, would, err := driver.Site(c.URLs, other)
-		if err != nil {
-			return err
+		for _, parts := range []bool{true, false} {
+			_, would, err := driver.Site(c.URLs, other, parts)
+			if err != nil {
+				return err
+			}
+			others = append(others, would)
 		}
-		others = append(others, would)
 	}
 	if c.Into != "" {
 		folder = c.Into
 	}
 	spec := driver.Spec{URLs: c.URLs, Runs: true, Config: string(std.Common.Config), Files: map[string]string{driver.FilterFile: rules}, Others: others,
-		Preset: []config.Pair{{Key: "frontier.retry_delay", Value: "5s"}}, // the end of a small crawl is not to wait for minutes
-		Set:    append(pairs, config.Pair{Key: "extract.filter", Value: driver.FilterFile})}
+		Preset: []config.Pair{{Key: "frontier.retry_delay", Value: "5s"}, // the end of a small crawl is not to wait for minutes
+			{Key: "urls.url_rules", Value: "session-ids,tracking"}}, // a page is fetched once, however readers came to it
+		Set: append(pairs, config.Pair{Key: "extract.filter", Value: driver.FilterFile})}
 	if bare := driver.BareSeeds(c.URLs); len(bare) > 0 {
 		list, err := json.Marshal(bare) // TOML, too
 		if err != nil {

@@ -141,7 +141,7 @@ type Schemes struct {
 // RewriteFlags are URLFlags of a command that makes URLs canonical.
 type RewriteFlags struct {
 	URLFlags
-	URLRules []string `key:"urls.url_rules" is:"rules" like:"tracking" group:"URLs:" more:"" placeholder:"RULE" help:"Rewrite URLs; \"murlset key\" lists the rules."`
+	URLRules []string `key:"urls.url_rules" is:"rules" like:"tracking" group:"URLs:" more:"" placeholder:"RULE" help:"Rewrite URLs; \"murlset key\" lists the rules." note:"mcrawl site sets session-ids, tracking"`
 }
 
 // Canon is the form of URLs that the flags say.

@@ -337,7 +337,7 @@ func wantedLinks(ctx context.Context, files []history.File, rule string, judge *
 			l.URL, l.Host, l.Key = u.URL, u.Host, u.Key
 		}
 		_, from, _ := canon.Split(l.SrcURL)
-		err := judge.URLs(ctx, []filter.Candidate{{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: from, Via: l.SrcURL, Named: filter.Named(l)}}, verdict)
+		err := judge.URLs(ctx, []filter.Candidate{{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: from, Via: l.SrcURL, Named: filter.Named(l), Requisite: l.Requisite > 0}}, verdict)
 		if err != nil || !verdict[0].Allow {
 			return err
 		}

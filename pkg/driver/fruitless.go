@@ -13,15 +13,15 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/canon"
 	"mercator/pkg/config"
-	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
 	"mercator/pkg/history"
 	"mercator/pkg/httpmsg"
+	"mercator/pkg/linkkind"
 )
 
 // A crawl at its end that fetched no page of use is an error, which says what happened to its first URL and which command goes on. A page is
-// of use if it has a body and does not only lead elsewhere: by a redirect, by Refresh, or as a frame around a page of another site.
+// of use if it has a body and does not only lead elsewhere: by a redirect, by Refresh, or as a frame around a page of another site. The parts of pages are of no use alone.
 
 // Bounds of what is looked at. A crawl with more documents has fetched something; of more URLs that failed the others are not told of.
 const (
@@ -52,7 +52,7 @@ type visits struct {
 }
 
 func (v *visits) add(row *record.Fetch, head bool) {
-	if !row.OfPage() || row.Outcome == record.OutcomeDeferred || row.Outcome == record.OutcomeParked {
+	if !row.OfPage() || row.Requisite > 0 || row.Outcome == record.OutcomeDeferred || row.Outcome == record.OutcomeParked {
 		return
 	}
 	old := v.of[row.URL]
@@ -87,23 +87,26 @@ func (v *visits) link(l *record.Link, followed bool) {
 	if from == nil || !from.document || l.SrcKey == l.Key && l.Key != 0 {
 		return
 	}
+	if l.Requisite > 0 && l.Host != from.host {
+		followed = false // as a part of this page alone
+	}
 	if followed && frontier.Follows(l.LinkKind) {
 		from.followed++
 	}
 	switch l.LinkKind {
-	case extract.KindRefresh:
+	case linkkind.Refresh:
 		if from.to == "" {
 			from.to, from.by = strings.Clone(l.URL), "leads by Refresh to"
 		}
-	case extract.KindFrame, extract.KindIframe:
-		if from.frames++; !followed && from.frame == "" && (l.LinkKind == extract.KindFrame || from.small) {
+	case linkkind.Frame, linkkind.Iframe:
+		if from.frames++; !followed && from.frame == "" && (l.LinkKind == linkkind.Frame || from.small) {
 			from.frame = strings.Clone(l.URL)
 		}
-	case extract.KindCanonical:
+	case linkkind.Canonical:
 		if !followed && from.canonical == "" && l.Host != from.host {
 			from.canonical = strings.Clone(l.URL)
 		}
-	case extract.KindA, extract.KindArea:
+	case linkkind.A, linkkind.Area:
 		if from.links++; from.links == 1 {
 			from.link = strings.Clone(l.URL)
 		} else if l.URL != from.link {
@@ -304,7 +307,7 @@ func (d *Driver) wayOut(conf *config.Config, from, last *visit) string {
 	}
 	urls := []string{last.to}
 	_, _, rest := canon.Split(last.to)
-	folder, _, err := Site(urls, Hosts)
+	folder, _, err := Site(urls, Hosts, true)
 	switch {
 	case canon.RegisteredDomain(host) == canon.RegisteredDomain(from.host), strings.Contains(rest, from.host), strings.Contains(rest, url.QueryEscape(from.host)):
 		urls = []string{from.url, last.to}
@@ -318,25 +321,31 @@ func (d *Driver) wayOut(conf *config.Config, from, last *visit) string {
 
 // scope is that of the rules which mcrawl made for a site; false: it made none, or they were edited.
 func (d *Driver) scope() (Scope, bool) {
-	rules, err := os.ReadFile(filepath.Join(d.Crawl.Dir(), FilterFile))
-	if err != nil {
-		return Hosts, false
-	}
 	for scope, word := range scopeWords {
-		if strings.Contains(string(rules), "\n"+siteRule+word+" ") {
+		if d.hasRule(siteRule + word + " ") {
 			return Scope(scope), true
 		}
 	}
 	return Hosts, false
 }
 
+// hasRule reports whether a line of the rules that mcrawl made for a site begins so.
+func (d *Driver) hasRule(rule string) bool {
+	rules, err := os.ReadFile(filepath.Join(d.Crawl.Dir(), FilterFile))
+	return err == nil && strings.Contains(string(rules), "\n"+rule)
+}
+
 // siteCommand is the command that crawls a site with the settings of this crawl, into a new folder. With several URLs it keeps cookies.
 func (d *Driver) siteCommand(conf *config.Config, urls ...string) string {
 	words := append([]string{"site"}, urls...)
-	if scope, _ := d.scope(); scope != Hosts {
+	scope, made := d.scope()
+	if scope != Hosts {
 		words = append(words, "--"+scopeWords[scope])
 	}
-	own := []string{"seeds", "bare_seeds", "extract.filter", "push", "frontier.retry_delay", "fetch.connect_timeout"}
+	if made && !d.hasRule(partsRule) {
+		words = append(words, "--no-requisites")
+	}
+	own := []string{"seeds", "bare_seeds", "extract.filter", "urls.url_rules", "push", "frontier.retry_delay", "fetch.connect_timeout"}
 	var set []string
 	for _, k := range config.Keys() {
 		text := conf.Text(k)
@@ -358,7 +367,7 @@ func (d *Driver) siteCommand(conf *config.Config, urls ...string) string {
 	if len(urls) > 1 {
 		words = append(words, "--set", "fetch.cookies=true")
 	}
-	folder, _, err := Site(urls, Hosts)
+	folder, _, err := Site(urls, Hosts, true)
 	if err == nil && isThere(folder) {
 		free := folder
 		for n := 2; isThere(free); n++ {

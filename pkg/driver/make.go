@@ -490,6 +490,9 @@ func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format str
 					other = append(other, strings.TrimSpace(line))
 				}
 			}
+			if len(other) == 0 {
+				other = append(other, "without "+strings.TrimSpace(partsRule))
+			}
 			warn("%s was made with other flags, and counts as it is; to have this scope, edit it: %s", file, strings.Join(other, "; "))
 		default:
 			warn("%s was edited: it counts as it is", file)

@@ -26,14 +26,17 @@ const (
 // siteRule begins the rule of a site's scope, which one of scopeWords says.
 const siteRule = "allow site: "
 
+// partsRule lets the parts of a site's pages through, wherever they are.
+const partsRule = "allow requisites: requisite\n"
+
 var scopeWords = [...]string{"host", "domain", "prefix"}
 
 // FilterFile is the file of filter rules that Site makes, in the crawl folder.
 const FilterFile = "filter.txt"
 
 // Site names a crawl folder for seeds, after the host of the first, and has the filter rules that
-// keep a crawl to them, with and without "www.", by http and https.
-func Site(urls []string, scope Scope) (folder, rules string, err error) {
+// keep a crawl to them, with and without "www.", by http and https; with parts, those of their pages that are elsewhere count, too.
+func Site(urls []string, scope Scope, parts bool) (folder, rules string, err error) {
 	var list []string
 	for _, bare := range BareSeeds(urls) {
 		urls = append(urls, byHTTP(bare))
@@ -70,6 +73,9 @@ func Site(urls []string, scope Scope) (folder, rules string, err error) {
 	rules = "# Which links the crawl follows: the first rule that matches decides. \"mextract explain --help\" tells what rules can say.\n" +
 		"# Take the # away to leave out a section of the site:\n#deny blog: path /blog/\ninclude default\n"
 	rules += siteRule + scopeWords[scope] + " " + strings.Join(slices.Compact(list), " ") + "\n"
+	if parts {
+		rules += "# Pictures, style sheets, fonts, frames and other parts of these pages, on any host. Links there are not followed.\n" + partsRule
+	}
 	return folder, rules + "default deny\n", nil
 }
 

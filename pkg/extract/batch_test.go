@@ -514,6 +514,53 @@ func TestSniff(t *testing.T) {
 	}
 }
 
+// TestRequisites: the rows of links say what is a part of the page, and the filter takes it from any host.
+func TestRequisites(t *testing.T) {
+	const page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<link rel=stylesheet href=http://cdn/s><img src=http://cdn/i><a href=http://cdn/a>x</a><iframe src=http://cdn/f></iframe><meta property=og:image content=http://cdn/o>"
+	const sheet = "HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n\r\n@import '/s'; a{b:url(/u)}"
+	for _, test := range []struct {
+		name, reply string
+		row         record.Fetch
+		want        string
+	}{
+		{"page", page, record.Fetch{}, "s3 i1 f4"},
+		{"picture that is a page", page, record.Fetch{Requisite: 1}, ""},
+		{"frame", page, record.Fetch{Requisite: 4}, "s3 i1 f3"},
+		{"sitemap", page, record.Fetch{Sitemap: 1}, ""},
+		{"style sheet", sheet, record.Fetch{Requisite: 3}, "s2 u1"},
+		{"imported style sheet", sheet, record.Fetch{Requisite: 2}, "s1 u1"},
+		{"redirect of a picture", "HTTP/1.1 302 Found\r\n\r\n", record.Fetch{Requisite: 1, Status: 302, RedirectURL: "http://cdn/r"}, "r1"},
+		{"redirect of a page", "HTTP/1.1 302 Found\r\n\r\n", record.Fetch{Status: 302, RedirectURL: "http://cdn/r"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			rules, err := filter.Parse("rules", strings.NewReader("allow requisites: requisite\ndefault deny"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir, rows := keep(t, "a.warc.gz.open", test.reply)
+			rows[0].Requisite, rows[0].Sitemap, rows[0].RedirectURL = test.row.Requisite, test.row.Sitemap, test.row.RedirectURL
+			if strings.Contains(test.reply, "text/css") {
+				rows[0].MIME = "text/css"
+			}
+			if test.row.Status != 0 {
+				rows[0].Status = test.row.Status
+			}
+			for _, raw := range []bool{false, true} {
+				var got []string
+				b := &hopRows{rowsInMemory{rows: rows}, func(l *record.Link) error {
+					if !raw || l.Requisite > 0 { // raw links are not judged yet
+						got = append(got, fmt.Sprintf("%s%d", l.URL[strings.LastIndexByte(l.URL, '/')+1:], l.Requisite))
+					}
+					return nil
+				}}
+				if _, err := Batch(context.Background(), b, Settings{Archive: dir, Filter: rules, Raw: raw}); err != nil || strings.Join(got, " ") != test.want {
+					t.Errorf("raw %t: %q, %v, want %q", raw, got, err, test.want)
+				}
+			}
+		})
+	}
+}
+
 // TestHops: redirects of every kind are counted on the way from the last link, cost no depth, and end at MaxHops.
 func TestHops(t *testing.T) {
 	const html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"mercator/pkg/linkkind"
 	"mercator/pkg/markup"
 )
 
@@ -72,9 +73,9 @@ func (c *sheet) scan(s []byte, from int, last bool) (int, bool) {
 		case b == '"' || b == '\'':
 			ref, n, ok := cssString(s[i:])
 			if ok && c.importing {
-				c.ref(KindCSSImport, ref)
+				c.ref(linkkind.CSSImport, ref)
 			} else if ok && c.set > 0 && c.set == c.depth {
-				c.ref(KindCSS, ref)
+				c.ref(linkkind.CSS, ref)
 			}
 			c.importing = false
 			i += n
@@ -108,9 +109,9 @@ func (c *sheet) scan(s []byte, from int, last bool) (int, bool) {
 			switch {
 			case !ok || c.namespace:
 			case c.importing:
-				c.ref(KindCSSImport, ref)
+				c.ref(linkkind.CSSImport, ref)
 			default:
-				c.ref(KindCSS, ref)
+				c.ref(linkkind.CSS, ref)
 			}
 			c.importing = false
 			i += n

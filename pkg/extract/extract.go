@@ -34,55 +34,8 @@ import (
 	"golang.org/x/text/encoding"
 
 	"mercator/pkg/canon"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/markup"
-)
-
-// Kinds of links, the values of the link records' column link_kind. A link
-// element has a kind for each relation of its own: see linkKinds.
-const (
-	KindA               = "a"
-	KindArea            = "area"
-	KindApplet          = "applet" // code or archive
-	KindAudio           = "audio"
-	KindBackground      = "background"
-	KindCite            = "cite"
-	KindCSS             = "css"        // url() in a style sheet, a style element or attribute
-	KindCSSImport       = "css-import" // @import
-	KindEmbed           = "embed"
-	KindFeed            = "feed" // item, channel or enclosure of RSS or Atom
-	KindForm            = "form" // action of a form with method GET, or formaction of its buttons
-	KindFrame           = "frame"
-	KindIframe          = "iframe"
-	KindImg             = "img"     // src, srcset and input type=image
-	KindJSONLD          = "json-ld" // URL in a script element of JSON-LD, under a name such as url or contentUrl
-	KindLazy            = "lazy"    // data-src and others, from which scripts load images later
-	KindLink            = "link"
-	KindListing         = "listing"  // file or directory in a listing of FTP
-	KindLongdesc        = "longdesc" // page that describes an image or a frame
-	KindMenu            = "menu"     // item of a Gopher menu
-	KindMeta            = "meta"     // meta element with a URL for a value, but those of Open Graph
-	KindObject          = "object"
-	KindOpenGraph       = "og"   // of Open Graph, or Twitter's
-	KindOPML            = "opml" // feed, or its page, in a list of feeds
-	KindPoster          = "poster"
-	KindLocation        = "location"         // Location header of a reply that is no redirect
-	KindContentLocation = "content-location" // Content-Location header
-	KindPDF             = "pdf"              // link annotation of a PDF file
-	KindText            = "text"             // URL in plain text
-	KindJSON            = "json"             // URL in a string of JSON
-	KindXML             = "xml"              // URL in XML of no vocabulary known here
-	KindRedirect        = "redirect"         // target of a redirect
-	KindRefresh         = "refresh"          // Refresh header, or meta element that stands for it
-	KindScript          = "script"
-	KindScriptGuess     = "script-guess" // what looks like a URL in the text of a script
-	KindSitemap         = "sitemap"      // a sitemap, named by robots.txt or a sitemap index
-	KindSitemapURL      = "sitemap-url"  // a page, named by a sitemap
-	KindSource          = "source"
-	KindSVG             = "svg" // href of an SVG element
-	KindTrack           = "track"
-	KindVideo           = "video"
-
-	KindCanonical = KindLink + "-canonical" // link element or header field that names the page's own URL
 )
 
 // MaxHops bounds the redirects in a row from one link. Browsers stop at 20, too.
@@ -91,7 +44,7 @@ const MaxHops = 20
 // Hop reports whether links of a kind lead from a URL to another one for the same document. Such a hop costs no depth, but is counted, and
 // a link of any other kind begins a new count.
 func Hop(kind string) bool {
-	return kind == KindRedirect || kind == KindRefresh || kind == KindCanonical
+	return kind == linkkind.Redirect || kind == linkkind.Refresh || kind == linkkind.Canonical
 }
 
 // Reasons under which a candidate is refused, beside those of package canon.
@@ -178,7 +131,7 @@ type finder struct {
 	encoding   encoding.Encoding // the document's, where queries need it; else nil
 	inner      int               // documents that the one at hand stands in: see inline
 	base       *canon.Base       // what references are resolved against at once, where that is not Page.Base; else nil
-	guess      bool              // what is found is a guess: it has KindScriptGuess
+	guess      bool              // what is found is a guess: it has linkkind.ScriptGuess
 	text       bool              // references come from decoded text, not from a header
 	html       htmlState
 }
@@ -311,7 +264,7 @@ func (f *finder) add(kind, ref string, nofollow bool) int {
 		if f.last = -1; isTemplate(ref) {
 			return -1
 		}
-		kind = KindScriptGuess
+		kind = linkkind.ScriptGuess
 	}
 	if f.base != nil {
 		b, _, err := f.base.AppendResolve(nil, []byte(ref))

@@ -14,6 +14,7 @@ import (
 
 	"mercator/pkg/canon"
 	"mercator/pkg/costtest"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/markup"
 )
 
@@ -82,7 +83,7 @@ func TestHTML(t *testing.T) {
 		{"text second", `<a href=x><img src=i></a><a href=x>1</a>`, []string{"a http://h/d/x", "img http://h/d/i", `a http://h/d/x "1"`}},
 		{"whitespace", "<a href=' \n x\ty '>", []string{"a http://h/d/xy"}},
 		{"applet", `<applet code=A.class codebase=c archive="x.jar, y.jar"></applet><applet code=B.class>`, []string{"applet http://h/d/c/x.jar", "applet http://h/d/c/y.jar", "applet http://h/d/c/A.class", "applet http://h/d/B.class"}},
-		{"svg", `<svg><a href=1>t</a><image xlink:href=2 /><use href="#x"/><use href="3#x" xlink:href=no /></svg><math href=no>`, []string{`svg http://h/d/1 "t"`, "svg http://h/d/2", "svg http://h/d/3"}},
+		{"svg", `<svg><a href=1>t</a><image xlink:href=2 /><use href="#x"/><use href="3#x" xlink:href=no /></svg><math href=no>`, []string{`svg-a http://h/d/1 "t"`, "svg http://h/d/2", "svg http://h/d/3"}},
 		{"lazy", `<img src=a data-src=/b data-srcset="c/1 1x, c/2 2x"><div data-bg=e.png data-lazy=true data-poster="a b/c">`, []string{"img http://h/d/a", "lazy http://h/b", "lazy http://h/d/c/1", "lazy http://h/d/c/2", "lazy http://h/d/e.png"}},
 		{"meta", `<meta name=twitter:image content=a><meta name=msapplication-TileImage content=b><meta itemprop=thumbnailUrl content=c><meta name=description content=no>`, []string{"og http://h/d/a", "meta http://h/d/b", "meta http://h/d/c"}},
 		{"template is inert", `<template><a href=no><img src=no></template><a href=x>`, []string{"a http://h/d/x"}},
@@ -306,7 +307,7 @@ func TestXMLTokens(t *testing.T) {
 
 func TestRobots(t *testing.T) {
 	page := Robots(&Document{URL: "http://h/robots.txt", Body: []byte("\xef\xbb\xbfSitemap: http://h/a\r\nUser-agent: *\rsitemap :/b # c\nDisallow: /sitemap: no\nSITEMAP:http://h/a\n")}, Options{})
-	if len(page.Links) != 2 || page.Links[0].Ref != "http://h/a" || page.Links[1].Ref != "/b" || page.Links[1].Kind != KindSitemap {
+	if len(page.Links) != 2 || page.Links[0].Ref != "http://h/a" || page.Links[1].Ref != "/b" || page.Links[1].Kind != linkkind.Sitemap {
 		t.Errorf("%+v", page.Links)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"mercator/pkg/canon"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/process"
 )
 
@@ -15,10 +16,13 @@ import (
 // kind of their own, the most telling first. An element with several relations has
 // the first kind of this list. alternate with hreflang is link-hreflang.
 var linkKinds = []string{
-	KindLink + "-stylesheet", KindCanonical, KindLink + "-alternate", KindLink + "-next", KindLink + "-prev", KindLink + "-icon",
-	KindLink + "-manifest", KindLink + "-amphtml", KindLink + "-shortlink", KindLink + "-search", KindLink + "-license", KindLink + "-author",
-	KindLink + "-help", KindLink + "-modulepreload", KindLink + "-preload", KindLink + "-prefetch", KindLink + "-prerender",
+	linkkind.LinkStylesheet, linkkind.Canonical, linkkind.LinkAlternate, linkkind.LinkNext, linkkind.LinkPrev, linkkind.LinkIcon,
+	linkkind.LinkManifest, linkkind.LinkAMPHTML, linkkind.LinkShortlink, linkkind.LinkSearch, linkkind.LinkLicense, linkkind.LinkAuthor,
+	linkkind.LinkHelp, linkkind.LinkModulepreload, linkkind.LinkPreload, linkkind.LinkPrefetch, linkkind.LinkPrerender,
 }
+
+// sameRelation are names that browsers take for another relation.
+var sameRelation = map[string]string{"previous": "prev", "apple-touch-icon": "icon", "apple-touch-icon-precomposed": "icon", "mask-icon": "icon"}
 
 // header adds the links of a reply's header fields. A base element does not count
 // for them. The Location of a redirect is not among them: that is the fetcher's to
@@ -31,17 +35,17 @@ func (f *finder) header(h http.Header) {
 		return
 	}
 	for _, v := range h.Values("Location") {
-		f.addAbsolute(KindLocation, v, false)
+		f.addAbsolute(linkkind.Location, v, false)
 	}
 	for _, v := range h.Values("Content-Location") {
-		f.addAbsolute(KindContentLocation, v, false)
+		f.addAbsolute(linkkind.ContentLocation, v, false)
 	}
 	for _, v := range h.Values("Link") {
 		f.linkHeader(v)
 	}
 	for _, v := range h.Values("Refresh") {
 		if ref, ok := refreshRef(v); ok {
-			f.addAbsolute(KindRefresh, ref, false)
+			f.addAbsolute(linkkind.Refresh, ref, false)
 		}
 	}
 }
@@ -87,7 +91,7 @@ func (f *finder) linkHeader(v string) {
 		rel := first["rel"]
 		kind := relKind(rel, first["hreflang"])
 		if anchor := first["anchor"]; kind != "" && anchor != "" && !strings.HasPrefix(anchor, "#") {
-			kind = KindLink
+			kind = linkkind.Link
 		}
 		if kind == "" {
 			continue
@@ -159,11 +163,11 @@ func cutUnquoted(s string, sep byte) (before, after string) {
 func relKind(rel, hreflang string) string {
 	best, names := len(linkKinds), true
 	for token := range words(rel) {
-		if strings.EqualFold(token, "previous") {
-			token = "prev"
+		if other := sameRelation[strings.ToLower(token)]; other != "" {
+			token = other
 		}
 		for i, k := range linkKinds[:best] {
-			if strings.EqualFold(token, k[len(KindLink)+1:]) {
+			if strings.EqualFold(token, k[len(linkkind.Link)+1:]) {
 				best = i
 				break
 			}
@@ -173,12 +177,12 @@ func relKind(rel, hreflang string) string {
 		}
 	}
 	switch {
-	case best < len(linkKinds) && linkKinds[best] == KindLink+"-alternate" && strings.TrimSpace(hreflang) != "":
-		return KindLink + "-hreflang"
+	case best < len(linkKinds) && linkKinds[best] == linkkind.LinkAlternate && strings.TrimSpace(hreflang) != "":
+		return linkkind.LinkHreflang
 	case best < len(linkKinds):
 		return linkKinds[best]
 	case names:
-		return KindLink
+		return linkkind.Link
 	}
 	return ""
 }

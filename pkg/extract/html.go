@@ -6,6 +6,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"mercator/pkg/linkkind"
 	"mercator/pkg/markup"
 	"mercator/pkg/process"
 )
@@ -20,15 +21,15 @@ const (
 // metaURLs are the names and properties of meta elements whose value is a URL, and
 // the kinds of their links.
 var metaURLs = map[string]string{
-	"og:url": KindOpenGraph, "og:see_also": KindOpenGraph,
-	"og:image": KindOpenGraph, "og:image:url": KindOpenGraph, "og:image:secure_url": KindOpenGraph,
-	"og:video": KindOpenGraph, "og:video:url": KindOpenGraph, "og:video:secure_url": KindOpenGraph,
-	"og:audio": KindOpenGraph, "og:audio:url": KindOpenGraph, "og:audio:secure_url": KindOpenGraph,
-	"twitter:image": KindOpenGraph, "twitter:image:src": KindOpenGraph, "twitter:player": KindOpenGraph, "twitter:player:stream": KindOpenGraph,
-	"al:web:url": KindMeta, "citation_abstract_html_url": KindMeta, "citation_fulltext_html_url": KindMeta, "citation_pdf_url": KindMeta,
-	"msapplication-config": KindMeta, "msapplication-square150x150logo": KindMeta, "msapplication-square310x310logo": KindMeta,
-	"msapplication-square70x70logo": KindMeta, "msapplication-tileimage": KindMeta, "msapplication-wide310x150logo": KindMeta,
-	"thumbnail": KindMeta,
+	"og:url": linkkind.OpenGraph, "og:see_also": linkkind.OpenGraph,
+	"og:image": linkkind.OpenGraph, "og:image:url": linkkind.OpenGraph, "og:image:secure_url": linkkind.OpenGraph,
+	"og:video": linkkind.OpenGraph, "og:video:url": linkkind.OpenGraph, "og:video:secure_url": linkkind.OpenGraph,
+	"og:audio": linkkind.OpenGraph, "og:audio:url": linkkind.OpenGraph, "og:audio:secure_url": linkkind.OpenGraph,
+	"twitter:image": linkkind.OpenGraph, "twitter:image:src": linkkind.OpenGraph, "twitter:player": linkkind.OpenGraph, "twitter:player:stream": linkkind.OpenGraph,
+	"al:web:url": linkkind.Meta, "citation_abstract_html_url": linkkind.Meta, "citation_fulltext_html_url": linkkind.Meta, "citation_pdf_url": linkkind.Meta,
+	"msapplication-config": linkkind.Meta, "msapplication-square150x150logo": linkkind.Meta, "msapplication-square310x310logo": linkkind.Meta,
+	"msapplication-square70x70logo": linkkind.Meta, "msapplication-tileimage": linkkind.Meta, "msapplication-wide310x150logo": linkkind.Meta,
+	"thumbnail": linkkind.Meta,
 }
 
 // itemURLs are the properties of microdata whose value is a URL.
@@ -184,11 +185,11 @@ func (f *finder) element(e *markup.Element) {
 	switch e.Tag {
 	case markup.TagA:
 		f.last = -1
-		f.anchor(KindA, e)
+		f.anchor(linkkind.A, e)
 		f.openAnchor()
 	case markup.TagArea:
 		f.last = -1
-		f.anchor(KindArea, e)
+		f.anchor(linkkind.Area, e)
 		f.alt(e)
 	case markup.TagBase:
 		if e.Has>>markup.AttrHref&1 != 0 && !f.html.based {
@@ -204,56 +205,56 @@ func (f *finder) element(e *markup.Element) {
 			f.addText(e.Bytes(markup.AttrAlt))
 		}
 		f.last = -1
-		f.attr(KindImg, e, markup.AttrSrc)
+		f.attr(linkkind.Img, e, markup.AttrSrc)
 		f.alt(e)
-		f.srcset(KindImg, e.Get(markup.AttrSrcset))
-		f.attr(KindLongdesc, e, markup.AttrLongdesc)
+		f.srcset(linkkind.Img, e.Get(markup.AttrSrcset))
+		f.attr(linkkind.Longdesc, e, markup.AttrLongdesc)
 	case markup.TagInput:
 		f.button(e)
 		if strings.EqualFold(strings.TrimSpace(e.Get(markup.AttrType)), "image") {
 			f.last = -1
-			f.attr(KindImg, e, markup.AttrSrc)
+			f.attr(linkkind.Img, e, markup.AttrSrc)
 			f.alt(e)
 		}
 	case markup.TagButton:
 		f.button(e)
 	case markup.TagIframe:
-		f.attr(KindIframe, e, markup.AttrSrc)
-		f.attr(KindLongdesc, e, markup.AttrLongdesc)
+		f.attr(linkkind.Iframe, e, markup.AttrSrc)
+		f.attr(linkkind.Longdesc, e, markup.AttrLongdesc)
 		if e.Has>>markup.AttrSrcdoc&1 != 0 {
 			f.html.frames = append(f.html.frames, bytes.Clone(e.Bytes(markup.AttrSrcdoc)))
 		}
 	case markup.TagFrame:
-		f.attr(KindFrame, e, markup.AttrSrc)
-		f.attr(KindLongdesc, e, markup.AttrLongdesc)
+		f.attr(linkkind.Frame, e, markup.AttrSrc)
+		f.attr(linkkind.Longdesc, e, markup.AttrLongdesc)
 	case markup.TagEmbed:
-		f.attr(KindEmbed, e, markup.AttrSrc)
+		f.attr(linkkind.Embed, e, markup.AttrSrc)
 	case markup.TagObject:
-		f.attr(KindObject, e, markup.AttrData)
+		f.attr(linkkind.Object, e, markup.AttrData)
 	case markup.TagApplet:
 		f.applet(e)
 	case markup.TagScript:
-		f.attr(KindScript, e, markup.AttrSrc)
+		f.attr(linkkind.Script, e, markup.AttrSrc)
 	case markup.TagVideo:
-		f.attr(KindVideo, e, markup.AttrSrc)
-		f.attr(KindPoster, e, markup.AttrPoster)
+		f.attr(linkkind.Video, e, markup.AttrSrc)
+		f.attr(linkkind.Poster, e, markup.AttrPoster)
 	case markup.TagAudio:
-		f.attr(KindAudio, e, markup.AttrSrc)
+		f.attr(linkkind.Audio, e, markup.AttrSrc)
 	case markup.TagSource:
-		f.attr(KindSource, e, markup.AttrSrc)
-		f.srcset(KindImg, e.Get(markup.AttrSrcset))
+		f.attr(linkkind.Source, e, markup.AttrSrc)
+		f.srcset(linkkind.Img, e.Get(markup.AttrSrcset))
 	case markup.TagTrack:
-		f.attr(KindTrack, e, markup.AttrSrc)
+		f.attr(linkkind.Track, e, markup.AttrSrc)
 	case markup.TagForm:
 		// A form that posts changes something: its action is not a link.
 		f.html.posts = isPost(e.Get(markup.AttrMethod))
 		if action := e.Get(markup.AttrAction); !f.html.posts && strings.TrimSpace(action) != "" {
-			f.add(KindForm, action, hasToken(e.Get(markup.AttrRel), "nofollow"))
+			f.add(linkkind.Form, action, hasToken(e.Get(markup.AttrRel), "nofollow"))
 		}
 	case markup.TagBlockquote, markup.TagQ, markup.TagIns, markup.TagDel:
-		f.attr(KindCite, e, markup.AttrCite)
+		f.attr(linkkind.Cite, e, markup.AttrCite)
 	case markup.TagBody, markup.TagTable, markup.TagTd, markup.TagTh, markup.TagTr, markup.TagThead, markup.TagTbody, markup.TagTfoot:
-		f.attr(KindBackground, e, markup.AttrBackground)
+		f.attr(linkkind.Background, e, markup.AttrBackground)
 	case markup.TagMeta:
 		f.meta(e)
 	}
@@ -275,7 +276,7 @@ func (f *finder) button(e *markup.Element) {
 		posts = isPost(e.Get(markup.AttrFormmethod))
 	}
 	if !posts {
-		f.attr(KindForm, e, markup.AttrFormaction)
+		f.attr(linkkind.Form, e, markup.AttrFormaction)
 	}
 }
 
@@ -286,10 +287,10 @@ func (f *finder) svgElement(e *markup.Element) {
 		a = markup.AttrXlinkHref
 	}
 	if ref := e.Get(a); e.Tag == markup.TagA && e.Has>>a&1 != 0 {
-		f.add(KindSVG, ref, hasToken(e.Get(markup.AttrRel), "nofollow"))
+		f.add(linkkind.SVGA, ref, hasToken(e.Get(markup.AttrRel), "nofollow"))
 		f.openAnchor()
 	} else if ref = strings.TrimSpace(ref); ref != "" && ref[0] != '#' {
-		f.add(KindSVG, ref, false)
+		f.add(linkkind.SVG, ref, false)
 	}
 }
 
@@ -324,7 +325,7 @@ func (f *finder) linkElement(e *markup.Element) {
 			f.add(kind, href, hasToken(rel, "nofollow"))
 		}
 	}
-	f.srcset(KindImg, e.Get(markup.AttrImageSrcset))
+	f.srcset(linkkind.Img, e.Get(markup.AttrImageSrcset))
 }
 
 // applet adds a Java applet's archives and class, which stand below its codebase.
@@ -335,7 +336,7 @@ func (f *finder) applet(e *markup.Element) {
 	}
 	for _, ref := range strings.Split(e.Get(markup.AttrArchive)+","+e.Get(markup.AttrCode), ",") {
 		if ref = strings.TrimSpace(ref); ref != "" {
-			f.add(KindApplet, below+ref, false)
+			f.add(linkkind.Applet, below+ref, false)
 		}
 	}
 }
@@ -351,9 +352,9 @@ func (f *finder) lazy(e *markup.Element) {
 		switch v := strings.TrimSpace(e.Get(a)); {
 		case !strings.ContainsAny(v, "/."):
 		case a == markup.AttrDataSrcset || a == markup.AttrDataLazySrcset:
-			f.srcset(KindLazy, v)
+			f.srcset(linkkind.Lazy, v)
 		case !strings.ContainsAny(v, " \t\r\n\f<>{}\"'()"):
-			f.add(KindLazy, v, false)
+			f.add(linkkind.Lazy, v, false)
 		}
 	}
 }
@@ -366,7 +367,7 @@ func (f *finder) meta(e *markup.Element) {
 		return
 	case strings.EqualFold(equiv, "refresh"):
 		if ref, ok := refreshRef(content); ok {
-			f.add(KindRefresh, ref, false)
+			f.add(linkkind.Refresh, ref, false)
 		}
 		return
 	case process.Addresses(name, f.opt.Agent):
@@ -381,7 +382,7 @@ func (f *finder) meta(e *markup.Element) {
 	if kind := metaURLs[strings.ToLower(name)]; kind != "" {
 		f.add(kind, content, false)
 	} else if itemURLs[strings.ToLower(strings.TrimSpace(e.Get(markup.AttrItemprop)))] {
-		f.add(KindMeta, content, false)
+		f.add(linkkind.Meta, content, false)
 	}
 }
 

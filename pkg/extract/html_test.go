@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mercator/pkg/costtest"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/markup"
 	"mercator/pkg/needs"
 )
@@ -296,7 +297,7 @@ func TestOpenForeignElements(t *testing.T) {
 		if n := cap(f.html.flat.inside); n > mostOpen {
 			t.Errorf("%s: room for %d open elements, want at most %d", open, n, mostOpen)
 		}
-		if len(f.found.all) != 1 || f.found.kinds[f.found.all[0].kind] != KindA {
+		if len(f.found.all) != 1 || f.found.kinds[f.found.all[0].kind] != linkkind.A {
 			t.Errorf("%s: %v, want the link of the a element behind", open, f.found.all)
 		}
 	}

@@ -1,6 +1,10 @@
 package extract
 
-import "testing"
+import (
+	"testing"
+
+	"mercator/pkg/linkkind"
+)
 
 // TestLargePageIsForgotten: the memory of a page of very many links goes, also where their hash table went before.
 func TestLargePageIsForgotten(t *testing.T) {
@@ -8,8 +12,8 @@ func TestLargePageIsForgotten(t *testing.T) {
 	s.reset()
 	for i := range 2 * idleSlots {
 		ref := string([]byte{byte(i), byte(i >> 8)})
-		_, hash, slot := s.find(KindA, ref, false)
-		s.put(KindA, ref, false, hash, slot)
+		_, hash, slot := s.find(linkkind.A, ref, false)
+		s.put(linkkind.A, ref, false, hash, slot)
 	}
 	s.slots = nil
 	if s.reset(); cap(s.all) > idleSlots {

@@ -48,7 +48,7 @@ func (o *output) rawLinks(depth uint16) {
 		depth, hops := o.steps(kind, depth)
 		o.text = append(o.text, found.text[l.anchor.start:l.anchor.end]...)
 		o.put(linkParts{url: spanOf(start, end), text: spanOf(end, len(o.text))}, record.Link{
-			SrcURL: row.URL, SrcKey: row.Key, LinkKind: kind, Nofollow: l.nofollow, Depth: depth, Hops: hops, Score: row.Score, Discovered: row.FetchTime, Sitemap: sitemapLevel(row, kind), Extra: extra,
+			SrcURL: row.URL, SrcKey: row.Key, LinkKind: kind, Nofollow: l.nofollow, Depth: depth, Hops: hops, Score: row.Score, Discovered: row.FetchTime, Sitemap: sitemapLevel(row, kind), Requisite: requisite(row, kind), Extra: extra,
 		})
 	}
 }
@@ -154,7 +154,7 @@ func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filt
 			continue
 		}
 		rows = append(rows, l)
-		candidates = append(candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: from, Via: src, Named: filter.Named(&l), Menu: menu && belowItself(src, l.URL)})
+		candidates = append(candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: from, Via: src, Named: filter.Named(&l), Requisite: l.Requisite > 0, Menu: menu && belowItself(src, l.URL)})
 		if len(rows) == resolved {
 			if err := flush(); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"mercator/pkg/linkkind"
 	"mercator/pkg/markup"
 )
 
@@ -65,7 +66,7 @@ func (f *finder) jsonLD(b []byte) {
 			continue
 		}
 		if s = strings.TrimSpace(s); ok && named && s != "" && s[0] != '#' && !strings.ContainsAny(s, htmlSpace) {
-			f.add(KindJSONLD, s, false)
+			f.add(linkkind.JSONLD, s, false)
 		}
 	}
 }
@@ -197,7 +198,7 @@ func (f *finder) scriptText(s []byte, bare bool) {
 			f.inline(bytes.Clone(s))
 		}
 	case isScriptRef(s, bare):
-		f.add(KindScriptGuess, string(s), false)
+		f.add(linkkind.ScriptGuess, string(s), false)
 	}
 }
 

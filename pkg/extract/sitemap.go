@@ -16,6 +16,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/canon"
 	"mercator/pkg/httpmsg"
+	"mercator/pkg/linkkind"
 )
 
 // Limits of sitemaps, beside those of Options.
@@ -45,11 +46,11 @@ func (f *finder) robots(body []byte) {
 			ref = f.withScheme(ref)
 			if _, host, err := f.page.Base.Resolve(ref); err == nil && host != own {
 				if foreign++; foreign > foreignMax {
-					f.refuse(KindSitemap, ref, ReasonTooMany)
+					f.refuse(linkkind.Sitemap, ref, ReasonTooMany)
 					continue
 				}
 			}
-			f.add(KindSitemap, ref, false)
+			f.add(linkkind.Sitemap, ref, false)
 		}
 	}
 }
@@ -224,7 +225,7 @@ func (f *finder) textSitemap(in *bufio.Reader, named bool) {
 			}
 		}
 		if !long && s != "" && (named || strings.Contains(s, "://")) {
-			f.add(KindSitemapURL, s, false)
+			f.add(linkkind.SitemapURL, s, false)
 		}
 		line, long = line[:0], false
 	}
@@ -271,15 +272,23 @@ func (f *finder) gzip(doc *Document) {
 }
 
 // sitemapLevel is the level (record.URL.Sitemap) of a link in a row's document; 0: it names no sitemap.
-// That which a robots.txt names has 1, unless it was only asked for because of a sitemap on its host.
+// That which a robots.txt names has 1, unless it was only asked for because of a sitemap or a page's part on its host.
 func sitemapLevel(row *record.Fetch, kind string) uint8 {
 	switch {
-	case kind == KindRedirect:
+	case kind == linkkind.Redirect:
 		return row.Sitemap
-	case kind != KindSitemap:
+	case kind != linkkind.Sitemap:
 		return 0
-	case row.Role == record.RoleRobots:
+	case row.Role == record.RoleRobots && row.Requisite == 0:
 		return row.Sitemap + 1
 	}
 	return max(row.Sitemap, 1) + 1
+}
+
+// requisite is the column requisite of the target of a link in a row's document. A sitemap is no page: it has no parts.
+func requisite(row *record.Fetch, kind string) uint8 {
+	if row.Sitemap > 0 {
+		return 0
+	}
+	return linkkind.Requisite(kind, row.Requisite)
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 
 	"mercator/formats/record"
+	"mercator/pkg/linkkind"
 )
 
 func zipped(t *testing.T, text string) string {
@@ -230,14 +231,15 @@ func TestSitemapLevels(t *testing.T) {
 		kind string
 		want uint8
 	}{
-		{"robots.txt of a host of the crawl", robots(0), KindSitemap, 1},
-		{"robots.txt of a host that has a sitemap alone", robots(1), KindSitemap, 2},
-		{"index that robots.txt names", page(1), KindSitemap, 2},
-		{"index that an index names", page(2), KindSitemap, 3},
-		{"index that nobody names", page(0), KindSitemap, 2},
-		{"redirect of a sitemap", page(1), KindRedirect, 1},
-		{"redirect of a page", page(0), KindRedirect, 0},
-		{"page that a sitemap names", page(1), KindSitemapURL, 0},
+		{"robots.txt of a host of the crawl", robots(0), linkkind.Sitemap, 1},
+		{"robots.txt of a host that has a sitemap alone", robots(1), linkkind.Sitemap, 2},
+		{"robots.txt of a host that has parts of pages alone", &record.Fetch{Role: record.RoleRobots, Requisite: 1}, linkkind.Sitemap, 2},
+		{"index that robots.txt names", page(1), linkkind.Sitemap, 2},
+		{"index that an index names", page(2), linkkind.Sitemap, 3},
+		{"index that nobody names", page(0), linkkind.Sitemap, 2},
+		{"redirect of a sitemap", page(1), linkkind.Redirect, 1},
+		{"redirect of a page", page(0), linkkind.Redirect, 0},
+		{"page that a sitemap names", page(1), linkkind.SitemapURL, 0},
 	} {
 		if got := sitemapLevel(c.row, c.kind); got != c.want {
 			t.Errorf("%s: level %d, want %d", c.name, got, c.want)

@@ -204,7 +204,7 @@ func TestSVGFile(t *testing.T) {
 	for _, engine := range []string{EngineFast, EngineXNet} {
 		for _, from := range []Sources{DefaultSources, AllSources} {
 			got := found(t, &Document{URL: "http://h/", MIME: "image/svg+xml", Body: []byte(in)}, Options{Sources: from, HTMLEngine: engine})
-			if len(got) != 1 || got[0] != `svg http://h/x "t"` {
+			if len(got) != 1 || got[0] != `svg-a http://h/x "t"` {
 				t.Errorf("%s, %b: %q", engine, from, got)
 			}
 		}

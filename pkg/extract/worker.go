@@ -15,6 +15,7 @@ import (
 	"mercator/pkg/filter"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/httpmsg"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/markup"
 	"mercator/pkg/process"
 )
@@ -144,7 +145,7 @@ func (o *output) filter() error {
 	for i := range links {
 		l := &links[i]
 		o.candidates = append(o.candidates, filter.Candidate{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: o.job.row.Host, Via: o.job.row.URL,
-			Named: filter.Named(l), Menu: o.menu && belowItself(o.job.row.URL, l.URL)})
+			Named: filter.Named(l), Requisite: l.Requisite > 0, Menu: o.menu && belowItself(o.job.row.URL, l.URL)})
 	}
 	o.verdicts = slices.Grow(o.verdicts[:0], len(links))[:len(links)]
 	o.wait.links = links[:0]
@@ -212,7 +213,7 @@ func (o *output) keepReferences(depth uint16) {
 	row := &o.job.row
 	for _, r := range o.finder.refused {
 		depth, hops := o.steps(r.kind, depth)
-		o.keepRefused(record.Link{SrcURL: row.URL, SrcKey: row.Key, URL: r.ref, LinkKind: r.kind, Depth: depth, Hops: hops, Discovered: row.FetchTime}, r.reason)
+		o.keepRefused(record.Link{SrcURL: row.URL, SrcKey: row.Key, URL: r.ref, LinkKind: r.kind, Requisite: requisite(row, r.kind), Depth: depth, Hops: hops, Discovered: row.FetchTime}, r.reason)
 		if len(o.wait.refused) == chunkRows {
 			o.flush()
 		}
@@ -241,12 +242,12 @@ func (o *output) extract() (drop string, err error) {
 		u, _, key, err := o.Links.Canon.Redirect(row.URL, row.RedirectURL)
 		if err != nil {
 			o.refuse(string(canon.ReasonOf(err)), 1)
-			o.finder.keepRefused(KindRedirect, row.RedirectURL, string(canon.ReasonOf(err)))
+			o.finder.keepRefused(linkkind.Redirect, row.RedirectURL, string(canon.ReasonOf(err)))
 			o.keepReferences(row.Depth)
 			return "", nil
 		}
 		o.text = append(o.text, u...)
-		o.add(len(u), canon.PartsOf(u), key, KindRedirect, false, nil, row.Depth)
+		o.add(len(u), canon.PartsOf(u), key, linkkind.Redirect, false, nil, row.Depth)
 		return "", nil
 	case (row.Status < 200 || row.Status > 299) && isRobots:
 		return "", nil
@@ -400,7 +401,7 @@ func (o *output) links(depth uint16) {
 		l := &found.all[i]
 		if sitemapLevel(&o.job.row, found.kinds[l.kind]) > sitemapLevels {
 			o.refuse(ReasonSitemapDepth, 1)
-			o.finder.keepRefused(KindSitemap, markup.View(found.text[l.ref.start:l.ref.end]), ReasonSitemapDepth)
+			o.finder.keepRefused(linkkind.Sitemap, markup.View(found.text[l.ref.start:l.ref.end]), ReasonSitemapDepth)
 			continue
 		}
 		start := len(o.text)
@@ -442,7 +443,7 @@ func (o *output) add(n int, p canon.Parts, key uint64, kind string, nofollow boo
 	depth, hops := o.steps(kind, depth)
 	o.put(linkParts{url: spanOf(start, start+n), host: spanOf(start+p.Host, start+p.Path), text: spanOf(start+n, len(o.text))}, record.Link{
 		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: kind, Nofollow: nofollow, Depth: depth, Hops: hops, Score: o.score(row.Score, markup.View(text)), Discovered: row.FetchTime,
-		Sitemap: sitemapLevel(row, kind),
+		Sitemap: sitemapLevel(row, kind), Requisite: requisite(row, kind),
 	})
 }
 

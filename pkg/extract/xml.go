@@ -15,6 +15,7 @@ import (
 	"golang.org/x/text/transform"
 
 	"mercator/pkg/canon"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/markup"
 )
 
@@ -199,7 +200,7 @@ func (x *xmlFinder) end(name string) {
 		case x.kind == kindMarkup:
 			x.markup()
 		case (name == "sitemap" || name == "url" && x.vocabulary == "urlset") && !isAbsolute(text): // what stands in it is no URL, but elements
-		case x.kind == KindXML && !isAbsolute(text):
+		case x.kind == linkkind.XML && !isAbsolute(text):
 		// A guid is a permanent link by default, and by habit often none.
 		case text != "" && (name != "guid" || strings.Contains(text, "://")):
 			x.link(x.kind, text)
@@ -239,7 +240,7 @@ func (x *xmlFinder) titleLinks() {
 	if x.item < 0 || x.title == "" {
 		return
 	}
-	first, feed := -1, x.found.kind(KindFeed)
+	first, feed := -1, x.found.kind(linkkind.Feed)
 	for i := x.item; i < len(x.found.all); i++ {
 		switch l := &x.found.all[i]; {
 		case l.kind != feed:
@@ -265,7 +266,7 @@ func (x *xmlFinder) link(kind, ref string) {
 		x.refuse(kind, strings.ReplaceAll(ref, entityMark, "\ufffd"), ReasonEntity)
 		return
 	}
-	if kind == KindSitemap || kind == KindSitemapURL {
+	if kind == linkkind.Sitemap || kind == linkkind.SitemapURL {
 		ref = x.withScheme(ref)
 	}
 	if len(x.bases) > 0 {
@@ -367,52 +368,52 @@ func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
 		// What is around a loc says what it names. Its prefix does not: many declare it wrongly.
 		switch name {
 		case "url":
-			return KindSitemapURL // its text is the URL where nobody wrote loc
+			return linkkind.SitemapURL // its text is the URL where nobody wrote loc
 		case "sitemap":
-			return KindSitemap // the same
+			return linkkind.Sitemap // the same
 		case "loc":
 			switch {
 			case x.of == "image" || x.of == "video":
-				return KindImg
+				return linkkind.Img
 			case x.of == "sitemap" || x.of == "" && x.vocabulary == "sitemapindex":
-				return KindSitemap
+				return linkkind.Sitemap
 			}
-			return KindSitemapURL
+			return linkkind.SitemapURL
 		case "thumbnail_loc":
-			return KindImg
+			return linkkind.Img
 		case "content_loc", "player_loc":
-			return KindVideo
+			return linkkind.Video
 		case "link": // xhtml:link
 			attrLink(relKind(attr("rel"), attr("hreflang")), "href")
 		}
 	case "rss", "rdf":
 		switch name {
 		case "link":
-			if attrLink(KindFeed, "href") { // atom:link
+			if attrLink(linkkind.Feed, "href") { // atom:link
 				return ""
 			}
-			return KindFeed
+			return linkkind.Feed
 		case "description", "encoded", "summary": // content:encoded, itunes:summary
 			return kindMarkup
 		case "a": // of a description that is not escaped
-			attrLink(KindA, "href")
+			attrLink(linkkind.A, "href")
 		case "img":
-			attrLink(KindImg, "src")
+			attrLink(linkkind.Img, "src")
 		case "image": // itunes:image
-			attrLink(KindImg, "href")
+			attrLink(linkkind.Img, "href")
 		case "enclosure", "source", "content": // content: media:content
-			attrLink(KindFeed, "url")
+			attrLink(linkkind.Feed, "url")
 		case "thumbnail": // media:thumbnail
-			attrLink(KindImg, "url")
+			attrLink(linkkind.Img, "url")
 		case "guid":
 			if p := attr("isPermaLink"); x.vocabulary == "rss" && (p == "" || strings.EqualFold(p, "true")) {
-				return KindFeed
+				return linkkind.Feed
 			}
 		case "url": // of image
-			return KindImg
+			return linkkind.Img
 		case "comments":
 			if own {
-				return KindFeed // slash:comments is a number
+				return linkkind.Feed // slash:comments is a number
 			}
 		}
 	case "feed":
@@ -420,27 +421,27 @@ func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
 		case "link":
 			switch rel := strings.ToLower(attr("rel")); rel {
 			case "", "alternate", "enclosure", "related", "replies", "via":
-				attrLink(KindFeed, "href")
+				attrLink(linkkind.Feed, "href")
 			default:
 				attrLink(relKind(rel, attr("hreflang")), "href")
 			}
 		case "content", "summary":
-			attrLink(KindFeed, "src")
+			attrLink(linkkind.Feed, "src")
 			if strings.EqualFold(attr("type"), "html") || strings.EqualFold(attr("type"), "text/html") {
 				return kindMarkup
 			}
 		case "a": // of XHTML
-			attrLink(KindA, "href")
+			attrLink(linkkind.A, "href")
 		case "img":
-			attrLink(KindImg, "src")
+			attrLink(linkkind.Img, "src")
 		case "icon", "logo":
-			return KindImg
+			return linkkind.Img
 		}
 	case "opml":
 		if name == "outline" {
-			attrLink(KindOPML, "xmlUrl")
-			attrLink(KindOPML, "htmlUrl")
-			attrLink(KindOPML, "url")
+			attrLink(linkkind.OPML, "xmlUrl")
+			attrLink(linkkind.OPML, "htmlUrl")
+			attrLink(linkkind.OPML, "url")
 		}
 	default:
 		for _, a := range t.Attr {
@@ -451,15 +452,15 @@ func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
 			switch strings.ToLower(a.Name.Local) {
 			case "href", "src", "url":
 				if v != "" && v[0] != '#' {
-					x.link(KindXML, v)
+					x.link(linkkind.XML, v)
 				}
 			default:
 				if isAbsolute(v) {
-					x.link(KindXML, v)
+					x.link(linkkind.XML, v)
 				}
 			}
 		}
-		return KindXML
+		return linkkind.XML
 	}
 	return ""
 }

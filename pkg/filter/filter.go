@@ -41,8 +41,11 @@
 //	extension E…            of the last path segment; dot and case do not matter
 //	query                   there is a query, the empty one included
 //	same-host               the page that links to it is on the same host and port, or none links to it (a seed)
-//	kind K…                 link kind, such as a, img, redirect; empty for seeds
-//	                        (of a URL that waits the kind is not known: see Waiting)
+//	kind K…                 link kind, such as a, img, redirect (package linkkind has all); empty for seeds
+//	                        (of a URL that waits the kind is not known: see Waiting). css covers css-import and
+//	                        link-stylesheet, link covers link-*; kinds of your own begin with x-
+//	requisite               a part of a page that the crawl keeps: a picture, style sheet, script, font, frame, sound or film,
+//	                        what a style sheet names, and the target of a redirect of these; never a page that somebody links to
 //	url-length OP N         bytes of the canonical URL
 //	path-depth OP N         path segments that are not empty
 //	linked-from R…          regex of the URL of the page that links to it; holds, too, if none is known (a seed)
@@ -116,6 +119,8 @@ type Candidate struct {
 	// but neither "default deny" nor an allow that it does not meet ("match all") does.
 	Named bool
 	Menu  bool // as the test repeated-menu has it
+	// Requisite: it is a part of a page, such as a picture, or of a part that has parts, such as a style sheet (package linkkind).
+	Requisite bool
 }
 
 // Rule is one line of a filter.

@@ -49,7 +49,7 @@ func TestTests(t *testing.T) {
 		"suffix q=1": true, "suffix x y 1": true, "suffix HTML": false,
 		"regex \"/a/.*/a/\"": true, `regex ^https`: false, `regex "\?q=\d$"`: true,
 		"extension html": true, "extension htm": false, "extension .html": true, "domain .example.co.uk": true,
-		"kind a img": true, "kind img": false,
+		"kind a img": true, "kind img": false, "kind x-mine a": true, "kind css link": false, "requisite": false,
 		"url-length > 10": true, "url-length < 10": false, "url-length = 49": true,
 		"same-host": true, "not same-host": false,
 		"path-depth = 4": true, "path-depth >= 5": false, "path-depth <=4": true,
@@ -305,6 +305,9 @@ func TestErrors(t *testing.T) {
 		"deny x: mime text":                                "want a media type",
 		"deny x: mime */html":                              "want a media type",
 		`deny x: mime "text/html; charset=a"`:              "want a media type",
+		"deny x: kind a imgg":                              `column 16: kind "imgg", want a kind: a, applet, `,
+		"deny x: kind x-":                                  `kind "x-", want a kind`,
+		"deny x: requisite img":                            "requisite without an argument",
 		"deny x: mime text/html and kind a":                "kind beside mime",
 		"deny x: exec a b":                                 "column 16: exec \"b\", want one command",
 		"deny x: " + strings.Repeat("(", 1000):             "more than 100",
@@ -318,6 +321,24 @@ func TestErrors(t *testing.T) {
 				t.Errorf("%.40q: %v, want %q", in, err, want)
 			}
 		})
+	}
+}
+
+// A name of a kind covers those that are of it.
+func TestKindsOfGroups(t *testing.T) {
+	f, err := Parse("rules", strings.NewReader("allow css: kind css\nallow link: kind link\nallow parts: requisite\ndefault deny"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[string]string{"css": "css", "css-import": "css", "link-stylesheet": "css", "link": "link", "link-icon": "link", "img": "default", "a": "default", "": "default"} {
+		c := candidate(t, "http://h/")
+		c.Kind = kind
+		if got := decide(t, f, c).Name(); got != want {
+			t.Errorf("%q: %s, want %s", kind, got, want)
+		}
+		if c.Requisite = true; want == "default" && decide(t, f, c).Name() != "parts" {
+			t.Errorf("%q: a part is not taken", kind)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
+	"mercator/pkg/linkkind"
 )
 
 // test makes the test of a word with its arguments.
@@ -23,7 +24,7 @@ func (p *parser) test(l *leaf, word token, tokens []token) error {
 		return p.bad(tokens[i].at, fmt.Sprintf("%s %q", word.text, args[i]), want)
 	}
 	switch word.text {
-	case "any", "query", "same-host", "repeated-menu":
+	case "any", "query", "same-host", "repeated-menu", "requisite":
 		if len(args) > 0 {
 			return p.bad(tokens[0].at, fmt.Sprintf("%q", args[0]), word.text+" without an argument")
 		}
@@ -37,6 +38,8 @@ func (p *parser) test(l *leaf, word token, tokens []token) error {
 			l.value = func(v *view) string { return v.From }
 		case "repeated-menu":
 			l.test = func(v *view) bool { return v.Menu }
+		case "requisite":
+			l.test = func(v *view) bool { return v.Requisite }
 		}
 		return nil
 	case "url-length", "path-depth", "repeated-segments", "repeated-parameters", "depth":
@@ -60,7 +63,7 @@ func (p *parser) test(l *leaf, word token, tokens []token) error {
 }
 
 // testNames are all words of tests.
-const testNames = "any, scheme, host, domain, registered-domain, port, url, prefix, path, suffix, contains, regex, linked-from, extension, query, same-host, kind, " +
+const testNames = "any, scheme, host, domain, registered-domain, port, url, prefix, path, suffix, contains, regex, linked-from, extension, query, same-host, kind, requisite, " +
 	"url-length, path-depth, repeated-segments, repeated-parameters, repeated-menu, depth, mime or exec"
 
 // argumentTests make the tests that have words as arguments. bad makes an error of an argument.
@@ -102,14 +105,22 @@ func portTest(_ *parser, l *leaf, args []string, bad badArg) error {
 	return nil
 }
 
-func kindTest(p *parser, l *leaf, args []string, _ badArg) error {
+func kindTest(p *parser, l *leaf, args []string, bad badArg) error {
 	p.kindAt = p.at()
-	for _, a := range args {
-		if !slices.Contains(p.kinds, a) {
-			p.kinds = append(p.kinds, a)
+	var kinds []string
+	for i, a := range args {
+		of := linkkind.Named(a)
+		if of == nil {
+			return bad(i, "a kind: "+strings.Join(linkkind.Names(), ", ")+", or one of your own that begins with "+linkkind.Own)
+		}
+		kinds = append(kinds, of...)
+	}
+	for _, k := range kinds {
+		if !slices.Contains(p.kinds, k) {
+			p.kinds = append(p.kinds, k)
 		}
 	}
-	l.test = func(v *view) bool { return slices.Contains(args, v.Kind) }
+	l.test = func(v *view) bool { return slices.Contains(kinds, v.Kind) }
 	l.value = func(v *view) string { return v.Kind }
 	return nil
 }

@@ -24,7 +24,7 @@ func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []strin
 		var candidates []Candidate
 		for k, u := range urls {
 			if i < 0 || reasons[k] != "" {
-				of, candidates = append(of, k), append(candidates, Candidate{URL: u.URL, Host: u.Host, Depth: u.Depth, Kind: kind, From: hostOf(u.Via), Via: u.Via, Named: u.Via == "" || u.Sitemap > 0})
+				of, candidates = append(of, k), append(candidates, Candidate{URL: u.URL, Host: u.Host, Depth: u.Depth, Kind: kind, From: hostOf(u.Via), Via: u.Via, Named: u.Via == "" || u.Sitemap > 0, Requisite: u.Requisite > 0})
 			}
 		}
 		verdicts := make([]Verdict, len(of))
@@ -45,7 +45,7 @@ func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []strin
 
 // Named reports whether a link was found that is asked for by name (Candidate.Named): a sitemap that the robots.txt
 // of a host of the crawl names, where that redirects to, and what it names on its own host. The robots.txt of a host
-// that has only a sitemap of the crawl asks for nothing.
+// that has only a sitemap of the crawl, or parts of its pages, asks for nothing.
 func Named(l *record.Link) bool {
 	if l.Sitemap <= 1 || l.LinkKind == "redirect" {
 		return l.Sitemap > 0

@@ -10,9 +10,9 @@ import (
 
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
-	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
+	"mercator/pkg/linkkind"
 )
 
 // explainer writes what becomes of URLs.
@@ -116,7 +116,7 @@ func (x *explainer) judgeURL(ctx context.Context, ref string) (*explanation, err
 	}
 	e.Canonical, e.Host, e.RegisteredDomain, e.SURT = u, host, canon.RegisteredDomain(host), canon.SURT(u)
 	e.Key, e.Length, e.Wanted = fmt.Sprintf("%016x", x.opt.URLKey(host, u)), len(u), true
-	candidate := filter.Candidate{URL: u, Host: host, Depth: x.Depth, Kind: x.Kind, From: x.from, Via: x.via, Named: x.Kind == extract.KindSitemap}
+	candidate := filter.Candidate{URL: u, Host: host, Depth: x.Depth, Kind: x.Kind, From: x.from, Via: x.via, Named: x.Kind == linkkind.Sitemap, Requisite: linkkind.Requisite(x.Kind, 0) > 0}
 	if err := x.rules(ctx, e, candidate, false); err != nil || !e.Wanted || x.MIME == "" {
 		return e, err
 	}

@@ -13,6 +13,7 @@ import (
 	"mime"
 	"os"
 	"slices"
+	"strings"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -24,6 +25,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
 	"mercator/pkg/focus/classify"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/stage"
 )
 
@@ -269,6 +271,7 @@ type explainCmd struct {
 	MIME         string   `name:"mime" placeholder:"TYPE" help:"Explain rules for documents of this media type too."`
 	JSON         bool     `name:"json" help:"Print JSON lines."`
 	PrintDefault bool     `help:"Print the rules of \"default\", and nothing else."`
+	PrintKinds   bool     `more:"" help:"Print the kinds of links, and nothing else."`
 	ListFiles    bool     `help:"Print the files of the filter, and nothing else."`
 	URLs         []string `arg:"" optional:"" name:"url" help:"URLs to explain; default: lines of standard input."`
 }
@@ -287,8 +290,8 @@ func (*explainCmd) Help() string {
 Tests, joined by and, or, not and parentheses (the manual explains them):
 scheme, host, domain, registered-domain, port, url, prefix, suffix, contains,
 regex, linked-from, path, extension, any, query, same-host, url-length,
-path-depth, repeated-segments, repeated-parameters, repeated-menu, depth, kind,
-mime, exec. @FILE holds words, one a line.
+path-depth, repeated-segments, repeated-parameters, repeated-menu, depth, kind
+(--print-kinds), requisite, mime, exec. @FILE holds words, one a line.
 
 Examples:
   mextract explain 'http://Example.com:80/a/../b#top'
@@ -299,6 +302,13 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.PrintDefault {
 		_, err := io.WriteString(std.Out, filter.Shipped)
 		return err
+	}
+	if c.PrintKinds {
+		_, err := io.WriteString(std.Out, linkkind.Table())
+		return err
+	}
+	if c.Kind != "" && linkkind.Named(c.Kind) == nil {
+		return &fault.Error{Class: fault.Usage, Place: "--kind", Found: fmt.Sprintf("%q", c.Kind), Want: "one of " + strings.Join(linkkind.Names(), ", ")}
 	}
 	opt, rules, err := c.load(std)
 	if err != nil {
