@@ -178,14 +178,25 @@ func (p plan) stages(round string, lists []string) []stage {
 		stage{"update", []step{{pipe: Pipe{append(c.unseen, links), append(c.update, "--outcomes", marked, "--links", links)}, verb: "update"}}})
 }
 
-// flagged is a pipe in which each command has threads, if it is not 0.
-func flagged(pipe Pipe, threads int) Pipe {
-	if threads == 0 {
-		return pipe
-	}
+// flagged is a pipe with the flags of this run: threads, and how many bytes mfetch may receive until Options.UntilSize.
+func (d *Driver) flagged(pipe Pipe) Pipe {
 	pipe = slices.Clone(pipe)
 	for i, words := range pipe {
-		pipe[i] = append(slices.Clip(words), "--threads", strconv.Itoa(threads))
+		words = slices.Clip(words)
+		if d.opt.Threads > 0 {
+			words = append(words, "--threads", strconv.Itoa(d.opt.Threads))
+		}
+		if d.opt.UntilSize > 0 && words[0] == "mfetch" {
+			words = append(words, "--max-bytes", strconv.FormatInt(bytesLeft(d.opt.UntilSize, onDisk(d.Crawl.Dir()), d.plan.tasks()), 10))
+		}
+		pipe[i] = words
 	}
 	return pipe
+}
+
+// bytesLeft is what each of so many tasks may receive until files of so many bytes have a size. WARC files are smaller than what they are made of, so it takes
+// several rounds, of which none is very small.
+func bytesLeft(until, have int64, tasks int) int64 {
+	const least = 1 << 20
+	return max((until-have)/int64(tasks), until/16/int64(tasks), least)
 }

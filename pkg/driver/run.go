@@ -458,7 +458,7 @@ func (d *Driver) round(ctx context.Context, conf *config.Config, name string) er
 	d.runner.spent = nil
 	if d.plan.shards > 0 {
 		err = d.roundOfShards(ctx, name, nil)
-	} else if _, err = d.runner.run(ctx, flagged(d.plan.round(name), d.opt.Threads)); err != nil {
+	} else if _, err = d.runner.run(ctx, d.flagged(d.plan.round(name))); err != nil {
 		err = d.wrong(name, err)
 	}
 	if err != nil {

@@ -342,7 +342,7 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 
 // step runs a step once.
 func (d *Driver) step(ctx context.Context, run *runner, s step) error {
-	pipe := flagged(s.pipe, d.opt.Threads)
+	pipe := d.flagged(s.pipe)
 	switch {
 	case s.sent != nil:
 		return d.send(ctx, s.sent, s.file)
