@@ -182,7 +182,7 @@ func (s Spec) write(dir string, warn func(format string, args ...any)) error {
 		if text, err = os.ReadFile(s.Config); err != nil {
 			return err
 		}
-		if moved, err = absolute(given); err != nil {
+		if moved, err = absolute(given, dir, s.Set); err != nil {
 			return err
 		}
 		if len(s.URLs) == 0 && len(seeds) == 0 {
@@ -354,23 +354,61 @@ func delayNote(conf *config.Config) string {
 	return fmt.Sprintf("politeness.min_delay=%v has no effect below politeness.addr_delay, %v: so long after a contact nobody contacts the same address again; set both", own, addr)
 }
 
-// absolute are the settings that name a file, by names that hold in any folder.
-func absolute(conf *config.Config) (pairs []config.Pair, err error) {
+// absolute are the settings that name a file, by names that hold in any folder. Files in the folder of another crawl, such as the rules of a site, are
+// copied into dir: that crawl may go. Only logins stay where they are. Settings that are set to something else do not count.
+func absolute(conf *config.Config, dir string, set []config.Pair) (pairs []config.Pair, err error) {
 	for _, k := range config.Keys() {
 		values, err := conf.Setting(k.Name)
 		if err != nil {
 			return nil, err
 		}
-		if !k.Path || k.Name == "seeds" || len(values) == 0 || values[0] == "" || values[0] == k.Word {
+		if !k.Path || k.Name == "seeds" || len(values) == 0 || values[0] == "" || values[0] == k.Word || slices.ContainsFunc(set, func(p config.Pair) bool { return p.Key == k.Name }) {
 			continue
 		}
 		path, err := filepath.Abs(values[0])
 		if err != nil {
 			return nil, err
 		}
+		copied, err := copyOwn(conf, k.Name, dir)
+		if err != nil {
+			return nil, err
+		}
+		if copied {
+			path = filepath.Base(path)
+		}
 		pairs = append(pairs, config.Pair{Key: k.Name, Value: path})
 	}
 	return pairs, nil
+}
+
+// copyOwn copies the files of a setting into dir, if all of them are a crawl's own, in its folder.
+func copyOwn(conf *config.Config, key, dir string) (bool, error) {
+	from, err := filepath.Abs(filepath.Dir(conf.Path))
+	if err != nil {
+		return false, err
+	}
+	if !isThere(filepath.Join(from, "CURRENT")) || key == "fetch.login" {
+		return false, nil
+	}
+	files, err := checkFiles(conf, []string{key})
+	if err != nil {
+		return false, err
+	}
+	for _, file := range files {
+		if file, err = filepath.Abs(file); err != nil || filepath.Dir(file) != from {
+			return false, err
+		}
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return false, err
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), text, 0o666); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // copySeeds writes the seeds into one file, each checked.
