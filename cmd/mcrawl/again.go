@@ -20,7 +20,7 @@ type againCmd struct {
 	Crawl   string   `arg:"" help:"The crawl folder."`
 	Outcome []string `placeholder:"NAME" help:"URLs whose last outcome is one of these."`
 	Status  []string `placeholder:"CODE" help:"URLs whose last reply had one of these, such as 404 or 5xx."`
-	Older   string   `placeholder:"TIME" help:"Documents that were fetched longer ago, such as 30d or 12h."`
+	Older   string   `placeholder:"TIME" help:"URLs whose server was asked longer ago, such as 30d or 12h."`
 	Rule    string   `placeholder:"NAME" help:"URLs that this filter rule refused, and today's rules do not."`
 	File    string   `short:"f" placeholder:"FILE" help:"URLs of this file, one a line."`
 }
@@ -60,13 +60,13 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 			continue
 		}
 		hint := fault.DidYouMean(name, outcomes)
-		if _, err := statusOf(name); err == nil {
+		if _, err := statusOf("", name); err == nil {
 			hint = "--status has the statuses of replies"
 		}
 		return &fault.Error{Class: fault.Usage, Place: "--outcome", Found: fmt.Sprintf("no outcome %q", name), Want: strings.Join(outcomes, ", "), Hint: hint}
 	}
 	for _, text := range c.Status {
-		status, err := statusOf(text)
+		status, err := statusOf("--status", text)
 		if err != nil {
 			return err
 		}
@@ -131,14 +131,14 @@ func given(yes bool) int {
 	return 0
 }
 
-// statusOf reads 404, or 5xx as 5.
-func statusOf(text string) (uint16, error) {
+// statusOf reads 404, or 5xx as 5, of a flag.
+func statusOf(place, text string) (uint16, error) {
 	digits, class := strings.CutSuffix(strings.ToLower(text), "xx")
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if err == nil && (class && n >= 1 && n <= 5 || !class && n >= 100 && n <= 999) {
 		return uint16(n), nil
 	}
-	e := &fault.Error{Class: fault.Usage, Place: "--status", Found: fmt.Sprintf("%q", text), Want: "a status such as 404, or a class from 1xx to 5xx"}
+	e := &fault.Error{Class: fault.Usage, Place: place, Found: fmt.Sprintf("%q", text), Want: "a status such as 404, or a class from 1xx to 5xx"}
 	if err != nil {
 		e.Hint = fault.DidYouMean(text, []string{"1xx", "2xx", "3xx", "4xx", "5xx"})
 	}

@@ -44,6 +44,7 @@ type grammar struct {
 	Add     addCmd     `cmd:"" help:"Add URLs to a crawl, also while it runs."`
 	Take    takeCmd    `cmd:"" hidden:"" help:"Take in what mcrawl add and again ask for; the caller holds the crawl."`
 	Again   againCmd   `cmd:"" help:"Fetch URLs once more."`
+	Broken  brokenCmd  `cmd:"" help:"Print links whose target failed; exit code 6 if there are any."`
 	Refused refusedCmd `cmd:"" help:"Print the URLs that were not followed, and why."`
 }
 

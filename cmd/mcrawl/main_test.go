@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs testdata/script beside a small site on loopback, whose address is in $SITE:
 // a page with links to three others, of which one links back and one is not there. /same is the same page as /a. /moved redirects to another site,
-// and /start to a port that is not fetched from.
+// and /start to a port that is not fetched from. $FILES is a site of the script's own: its folder www.
 func TestScripts(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/start" {
@@ -56,6 +56,9 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SITE", site.URL)
+			files := httptest.NewServer(folder(filepath.Join(env.WorkDir, "www")))
+			env.Defer(files.Close)
+			env.Setenv("FILES", files.URL)
 			here, err := os.Getwd()
 			if err != nil {
 				return err
@@ -71,6 +74,17 @@ func TestScripts(t *testing.T) {
 			"code": clitest.Exits,
 		},
 	})
+}
+
+// folder serves the files of a folder. A file NAME.to redirects from NAME to the path in it.
+func folder(dir string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if to, err := os.ReadFile(filepath.Join(dir, r.URL.Path+".to")); err == nil {
+			http.Redirect(w, r, strings.TrimSpace(string(to)), http.StatusMovedPermanently)
+			return
+		}
+		http.FileServer(http.Dir(dir)).ServeHTTP(w, r)
+	}
 }
 
 // ends answers for pages at which the crawl of a site ends without having anything, all below /ends/.

@@ -169,6 +169,26 @@ func (k *Kept) Closed() *Kept {
 	return &Kept{k.c, slices.DeleteFunc(slices.Clone(k.rounds), func(r keptRound) bool { return r.open })}
 }
 
+// Until are the rounds up to one of this name, and that one; nil where there is none.
+func (k *Kept) Until(round string) *Kept {
+	for i, r := range slices.Backward(k.rounds) {
+		if r.name == round {
+			return &Kept{k.c, k.rounds[:i+1]}
+		}
+	}
+	return nil
+}
+
+// Names are those of the rounds, in their order.
+func (k *Kept) Names() (names []string) {
+	for _, r := range k.rounds {
+		if !slices.Contains(names, r.name) {
+			names = append(names, r.name)
+		}
+	}
+	return names
+}
+
 // Files lists the files rounds/ROUND/NAME.arrows.zst, in the order of the rounds and, within a round, of the names. A round that
 // keeps no such file is passed over, and so are files of another epoch: of a round that abandon or restore has undone. Options.Warn is told, once,
 // of closed rounds whose file is lost.

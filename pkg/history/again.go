@@ -11,7 +11,7 @@ import (
 type Query struct {
 	Outcomes []string    // their last outcome is one of these; none: any
 	Statuses []uint16    // their last outcome is a reply of one of these statuses, or classes (5 is 500 to 599); none: any
-	Before   record.Time // their last outcome is a document, or that it has not changed, had before then; 0: at any time
+	Before   record.Time // their server was asked last before then, or had no address; 0: at any time
 	Rule     string      // they waited, and left the queue because this rule refused them; "": not so
 	// Listed, if not nil, are the URLs in question, each with all that is known of it otherwise.
 	Listed func(each func(*record.URL) error) error
@@ -25,7 +25,8 @@ func (q *Query) of(r *record.Fetch) bool {
 	case len(q.Statuses) > 0 && (r.Outcome != record.OutcomeFetched || !slices.Contains(q.Statuses, r.Status) && !slices.Contains(q.Statuses, r.Status/100)):
 		return false
 	case q.Before > 0:
-		return (r.Outcome == record.OutcomeFetched || r.Outcome == record.OutcomeNotModified) && r.FetchTime < q.Before
+		_, asked := (&Links{}).failed(r)
+		return asked && r.FetchTime < q.Before
 	}
 	return true
 }

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"mercator/pkg/cli"
+	"mercator/pkg/driver"
+	"mercator/pkg/fault"
+	"mercator/pkg/history"
+)
+
+type brokenCmd struct {
+	Crawl  string   `arg:"" help:"The crawl folder."`
+	Since  string   `placeholder:"ROUND" help:"Leave out links that were broken after this round or checkpoint, too."`
+	Accept []string `placeholder:"CODE" help:"Statuses that are no failure, such as 403,429 or 5xx."`
+	asRows
+}
+
+// Help is part of --help.
+func (*brokenCmd) Help() string {
+	return `Prints each link whose target failed: a status from 400 on, no such host, no
+connection, a certificate that does not verify, a timeout, redirects without an end.
+A line has the failure, the URL with what it is redirected to, the page that the
+link stands on, its kind and its text, with tabs between. A seed has no page.
+Exit code 6 if there are any, for CI; 0 if there are none.
+
+Only URLs that the crawl fetched are checked: those that robots.txt or the filter
+refuse are counted on standard error. Of equal pages the first has the links.
+
+Examples:
+  mcrawl broken crawl
+  mcrawl again crawl --older 0s && mcrawl run crawl && mcrawl broken crawl
+  mcrawl broken crawl --json | jq -r 'select(.failure == "404") | .page'`
+}
+
+func (c *brokenCmd) Run(ctx context.Context, std *cli.Std) error {
+	q := driver.Broken{Since: c.Since}
+	for _, text := range c.Accept {
+		status, err := statusOf("--accept", text)
+		if err != nil {
+			return err
+		}
+		q.Accept = append(q.Accept, status)
+	}
+	d, err := driver.Open(c.Crawl, options(std))
+	if err != nil {
+		return err
+	}
+	out, err := c.open(std, "failure", "url", "redirects", "page", "kind", "text", "error", "checked")
+	if err != nil {
+		return err
+	}
+	sum, err := d.Broken(ctx, q, func(b *history.Broken) error {
+		if !c.CSV {
+			return out.print(b, b.Failure, strings.Join(append([]string{b.URL}, b.Redirects...), " -> "), b.Page, b.Kind, b.Text)
+		}
+		checked := ""
+		if !b.Checked.IsZero() {
+			checked = b.Checked.Format(time.RFC3339)
+		}
+		return out.print(b, b.Failure, b.URL, strings.Join(b.Redirects, " "), b.Page, b.Kind, b.Text, b.Error, checked)
+	})
+	if err == nil {
+		err = out.flush()
+	}
+	if err != nil {
+		return err
+	}
+	if text := sum.Text(); text != "" {
+		std.Warn("URLs not checked: %s", text)
+	}
+	if sum.Links == 0 {
+		std.Warn("no link is broken")
+		return nil
+	}
+	return &fault.Error{Class: fault.No, File: c.Crawl, Found: sum.String(), Want: "none",
+		Hint: fmt.Sprintf("once they are mended, %q and %q check them again", fault.Quote("mcrawl", "again", c.Crawl, "--older", "0s"), fault.Quote("mcrawl", "run", c.Crawl))}
+}

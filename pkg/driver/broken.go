@@ -1,0 +1,201 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/formats/record"
+	"mercator/pkg/crawl"
+	"mercator/pkg/fault"
+	"mercator/pkg/frontier"
+	"mercator/pkg/history"
+	"mercator/pkg/merge"
+	"mercator/pkg/stats"
+)
+
+// Broken says which broken links are asked for.
+type Broken struct {
+	Accept []uint16 // statuses, or classes, that are no failure
+	Since  string   // a round or a checkpoint: links that were broken then are left out; "": none are
+}
+
+// BrokenLinks counts them.
+type BrokenLinks struct {
+	Links uint64
+	Pages uint64 // that they stand on, one after the other
+	// Unchecked are URLs that are not known to work or not, by reason, the most frequent first.
+	Unchecked []record.Count
+}
+
+// Broken gives to each the links of the crawl that are broken now.
+func (d *Driver) Broken(ctx context.Context, q Broken, each func(*history.Broken) error) (sum BrokenLinks, err error) {
+	defer func() { err = damaged(d.Crawl.Dir(), err) }()
+	kept, err := d.Crawl.Kept()
+	if err != nil {
+		return sum, err
+	}
+	links, err := d.links(kept)
+	if err != nil {
+		return sum, err
+	}
+	if len(links.Fetched) == 0 {
+		return sum, empty(d.Crawl)
+	}
+	links.Accept = q.Accept
+	page := ""
+	told := func(b *history.Broken) error {
+		if sum.Links++; b.Page != page && b.Page != "" {
+			sum.Pages++
+			page = b.Page
+		}
+		return each(b)
+	}
+	var unchecked history.Unchecked
+	if q.Since == "" {
+		unchecked, err = links.Each(historyMemory, told)
+	} else {
+		var then *crawl.Kept
+		if then, err = d.until(kept, q.Since); err == nil {
+			unchecked, err = d.brokenSince(links, then, told)
+		}
+	}
+	if err != nil {
+		return sum, err
+	}
+	if err := d.Refusals("", func(*history.Refusal) error { unchecked[record.OutcomeRefused]++; return nil }); err != nil {
+		return sum, err
+	}
+	st, err := d.frontier.Stat(ctx, frontier.StatOptions{})
+	if err != nil {
+		return sum, err
+	}
+	delete(unchecked, record.OutcomeDeferred) // they wait
+	delete(unchecked, record.OutcomeParked)
+	unchecked["waiting"] = st.Pending + st.InFlight
+	sum.Unchecked = stats.Counts(unchecked)
+	return sum, nil
+}
+
+// links are the record files of rounds by which links are checked.
+func (d *Driver) links(kept *crawl.Kept) (l history.Links, err error) {
+	form, err := d.Form()
+	if err != nil {
+		return l, err
+	}
+	l.Redirect = func(r *record.Fetch) (string, uint64, bool) {
+		url, _, key, err := form.Redirect(r.URL, r.RedirectURL)
+		return url, key, err == nil
+	}
+	if l.Fetched, err = kept.Files(d.outcomes()); err == nil {
+		l.Found, err = kept.Files("links")
+	}
+	return l, err
+}
+
+// until are the rounds up to one, by its name or the number of the checkpoint that closed it.
+func (d *Driver) until(kept *crawl.Kept, name string) (*crawl.Kept, error) {
+	if number, err := strconv.ParseUint(name, 10, 53); err == nil {
+		err = d.Crawl.Back(func(k *crawl.Checkpoint) error {
+			if k.Number == number {
+				name = k.Txn
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if then := kept.Until(name); then != nil {
+		return then, nil
+	}
+	names := kept.Names()
+	return nil, &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("no round or checkpoint %q that counts", name), Want: "one such as " + strings.Join(names[max(0, len(names)-3):], ", "),
+		Hint: fmt.Sprintf("%q lists the checkpoints", fault.Quote("mckpt", "list", d.Crawl.Dir()))}
+}
+
+// brokenSince gives to each the links that are broken now, and were not there or not broken before.
+func (d *Driver) brokenSince(now history.Links, then *crawl.Kept, each func(*history.Broken) error) (unchecked history.Unchecked, err error) {
+	before, err := d.links(then)
+	if err != nil {
+		return nil, err
+	}
+	before.Accept = now.Accept
+	all := merge.NewSorter(historyMemory/4, "") // by hash: of then no payload, of now a number and the row
+	defer func() { err = errors.Join(err, all.Close()) }()
+	out := merge.NewSorter(historyMemory/4, "") // by number
+	defer func() { err = errors.Join(err, out.Close()) }()
+	hash := func(b *history.Broken) uint64 {
+		return xxh3.HashString(strings.Join([]string{b.Page, b.Kind, b.Text, b.URL}, "\x00"))
+	}
+	_, err = before.Each(historyMemory/2, func(b *history.Broken) error { return all.Add(hash(b), nil) })
+	if err != nil {
+		return nil, err
+	}
+	number := uint64(0)
+	unchecked, err = now.Each(historyMemory/2, func(b *history.Broken) error {
+		row, err := json.Marshal(numberedLink{number, b})
+		number++
+		return errors.Join(err, all.Add(hash(b), row))
+	})
+	if err != nil {
+		return nil, err
+	}
+	sorted, err := all.Sort()
+	if err != nil {
+		return nil, err
+	}
+	var was uint64
+	some := false
+	err = sorted.Each(func(key uint64, row []byte) error {
+		if len(row) == 0 {
+			was, some = key, true
+			return nil
+		}
+		if some && was == key {
+			return nil
+		}
+		var n numberedLink
+		if err := json.Unmarshal(row, &n); err != nil {
+			return err
+		}
+		return out.Add(n.Number, row)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if sorted, err = out.Sort(); err != nil {
+		return nil, err
+	}
+	return unchecked, sorted.Each(func(_ uint64, row []byte) error {
+		var n numberedLink
+		if err := json.Unmarshal(row, &n); err != nil {
+			return err
+		}
+		return each(n.Link)
+	})
+}
+
+// numberedLink is a broken link while it is sorted.
+type numberedLink struct {
+	Number uint64          `json:"n"`
+	Link   *history.Broken `json:"l"`
+}
+
+func (s *BrokenLinks) String() string {
+	return count(s.Links, "broken link") + " on " + count(s.Pages, "page")
+}
+
+// Text tells the counts of what was not checked.
+func (s *BrokenLinks) Text() string {
+	var parts []string
+	for _, c := range s.Unchecked {
+		parts = append(parts, grouped(c.N)+" "+c.Reason)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,138 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+
+	"mercator/formats/record"
+)
+
+// tried is a row of page u at a time: a status, "301 URL", or an outcome; content is its fingerprint.
+func tried(u string, at record.Time, what string, content uint64) record.Fetch {
+	r := record.Fetch{URL: u, Key: xxh3.HashString(u), Role: record.RolePage, FetchTime: at, Outcome: what, ContentFP: content, Via: "via"}
+	if n, err := fmt.Sscan(what, &r.Status, &r.RedirectURL); n > 0 {
+		_ = err // a status alone
+		r.Outcome = record.OutcomeFetched
+	}
+	return r
+}
+
+func linkTo(page string, at record.Time, url, text string) record.Link {
+	return record.Link{SrcURL: page, SrcKey: xxh3.HashString(page), URL: url, Key: xxh3.HashString(url), LinkKind: "a", Text: text, Discovered: at}
+}
+
+// brokenIn lists what is broken, as "failure url>redirects page text", and what is unchecked.
+func brokenIn(t *testing.T, l Links, mem int64) (list []string, unchecked string) {
+	t.Helper()
+	l.Redirect = func(r *record.Fetch) (string, uint64, bool) {
+		return r.RedirectURL, xxh3.HashString(r.RedirectURL), true
+	}
+	counts, err := l.Each(mem, func(b *Broken) error {
+		list = append(list, strings.TrimSpace(fmt.Sprint(b.Failure, " ", strings.Join(append([]string{b.URL}, b.Redirects...), ">"), " ", b.Page, " ", b.Text)))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		unchecked += fmt.Sprint(counts[name], " ", name, ";")
+	}
+	return list, unchecked
+}
+
+func TestBroken(t *testing.T) {
+	page := tried("p", 1, "200", 7)
+	long := []record.Fetch{page}
+	for i := range 25 {
+		long = append(long, tried(fmt.Sprint("u", i), 2, fmt.Sprint("302 u", i+1), 0))
+	}
+	seed := tried("s", 1, "404", 0)
+	seed.Via = ""
+	start := tried("s", 1, "301 x", 0)
+	start.Via = ""
+	robots := tried("x", 2, "404", 0)
+	robots.Role = record.RoleRobots
+	again := tried("a", 2, "200", 0)
+	again.Role = record.RoleAgain
+	one := []record.Link{linkTo("p", 1, "x", "t")}
+	for _, tt := range []struct {
+		name      string
+		rows      []record.Fetch
+		links     []record.Link
+		accept    []uint16
+		want      string // joined by commas
+		unchecked string
+	}{
+		{name: "a status", rows: []record.Fetch{page, tried("x", 2, "404", 0)}, links: one, want: "404 x p t"},
+		{name: "a server's error", rows: []record.Fetch{page, tried("x", 2, "503", 0)}, links: one, want: "503 x p t"},
+		{name: "no host", rows: []record.Fetch{page, tried("x", 2, record.OutcomeDNS, 0)}, links: one, want: "dns-failed x p t"},
+		{name: "a certificate", rows: []record.Fetch{page, tried("x", 2, record.OutcomeTLS, 0)}, links: one, want: "tls-failed x p t"},
+		{name: "a status that is accepted", rows: []record.Fetch{page, tried("x", 2, "403", 0)}, links: one, accept: []uint16{403}},
+		{name: "a class that is accepted", rows: []record.Fetch{page, tried("x", 2, "503", 0)}, links: one, accept: []uint16{5}},
+		{name: "a document", rows: []record.Fetch{page, tried("x", 2, "200", 3)}, links: one},
+		{name: "not modified", rows: []record.Fetch{page, tried("x", 2, "200", 3), tried("x", 3, record.OutcomeNotModified, 0)}, links: one},
+		{name: "robots.txt forbids it", rows: []record.Fetch{page, tried("x", 2, record.OutcomeRobotsDenied, 0)}, links: one, unchecked: "1 robots-denied;"},
+		{name: "never tried", rows: []record.Fetch{page}, links: one},
+		{name: "put off after a failure", rows: []record.Fetch{page, tried("x", 2, "404", 0), tried("x", 3, record.OutcomeDeferred, 0)}, links: one, want: "404 x p t"},
+		{name: "a robots.txt of that name", rows: []record.Fetch{page, robots}, links: one},
+		{name: "mended", rows: []record.Fetch{page, tried("x", 2, "404", 0), tried("x", 3, "200", 3)}, links: one},
+		{name: "a chain", rows: []record.Fetch{page, tried("x", 2, "301 y", 0), tried("y", 3, "302 z", 0), tried("z", 4, "404", 0)}, links: one, want: "404 x>y>z p t"},
+		{name: "a chain to a document", rows: []record.Fetch{page, tried("x", 2, "301 y", 0), tried("y", 3, "200", 5)}, links: one},
+		{name: "a chain out of the crawl", rows: []record.Fetch{page, tried("x", 2, "301 y", 0)}, links: one},
+		{name: "a loop", rows: []record.Fetch{page, tried("x", 2, "301 y", 0), tried("y", 3, "301 x", 0)}, links: one, want: "redirect-loop x>y>x p t"},
+		{name: "a redirect to itself", rows: []record.Fetch{page, tried("x", 2, "301 x", 0)}, links: one, want: "redirect-loop x>x p t"},
+		{name: "a redirect to itself that let in", rows: []record.Fetch{page, tried("a", 2, "301 a", 0), again}, links: []record.Link{linkTo("p", 1, "a", "t")}},
+		{name: "redirects without an end", rows: long, links: []record.Link{linkTo("p", 1, "u0", "t"), linkTo("p", 1, "u6", "six")},
+			want: "redirect-limit u0>" + strings.Join(names("u", 1, 22), ">") + " p t"},
+		{name: "a link of a redirect", rows: []record.Fetch{tried("p", 1, "301 x", 0), tried("x", 2, "404", 0)}, links: []record.Link{{SrcKey: xxh3.HashString("p"), URL: "x", Key: xxh3.HashString("x"), LinkKind: "redirect"}}},
+		{name: "a seed", rows: []record.Fetch{seed}, want: "404 s"},
+		{name: "a seed that is redirected", rows: []record.Fetch{start, robots, tried("x", 3, record.OutcomeTimeout, 0)}, want: "timeout s>x"},
+		{name: "in the order in which they stand", rows: []record.Fetch{page, tried("x", 2, "404", 0), tried("b", 2, "404", 0)}, links: []record.Link{linkTo("p", 1, "x", "1"), linkTo("p", 1, "b", "2"), linkTo("p", 1, "x", "3")},
+			want: "404 x p 1,404 b p 2,404 x p 3"},
+		{name: "twice", rows: []record.Fetch{page, tried("p", 5, "200", 7), tried("x", 2, "404", 0)}, links: []record.Link{one[0], linkTo("p", 5, "x", "t")}, want: "404 x p t"},
+		{name: "taken off the page", rows: []record.Fetch{page, tried("x", 2, "404", 0), tried("p", 5, "200", 8)}, links: one},
+		{name: "off and on", rows: []record.Fetch{page, tried("x", 2, "404", 0), tried("p", 5, "200", 8), tried("p", 6, "200", 7)}, links: one, want: "404 x p t"},
+		{name: "a page that has not changed", rows: []record.Fetch{page, tried("x", 2, "404", 0), tried("p", 5, record.OutcomeNotModified, 0)}, links: one, want: "404 x p t"},
+		{name: "a page that fails now", rows: []record.Fetch{page, tried("x", 2, "404", 0), tried("p", 5, "503", 0)}, links: one, want: "404 x p t"},
+		{name: "a page that is gone", rows: []record.Fetch{page, tried("x", 2, "404", 0), tried("p", 5, "410", 0)}, links: one},
+		{name: "a page that came back", rows: []record.Fetch{page, tried("x", 2, "404", 0), tried("p", 5, "410", 0), tried("p", 6, "200", 7)}, links: one, want: "404 x p t"},
+		{name: "a page that has moved", rows: []record.Fetch{page, tried("x", 2, "404", 0), tried("p", 5, "301 q", 0)}, links: one},
+		{name: "a sitemap of a robots.txt", rows: []record.Fetch{tried("x", 2, "404", 0)}, links: []record.Link{linkTo("robots", 1, "x", "")}, want: "404 x robots"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := Links{Fetched: []string{write(t, nil, tt.rows...)}, Found: []string{write(t, nil, tt.links...)}, Accept: tt.accept}
+			got, unchecked := brokenIn(t, l, 1<<20)
+			if text := strings.Join(got, ","); text != tt.want || unchecked != tt.unchecked {
+				t.Errorf("%q, %q unchecked, want %q, %q", text, unchecked, tt.want, tt.unchecked)
+			}
+		})
+	}
+}
+
+func names(prefix string, from, to int) (list []string) {
+	for i := from; i < to; i++ {
+		list = append(list, fmt.Sprint(prefix, i))
+	}
+	return list
+}
+
+// More than memory holds, and more keys than are kept: the same as for few.
+func TestBrokenMany(t *testing.T) {
+	const n = maxKeys + 1000
+	rows := []record.Fetch{tried("p", 1, "200", 7)}
+	var links []record.Link
+	for i := range n {
+		u := fmt.Sprint("http://h.example/", i)
+		rows = append(rows, tried(u, 2, []string{"404", "200", "301 http://h.example/0"}[i%3], 9))
+		links = append(links, linkTo("p", 1, u, ""))
+	}
+	got, _ := brokenIn(t, Links{Fetched: []string{write(t, nil, rows...)}, Found: []string{write(t, nil, links...)}}, 1<<20)
+	if len(got) != (n+2)/3+n/3 || got[1] != "404 http://h.example/2>http://h.example/0 p" {
+		t.Errorf("%d links, the second %q", len(got), got[1])
+	}
+}
