@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
@@ -57,11 +56,7 @@ func (c *brokenCmd) Run(ctx context.Context, std *cli.Std) error {
 		if !c.CSV {
 			return out.print(b, b.Failure, strings.Join(append([]string{b.URL}, b.Redirects...), " -> "), b.Page, b.Kind, b.Text)
 		}
-		checked := ""
-		if !b.Checked.IsZero() {
-			checked = b.Checked.Format(time.RFC3339)
-		}
-		return out.print(b, b.Failure, b.URL, strings.Join(b.Redirects, " "), b.Page, b.Kind, b.Text, b.Error, checked)
+		return out.print(b, b.Failure, b.URL, strings.Join(b.Redirects, " "), b.Page, b.Kind, b.Text, b.Error, timeText(b.Checked))
 	})
 	if err == nil {
 		err = out.flush()

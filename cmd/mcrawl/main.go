@@ -45,6 +45,7 @@ type grammar struct {
 	Take    takeCmd    `cmd:"" hidden:"" help:"Take in what mcrawl add and again ask for; the caller holds the crawl."`
 	Again   againCmd   `cmd:"" help:"Fetch URLs once more."`
 	Broken  brokenCmd  `cmd:"" help:"Print links whose target failed; exit code 6 if there are any."`
+	Changes changesCmd `cmd:"" help:"Print pages that are new, changed or gone since a round, or another crawl."`
 	Refused refusedCmd `cmd:"" help:"Print the URLs that were not followed, and why."`
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -64,11 +63,7 @@ func (d *detector) look(r *record.Fetch, file string) (mime, encoding, languages
 	}
 	if crawl := filepath.Dir(rounds); crawl != d.crawl || d.from == nil {
 		d.close()
-		dir := filepath.Join(crawl, "fetch")
-		if _, err := os.Stat(dir); err != nil {
-			dir = crawl // of several shards
-		}
-		d.crawl, d.from = crawl, extract.NewDocuments(dir, detectBody)
+		d.crawl, d.from = crawl, extract.DocumentsOf(crawl, detectBody)
 	}
 	row := *r
 	row.MIME, row.Charset = "", "" // what was said is in other columns

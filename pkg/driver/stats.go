@@ -86,12 +86,7 @@ func (d *Driver) rows() (func(row func(*record.Fetch) error) error, error) {
 	}
 	files, err := kept.Files(d.outcomes())
 	return func(row func(*record.Fetch) error) error {
-		for _, file := range files {
-			if err := history.Read(file, row); err != nil {
-				return err
-			}
-		}
-		return nil
+		return eachRow(files, row)
 	}, err
 }
 

@@ -2,6 +2,8 @@ package extract
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 
 	"mercator/formats/record"
 	"mercator/pkg/fault"
@@ -20,6 +22,15 @@ func NewDocuments(store string, maxBody int64) *Documents {
 		maxBody = DefaultMaxBody
 	}
 	return &Documents{archive: archive{dir: store}, maxBody: maxBody}
+}
+
+// DocumentsOf reads those of a crawl folder, of one shard or several.
+func DocumentsOf(crawl string, maxBody int64) *Documents {
+	dir := filepath.Join(crawl, "fetch")
+	if _, err := os.Stat(dir); err != nil {
+		dir = crawl
+	}
+	return NewDocuments(dir, maxBody)
 }
 
 // Read returns the document of a row, decoded, as modules see it; nil if it has no body that can be had. The body is valid until the

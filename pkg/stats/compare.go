@@ -2,7 +2,6 @@ package stats
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"strconv"
@@ -15,7 +14,7 @@ import (
 )
 
 // Comparison says how the URLs of one crawl differ from those of another: of each URL its last outcome counts, and
-// the digest of its payload. URLs are told apart by 64-bit hashes of their text, since crawls may have other keys.
+// its content. URLs are told apart by 64-bit hashes of their text, since crawls may have other keys.
 type Comparison struct {
 	Appeared  uint64       `json:"appeared"`  // URLs of this crawl alone
 	Went      uint64       `json:"went"`      // URLs of the other alone
@@ -36,86 +35,116 @@ type Difference struct {
 // MaxExamples bounds the examples of each kind.
 const MaxExamples = 50
 
-// Compare compares two crawls in about mem bytes of memory. Each is a function that gives its rows, of which only those
-// of pages count, in the order in which they were made.
-func Compare(mem int64, here, there func(row func(*record.Fetch) error) error) (_ *Comparison, err error) {
-	sorter := merge.NewSorter(mem, "")
-	defer func() { err = errors.Join(err, sorter.Close()) }()
-	var buf []byte
-	for side, each := range []func(func(*record.Fetch) error) error{here, there} {
-		if err := each(func(r *record.Fetch) error {
-			if !r.OfPage() || r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked {
-				return nil
-			}
-			became := r.Outcome
-			if r.Status != 0 {
-				became += " " + strconv.Itoa(int(r.Status))
-			}
-			buf = append(buf[:0], byte(side), byte(len(became)))
-			buf = binary.LittleEndian.AppendUint64(append(buf, became...), xxh3.HashString(r.PayloadSHA1))
-			return sorter.Add(xxh3.HashString(r.URL), append(buf, r.URL...))
-		}); err != nil {
-			return nil, err
+// Compare counts what Differences finds.
+func Compare(mem int64, here, there func(row func(*record.Fetch) error) error) (*Comparison, error) {
+	out, examples := new(Comparison), map[string]int{}
+	counts := map[string]*uint64{"appeared": &out.Appeared, "went": &out.Went, "changed": &out.Changed, "otherwise": &out.Otherwise, "": &out.Same}
+	err := Differences(mem, here, there, func(what string, a, b *record.Fetch) error {
+		*counts[what]++
+		if examples[what]++; what != "" && examples[what] <= MaxExamples {
+			out.Examples = append(out.Examples, Difference{what, cmp.Or(a, b).URL, Became(a), Became(b)})
 		}
-	}
-	it, err := sorter.Sort()
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	out, examples := new(Comparison), map[string]int{}
-	var of uint64
-	var last [2]visit
-	differs := func(n *uint64, what, url string) {
-		*n++
-		if examples[what]++; examples[what] <= MaxExamples {
-			out.Examples = append(out.Examples, Difference{what, url, last[0].became, last[1].became})
-		}
-	}
-	finish := func() {
-		a, b := last[0], last[1]
-		switch {
-		case !a.there && !b.there:
-		case !b.there:
-			differs(&out.Appeared, "appeared", a.url)
-		case !a.there:
-			differs(&out.Went, "went", b.url)
-		case a.became != b.became:
-			differs(&out.Otherwise, "otherwise", a.url)
-		case a.content != b.content:
-			differs(&out.Changed, "changed", a.url)
-		default:
-			out.Same++
-		}
-		last = [2]visit{}
-	}
-	if err := it.Each(func(key uint64, row []byte) error {
-		if key != of {
-			finish()
-			of = key
-		}
-		v, l := visitOf(row[1:]), &last[row[0]] // rows of one key come in their order
-		if !l.there || !strings.HasPrefix(v.became, record.OutcomeNotModified) {
-			*l = v
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	finish()
 	slices.SortFunc(out.Examples, func(a, b Difference) int {
 		return cmp.Or(strings.Compare(a.What, b.What), strings.Compare(a.URL, b.URL))
 	})
 	return out, nil
 }
 
-// visit is what became of a URL. Not modified leaves what was there before.
-type visit struct {
-	there       bool
-	became, url string
-	content     uint64
+// Became is an outcome, with the status.
+func Became(r *record.Fetch) string {
+	if r == nil {
+		return ""
+	}
+	if r.Status == 0 {
+		return r.Outcome
+	}
+	return r.Outcome + " " + strconv.Itoa(int(r.Status))
 }
 
-func visitOf(row []byte) visit {
-	n := int(row[0])
-	return visit{true, string(row[1 : 1+n]), string(row[9+n:]), binary.LittleEndian.Uint64(row[1+n:])}
+// Differences compares two crawls, or two states of one, in about mem bytes of memory. Each is a function that gives its rows, of which only those
+// of pages count, in the order in which they were made. It gives to each the last row of each URL on both sides, with the columns that say where its
+// document is, and nil where a side does not have it; what is as in Difference, "" where both are the same. Not modified leaves
+// the row before. URLs come in the order of their hashes.
+func Differences(mem int64, here, there func(row func(*record.Fetch) error) error, each func(what string, here, there *record.Fetch) error) (err error) {
+	sorter := merge.NewSorter(mem, "")
+	defer func() { err = errors.Join(err, sorter.Close()) }()
+	var buf []byte
+	for side, rows := range []func(func(*record.Fetch) error) error{here, there} {
+		if err := rows(func(r *record.Fetch) error {
+			if !r.OfPage() || r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked {
+				return nil
+			}
+			buf = record.AppendRow(append(buf[:0], byte(side)), &record.Fetch{URL: r.URL, Key: r.Key, Host: r.Host, Role: r.Role, FetchTime: r.FetchTime, Outcome: r.Outcome, Status: r.Status,
+				MIME: r.MIME, Charset: r.Charset, BodyLength: r.BodyLength, Truncated: r.Truncated, ContentFP: r.ContentFP, PayloadSHA1: r.PayloadSHA1, RedirectURL: r.RedirectURL,
+				WARCFilename: r.WARCFilename, WARCOffset: r.WARCOffset, WARCLength: r.WARCLength})
+			return sorter.Add(xxh3.HashString(r.URL), buf)
+		}); err != nil {
+			return err
+		}
+	}
+	it, err := sorter.Sort()
+	if err != nil {
+		return err
+	}
+	var of uint64
+	var last [2]*record.Fetch
+	finish := func() error {
+		a, b := last[0], last[1]
+		what := ""
+		switch {
+		case a == nil && b == nil:
+			return nil
+		case b == nil:
+			what = "appeared"
+		case a == nil:
+			what = "went"
+		case Became(a) != Became(b):
+			what = "otherwise"
+		case a.PayloadSHA1 != b.PayloadSHA1 && (a.ContentFP != b.ContentFP || a.ContentFP == 0): // of a body that was packed in another way only the digest differs
+			what = "changed"
+		}
+		last = [2]*record.Fetch{}
+		return each(what, a, b)
+	}
+	if err := it.Each(func(key uint64, row []byte) error {
+		if key != of {
+			if err := finish(); err != nil {
+				return err
+			}
+			of = key
+		}
+		r, l := new(record.Fetch), &last[row[0]] // rows of one key come in their order
+		if _, err := record.ParseRow(string(row[1:]), r, nil); err != nil {
+			return err
+		}
+		if *l == nil || r.Outcome != record.OutcomeNotModified {
+			*l = r
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return finish()
+}
+
+// Page says what a difference means for who reads the page: it is "new", "changed", "gone" (there is no document, or a redirect), or "failed", for
+// another reason that may pass. "" is nothing: there was no document before either, or it is the same.
+func Page(what string, now, before *record.Fetch) string {
+	is, was := now != nil && document(now), before != nil && document(before)
+	switch {
+	case is && was && what == "changed":
+		return "changed"
+	case is && !was:
+		return "new"
+	case is || !was:
+		return ""
+	case now == nil || now.Outcome == record.OutcomeFetched && now.Status < 500:
+		return "gone"
+	}
+	return "failed"
 }

@@ -16,7 +16,7 @@ func TestCompare(t *testing.T) {
 	const n = 3000 // more than fits in memory
 	page := func(i int, digest string) record.Fetch {
 		r := row("a.example", i, start)
-		r.PayloadSHA1 = digest
+		r.PayloadSHA1, r.ContentFP = digest, uint64(len(digest))
 		return r
 	}
 	var here, there []record.Fetch
@@ -26,7 +26,9 @@ func TestCompare(t *testing.T) {
 	same := page(0, "")
 	same.Outcome, same.Status = record.OutcomeNotModified, 304
 	here = append(here, same) // as it was
-	here = append(here, page(1, "y"))
+	here = append(here, page(1, "yy"))
+	packed := page(4, "z") // the same document, compressed in another way
+	here = append(here, packed)
 	gone := page(2, "")
 	gone.Status = 404
 	here = append(here, gone)
@@ -62,5 +64,25 @@ func TestCompare(t *testing.T) {
 	other, err := Compare(0, each(there), each(nil))
 	if err != nil || other.Appeared != n+1 || len(other.Examples) != MaxExamples || !slices.IsSortedFunc(other.Examples, func(a, b Difference) int { return strings.Compare(a.URL, b.URL) }) {
 		t.Errorf("%+v, %v", other, err)
+	}
+}
+
+func TestPage(t *testing.T) {
+	doc, gone, moved, broken := &record.Fetch{Outcome: record.OutcomeFetched, Status: 200}, &record.Fetch{Outcome: record.OutcomeFetched, Status: 404}, &record.Fetch{Outcome: record.OutcomeFetched, Status: 301}, &record.Fetch{Outcome: record.OutcomeTimeout}
+	for _, tt := range []struct {
+		name, what  string
+		now, before *record.Fetch
+		want        string
+	}{
+		{"a page that was not there", "appeared", doc, nil, "new"}, {"an error that was not there", "appeared", gone, nil, ""},
+		{"a page again", "otherwise", doc, gone, "new"}, {"another content", "changed", doc, doc, "changed"}, {"another error page", "changed", gone, gone, ""},
+		{"not found", "otherwise", gone, doc, "gone"}, {"moved", "otherwise", moved, doc, "gone"}, {"not in the crawl", "went", nil, doc, "gone"}, {"an error not in the crawl", "went", nil, gone, ""},
+		{"a timeout", "otherwise", broken, doc, "failed"}, {"from error to error", "otherwise", broken, gone, ""}, {"the same", "", doc, doc, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Page(tt.what, tt.now, tt.before); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
 	}
 }

@@ -1,0 +1,210 @@
+package driver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"mercator/formats/record"
+	"mercator/pkg/crawl"
+	"mercator/pkg/extract"
+	"mercator/pkg/fault"
+	"mercator/pkg/history"
+	"mercator/pkg/merge"
+	"mercator/pkg/process"
+	"mercator/pkg/stats"
+)
+
+// PageChange is a page that differs between two states of a crawl, or two crawls.
+type PageChange struct {
+	What   string `json:"what"` // as stats.Page has it
+	URL    string `json:"url"`
+	Before string `json:"before,omitempty"` // outcome, and status
+	Now    string `json:"now,omitempty"`
+
+	Fetched   time.Time `json:"fetched,omitzero"`   // the page as it was before
+	Refetched time.Time `json:"refetched,omitzero"` // and as it is now
+	Moved     string    `json:"redirect,omitempty"` // where it redirects to now
+	Bytes     int64     `json:"bytes,omitempty"`    // of the body as it is now
+	BytesWere int64     `json:"bytes_were,omitempty"`
+
+	rows [2]*record.Fetch // now, before
+}
+
+// Changes compares pages: before, and now.
+type Changes struct {
+	d, before   *Driver
+	rows, other []string // files of fetch rows
+}
+
+// Changes compares the crawl as it was after a round, or after the checkpoint of a number, with what it was at another one; to, if it is "", is now, and
+// from is before the last mcrawl again.
+func (d *Driver) Changes(from, to string) (*Changes, error) {
+	kept, err := d.Crawl.Kept()
+	if err != nil {
+		return nil, err
+	}
+	if from == "" {
+		names := kept.Names()
+		i := len(names) - 1
+		for ; i > 0 && !strings.HasPrefix(names[i], "again"); i-- {
+		}
+		if i <= 0 {
+			return nil, &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "no pages were fetched again by mcrawl again", Want: "a round to compare with, such as r1, or another crawl",
+				Hint: fmt.Sprintf("%q fetches all again", mcrawl("again", d.Crawl.Dir(), "--older", "0s"))}
+		}
+		from = names[i-1]
+	}
+	then, err := d.until(kept, from)
+	if err == nil && to != "" {
+		kept, err = d.until(kept, to)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.changes(kept, d, then)
+}
+
+// ChangesSince compares the crawl with another.
+func (d *Driver) ChangesSince(before *Driver) (*Changes, error) {
+	now, err := d.Crawl.Kept()
+	if err != nil {
+		return nil, err
+	}
+	then, err := before.Crawl.Kept()
+	if err != nil {
+		return nil, err
+	}
+	return d.changes(now, before, then)
+}
+
+func (d *Driver) changes(now *crawl.Kept, before *Driver, then *crawl.Kept) (*Changes, error) {
+	c := &Changes{d: d, before: before}
+	var err error
+	if c.rows, err = now.Files(d.outcomes()); err == nil {
+		c.other, err = then.Files(before.outcomes())
+	}
+	if err == nil && len(c.rows) == 0 {
+		err = empty(d.Crawl)
+	}
+	if err == nil && len(c.other) == 0 {
+		err = empty(before.Crawl)
+	}
+	return c, err
+}
+
+// Each gives to each the pages that differ, in the order of what and URL; url, if not "", is the only one.
+func (c *Changes) Each(url string, each func(*PageChange) error) (err error) {
+	sorter := merge.NewSorter(historyMemory/2, "") // by what, URL: then the change and both rows
+	sorter.Ties = bytes.Compare
+	defer func() { err = errors.Join(err, sorter.Close()) }()
+	some := func(files []string) func(func(*record.Fetch) error) error {
+		return func(row func(*record.Fetch) error) error {
+			return eachRow(files, func(r *record.Fetch) error {
+				if url != "" && r.URL != url {
+					return nil
+				}
+				return row(r)
+			})
+		}
+	}
+	err = stats.Differences(historyMemory/2, some(c.rows), some(c.other), func(what string, now, before *record.Fetch) error {
+		ch := PageChange{What: stats.Page(what, now, before)}
+		if ch.What == "" {
+			return nil
+		}
+		row := []byte(nil)
+		for _, r := range []*record.Fetch{now, before} {
+			if r == nil {
+				r = &record.Fetch{}
+			}
+			row = record.AppendText(row, string(record.AppendRow(nil, r)))
+		}
+		if now != nil {
+			ch.URL, ch.Now, ch.Refetched, ch.Moved, ch.Bytes = now.URL, stats.Became(now), now.FetchTime.Go(), now.RedirectURL, now.BodyLength
+		}
+		if before != nil {
+			ch.URL, ch.Before, ch.Fetched, ch.BytesWere = before.URL, stats.Became(before), before.FetchTime.Go(), before.BodyLength
+		}
+		text, err := json.Marshal(&ch)
+		if err != nil {
+			return err
+		}
+		key := record.AppendText([]byte(ch.What+"\x00"+ch.URL+"\x00"), string(text))
+		return sorter.Add(0, append(key, row...))
+	})
+	if err != nil {
+		return damaged(c.d.Crawl.Dir(), err)
+	}
+	it, err := sorter.Sort()
+	if err != nil {
+		return err
+	}
+	return it.Each(func(_ uint64, payload []byte) error {
+		parts := bytes.SplitN(payload, []byte{0}, 3)
+		text, rest := record.CutText(parts[2])
+		var ch PageChange
+		if err := json.Unmarshal(text, &ch); err != nil {
+			return err
+		}
+		for i := range ch.rows {
+			var row []byte
+			row, rest = record.CutText(rest)
+			ch.rows[i] = new(record.Fetch)
+			if _, err := record.ParseRow(string(row), ch.rows[i], nil); err != nil {
+				return err
+			}
+		}
+		return each(&ch)
+	})
+}
+
+// diffText bounds the text of a page that is compared, in bytes.
+const diffText = 1 << 20
+
+// Diff gives the lines of text by which a page differs, as a unified diff; of a page without text one line says so.
+func (c *Changes) Diff(ch *PageChange) (string, error) {
+	var texts [2]string
+	var names [2]string
+	for i, d := range []*Driver{c.d, c.before} {
+		r := ch.rows[i]
+		names[i] = ch.URL + "\t" + r.FetchTime.Go().Format(time.RFC3339)
+		if r.Status < 200 || r.Status > 299 {
+			names[i] = "/dev/null"
+			continue
+		}
+		documents := extract.DocumentsOf(d.Crawl.Dir(), 0)
+		doc, err := documents.Read(r)
+		documents.Close()
+		if err != nil {
+			return "", damaged(d.Crawl.Dir(), err)
+		}
+		if doc == nil {
+			continue
+		}
+		if texts[i], err = process.Text(doc, diffText); err != nil {
+			return fmt.Sprintf("%s: no text to compare: %s\n", ch.URL, doc.MIME), nil
+		}
+		texts[i] += "\n"
+	}
+	if texts[0] == texts[1] {
+		return fmt.Sprintf("%s: the text is the same\n", ch.URL), nil
+	}
+	_, lines, _ := strings.Cut(string(diff.Diff(names[1], []byte(texts[1]), names[0], []byte(texts[0]))), "\n") // the first line repeats the names
+	return lines, nil
+}
+
+// eachRow gives the rows of files, in their order.
+func eachRow(files []string, row func(*record.Fetch) error) error {
+	for _, file := range files {
+		if err := history.Read(file, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
