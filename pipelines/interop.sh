@@ -151,6 +151,7 @@ say wget "$("${BIN}mcat" --count "$work"/wget*.warc.gz) records read; on $(wc -l
 "${BIN}mcrawl" export -q "$work/crawl" --parquet "$work/tables" > /dev/null
 "$python" "$here/interop.py" replay "$work/crawl/index" "$work/crawl.wacz" "$work"/crawl/fetch/*.warc.gz
 "$python" "$here/interop.py" parquet "$work/tables/outcomes.parquet" "$work"/crawl/rounds/r*/marked.arrows.zst
+"$python" "$here/interop.py" parquet "$work/tables/robots.parquet" "$work"/crawl/rounds/r*/marked.arrows.zst
 "$python" "$here/interop.py" index "$work/tables/outcomes.parquet" "$work"/crawl/rounds/r*/marked.arrows.zst
 "$python" "$here/interop.py" parquet "$work/tables/links.parquet" "$work"/crawl/rounds/r*/links.arrows.zst
 

@@ -55,7 +55,7 @@ var sideways = map[string][]string{
 	"pkg/extract":        {"pkg/canon", "pkg/filter", "pkg/pdf", "pkg/process", "pkg/rewind", "pkg/stage"},
 	"pkg/process":        {"pkg/pdf"},
 	"pkg/search":         {"pkg/extract", "pkg/frontier", "pkg/history", "pkg/process"},
-	"pkg/derive":         {"pkg/canon", "pkg/extract", "pkg/merge", "pkg/process"},
+	"pkg/derive":         {"pkg/canon", "pkg/extract", "pkg/history", "pkg/merge", "pkg/process"},
 
 	"formats/record/parquet":    {"formats/record"},
 	"formats/record/recordtest": {"formats/record"},

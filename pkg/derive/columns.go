@@ -16,6 +16,7 @@ import (
 	"mercator/formats/record/parquet"
 	"mercator/pkg/canon"
 	"mercator/pkg/extract"
+	"mercator/pkg/history"
 	"mercator/pkg/process"
 )
 
@@ -30,12 +31,39 @@ import (
 //   - content_mime_detected, content_charset and content_languages are made of the first 256 KiB of a document of status 200 in the archive of the
 //     crawl folder that the file is in, whatever its header says; the language is the one of most of its text. They are null where the archive is not
 //     there, and where nothing can be told.
+//   - Behind them title and language are what a document says of itself, and redirect_final is where the redirects of a page end, by what became last of
+//     each URL in the files; null where it is no redirect, or they have no end.
 //   - A host under no public suffix has its last label as suffix.
-func Outcomes(ctx context.Context, out io.Writer, files []string, progress func(n int64)) error {
+//
+// Some mem bytes are taken for sorting.
+func Outcomes(ctx context.Context, out io.Writer, files []string, of Roles, mem int64, progress func(n int64)) error {
 	d := &detector{}
 	defer d.close()
-	return parquet.Files(ctx, out, files, outcomeTable(d), progress)
+	finals := func() (uint64, []byte, error) { return 0, nil, io.EOF }
+	if of != OfRobots {
+		sorter, it, err := history.Finals(files, mem)
+		defer sorter.Close() // was read only
+		if err != nil {
+			return err
+		}
+		finals = it.Next
+	}
+	table := outcomeTable(d, finals)
+	if of != OfAll {
+		table.Only = func(r *record.Fetch) bool { return (r.Role == record.RoleRobots) == (of == OfRobots) }
+	}
+	return parquet.Files(ctx, out, files, table, progress)
 }
+
+// Roles says which rows Outcomes writes.
+type Roles int
+
+// The rows of pages, those of robots.txt, or both.
+const (
+	OfAll Roles = iota
+	OfPages
+	OfRobots
+)
 
 // detector looks at the documents of rows.
 type detector struct {
@@ -51,15 +79,18 @@ func (d *detector) close() {
 	}
 }
 
-// look gives a document's media type, the MIME name of its charset, and its language; "" where nothing can be told.
-func (d *detector) look(r *record.Fetch, file string) (mime, encoding, languages string) {
+// found is what a document looks like, and what it says of itself; "" where nothing can be told.
+type found struct{ mime, encoding, languages, title, language string }
+
+// look looks at the document of a row. encoding is the MIME name of its charset.
+func (d *detector) look(r *record.Fetch, file string) (f found) {
 	if d == nil || r.Outcome != record.OutcomeFetched || r.Status != 200 || r.WARCFilename == "" || r.BodyLength <= 0 {
-		return "", "", ""
+		return f
 	}
 	abs, err := filepath.Abs(file)
 	rounds := filepath.Dir(filepath.Dir(abs))
 	if err != nil || filepath.Base(rounds) != "rounds" {
-		return "", "", ""
+		return f
 	}
 	if crawl := filepath.Dir(rounds); crawl != d.crawl || d.from == nil {
 		d.close()
@@ -69,20 +100,25 @@ func (d *detector) look(r *record.Fetch, file string) (mime, encoding, languages
 	row.MIME, row.Charset = "", "" // what was said is in other columns
 	doc, err := d.from.Read(&row)
 	if err != nil || doc == nil { // mckpt verify tells of damage
-		return "", "", ""
+		return f
 	}
-	if mime = doc.MIME; strings.HasPrefix(mime, "text/") || strings.Contains(mime, "xml") {
-		encoding = charsetOf(doc.Charset)
+	if f.mime = doc.MIME; strings.HasPrefix(f.mime, "text/") || strings.Contains(f.mime, "xml") {
+		f.encoding = charsetOf(doc.Charset)
 	}
 	if text, err := process.Text(doc, 0); err == nil && text != "" {
-		languages = language(text)
+		f.languages = language(text)
 	}
-	return mime, encoding, languages
+	head := process.About(doc)
+	f.title, f.language = head.Title, head.Language
+	return f
 }
 
-// outcomeTable is for one Writer: a row's values are in it.
-func outcomeTable(d *detector) *parquet.Table[record.Fetch] {
-	var surt, host, reversed, protocol, path, query, redirect, digest, mime, encoding, truncated, segment, crawl, subset, detected, languages string
+// outcomeTable is for one Writer, which gets all rows of pages in their order: a row's values are in it. finals are as of history.Finals.
+func outcomeTable(d *detector, finals func() (uint64, []byte, error)) *parquet.Table[record.Fetch] {
+	var surt, host, reversed, protocol, path, query, redirect, digest, mime, truncated, segment, crawl, subset, final string
+	var seen found
+	number := uint64(0)
+	next, last, ended := finals()
 	var parts [5]string // of the host, the last first
 	var domains canon.Domains
 	var port int32
@@ -112,9 +148,9 @@ func outcomeTable(d *detector) *parquet.Table[record.Fetch] {
 			{Name: "fetch_redirect", Text: &redirect},
 			{Name: "content_digest", Text: &digest},
 			{Name: "content_mime_type", Text: &mime},
-			{Name: "content_mime_detected", Text: &detected},
-			{Name: "content_charset", Text: &encoding},
-			{Name: "content_languages", Text: &languages},
+			{Name: "content_mime_detected", Text: &seen.mime},
+			{Name: "content_charset", Text: &seen.encoding},
+			{Name: "content_languages", Text: &seen.languages},
 			{Name: "content_truncated", Text: &truncated},
 			{Name: "warc_filename"},
 			{Name: "warc_record_offset"},
@@ -122,6 +158,9 @@ func outcomeTable(d *detector) *parquet.Table[record.Fetch] {
 			{Name: "warc_segment", Text: &segment, Required: true},
 			{Name: "crawl", Text: &crawl},
 			{Name: "subset", Text: &subset},
+			{Name: "title", Text: &seen.title},
+			{Name: "language", Text: &seen.language},
+			{Name: "redirect_final", Text: &final},
 		},
 		Instead: []string{"status", "mime", "charset", "truncated", "payload_sha1", "redirect_url"},
 		Row: func(r *record.Fetch, file, round string) {
@@ -139,7 +178,14 @@ func outcomeTable(d *detector) *parquet.Table[record.Fetch] {
 			status = int16(min(r.Status, math.MaxInt16))
 			redirect, digest, mime, truncated = r.RedirectURL, r.PayloadSHA1, r.MIME, r.Truncated
 			segment, subset = round, subsetOf(r)
-			detected, encoding, languages = d.look(r, file)
+			seen, final = d.look(r, file), ""
+			if r.OfPage() {
+				if ended == nil && next == number {
+					final = string(last)
+					next, last, ended = finals()
+				}
+				number++
+			}
 			if file != from {
 				from, crawl = file, crawlOf(file)
 			}

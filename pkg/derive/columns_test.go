@@ -19,8 +19,8 @@ func TestOutcomeColumns(t *testing.T) {
 	const names = "url_surtkey url url_host_name url_host_tld url_host_2nd_last_part url_host_3rd_last_part url_host_4th_last_part url_host_5th_last_part " +
 		"url_host_registry_suffix url_host_registered_domain url_host_private_suffix url_host_private_domain url_host_name_reversed url_protocol url_port url_path url_query " +
 		"fetch_time fetch_status fetch_redirect content_digest content_mime_type content_mime_detected content_charset content_languages content_truncated " +
-		"warc_filename warc_record_offset warc_record_length warc_segment crawl subset"
-	table := outcomeTable(nil)
+		"warc_filename warc_record_offset warc_record_length warc_segment crawl subset title language redirect_final"
+	table := outcomeTable(nil, func() (uint64, []byte, error) { return 1, []byte("http://end/"), nil })
 	var have []string
 	for _, c := range table.Columns {
 		have = append(have, c.Name)
@@ -55,7 +55,7 @@ func TestOutcomeColumns(t *testing.T) {
 			r.Status, r.RedirectURL, r.Charset, r.Truncated = 301, "http://h/", "none", "length"
 		}), "marked.arrows.zst",
 			"url_surtkey=1,0,0,10)/x url_host_name=10.0.0.1 url_protocol=http url_path=/x fetch_status=301 fetch_redirect=http://h/ content_digest=ABC content_mime_type=text/html " +
-				"content_truncated=length warc_segment=r2 subset=crawldiagnostics"},
+				"content_truncated=length warc_segment=r2 subset=crawldiagnostics redirect_final=http://end/"},
 		{at("http://anna.github.io/robots.txt", func(r *record.Fetch) { r.Role = record.RoleRobots; r.Charset = "" }), "/my/rounds/r2/marked.arrows.zst",
 			"url_surtkey=io,github,anna)/robots.txt url_host_name=anna.github.io url_host_tld=io url_host_2nd_last_part=github url_host_3rd_last_part=anna url_host_registry_suffix=io " +
 				"url_host_registered_domain=github.io url_host_private_suffix=github.io url_host_private_domain=anna.github.io url_host_name_reversed=io.github.anna url_protocol=http " +
@@ -98,10 +98,13 @@ func TestDetected(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(crawl, "fetch"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]struct{ head, body, mime, charset, languages string }{
-		"a header that lies":    {"Content-Type: text/plain; charset=koi8-r", "<!doctype html><meta charset=utf-8><p>" + text, "text/html", "UTF-8", "deu"},
-		"latin1 without a word": {"Content-Type: text/html; charset=utf-8", "<!doctype html><p>" + latin1, "text/html", "windows-1252", "deu"},
-		"an image":              {"Content-Type: text/html", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "image/png", "", ""},
+	for name, c := range map[string]struct {
+		head, body string
+		want       found
+	}{
+		"a header that lies":    {"Content-Type: text/plain; charset=koi8-r", "<!doctype html><html lang=de><meta charset=utf-8><title>Die\n Straße</title><p>" + text, found{"text/html", "UTF-8", "deu", "Die Straße", "de"}},
+		"latin1 without a word": {"Content-Type: text/html; charset=utf-8", "<!doctype html><p>" + latin1, found{mime: "text/html", encoding: "windows-1252", languages: "deu"}},
+		"an image":              {"Content-Type: text/html", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", found{mime: "image/png"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			block := "HTTP/1.1 200 OK\r\n" + c.head + "\r\n\r\n" + c.body
@@ -116,12 +119,12 @@ func TestDetected(t *testing.T) {
 			row := &record.Fetch{URL: "http://h/", Outcome: record.OutcomeFetched, Status: 200, MIME: "text/plain", Charset: "koi8-r", BodyLength: int64(len(c.body)), WARCFilename: name + ".warc.gz", WARCLength: int64(len(member))}
 			d := &detector{}
 			defer d.close()
-			if mime, charset, languages := d.look(row, filepath.Join(crawl, "rounds", "r1", "marked.arrows.zst")); mime != c.mime || charset != c.charset || languages != c.languages {
-				t.Errorf("%q %q %q, want %q %q %q", mime, charset, languages, c.mime, c.charset, c.languages)
+			if got := d.look(row, filepath.Join(crawl, "rounds", "r1", "marked.arrows.zst")); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
 			}
 			row.WARCFilename = "gone.warc.gz"
-			if mime, charset, languages := d.look(row, filepath.Join(crawl, "rounds", "r1", "marked.arrows.zst")); mime+charset+languages != "" {
-				t.Errorf("without the archive %q %q %q", mime, charset, languages)
+			if got := d.look(row, filepath.Join(crawl, "rounds", "r1", "marked.arrows.zst")); got != (found{}) {
+				t.Errorf("without the archive %q", got)
 			}
 		})
 	}

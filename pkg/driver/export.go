@@ -132,7 +132,7 @@ func (e Export) Derived(ctx context.Context, to string, format derive.Format) er
 }
 
 // Parquet writes the rows of all rounds that count as Parquet files, one for each kind of rows that there is, into
-// the new folder to: outcomes, links, refused, modules.
+// the new folder to: outcomes, robots, links, refused, modules.
 func (e Export) Parquet(ctx context.Context, to string) error {
 	folder, err := crawl.Open(e.Dir, crawl.Options{Warn: e.Warn})
 	if err != nil {
@@ -160,7 +160,7 @@ func (e Export) Parquet(ctx context.Context, to string) error {
 			name, of string
 			write    func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error
 		}{
-			{"outcomes", outcomes, derive.Outcomes}, {"links", "links", plain[record.Link]},
+			{"outcomes", outcomes, e.outcomes(derive.OfPages)}, {"robots", outcomes, e.outcomes(derive.OfRobots)}, {"links", "links", plain[record.Link]},
 			{"refused", "refused", plain[record.Link]}, {"modules", "modules", plain[record.Module]},
 		} {
 			files, err := kept.Files(table.of)
@@ -177,6 +177,13 @@ func (e Export) Parquet(ctx context.Context, to string) error {
 		}
 		return nil
 	}))
+}
+
+// outcomes writes some of the outcomes.
+func (e Export) outcomes(of derive.Roles) func(context.Context, io.Writer, []string, func(int64)) error {
+	return func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error {
+		return derive.Outcomes(ctx, out, files, of, e.Memory, progress)
+	}
 }
 
 // plain writes a table with the columns of the rows.

@@ -134,7 +134,7 @@ func (l *Links) targets(mem int64, targets *merge.Sorter, bad keys) (unchecked U
 	s := newRedirects(mem / 2)
 	defer func() { err = errors.Join(err, s.close()) }()
 	unchecked = Unchecked{}
-	err = eachLast(l.Fetched, mem/2, func(r *record.Fetch) error {
+	err = eachLast(l.Fetched, mem/2, func(r *record.Fetch) uint64 { return r.Key }, func(r *record.Fetch) error {
 		if r.Outcome == record.OutcomeFetched && r.RedirectURL != "" {
 			url, key, ok := l.Redirect(r)
 			if !ok {
@@ -181,8 +181,8 @@ func (l *Links) targets(mem int64, targets *merge.Sorter, bad keys) (unchecked U
 	})
 }
 
-// eachLast gives the last row of each page, in the order of the keys, with some of its columns. Rows of URLs that were put off count where there are no others.
-func eachLast(files []string, mem int64, each func(*record.Fetch) error) (err error) {
+// eachLast gives the last row of each page, in the order of key, with some of its columns. Rows of URLs that were put off count where there are no others.
+func eachLast(files []string, mem int64, key func(*record.Fetch) uint64, each func(*record.Fetch) error) (err error) {
 	rows := merge.NewSorter(mem, "")
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var buf []byte
@@ -192,7 +192,7 @@ func eachLast(files []string, mem int64, each func(*record.Fetch) error) (err er
 				return nil
 			}
 			buf = record.AppendRow(buf[:0], &record.Fetch{URL: r.URL, Key: r.Key, Via: r.Via, Role: r.Role, FetchTime: r.FetchTime, Outcome: r.Outcome, Status: r.Status, RedirectURL: r.RedirectURL, Error: r.Error})
-			return rows.Add(r.Key, buf)
+			return rows.Add(key(r), buf)
 		}); err != nil {
 			return err
 		}
@@ -202,18 +202,20 @@ func eachLast(files []string, mem int64, each func(*record.Fetch) error) (err er
 		return err
 	}
 	var last record.Fetch
+	var of uint64
 	some := false
 	if err := sorted.Each(func(key uint64, row []byte) error {
 		var r record.Fetch
 		if _, err := record.ParseRow(string(row), &r, nil); err != nil {
 			return err
 		}
-		if some && last.Key != key {
+		if some && of != key {
 			if err := each(&last); err != nil {
 				return err
 			}
 			some = false
 		}
+		of = key
 		if !some || r.Outcome != record.OutcomeDeferred && r.Outcome != record.OutcomeParked {
 			last, some = r, true
 		}

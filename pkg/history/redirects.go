@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/zeebo/xxh3"
+
 	"mercator/formats/record"
 	"mercator/pkg/merge"
 )
@@ -102,7 +104,7 @@ func (s *redirects) ends(single func(key uint64, row []byte) error, end func(c *
 		}
 		next := newRedirects(s.mem)
 		err = join(known.Next, heads.Next, func(key uint64, entry []byte) error {
-			if pass == 0 && entry[0] == 1 {
+			if pass == 0 && single != nil && entry[0] == 1 {
 				if err := single(key, entry[1:]); err != nil {
 					return err
 				}
@@ -132,6 +134,47 @@ func (s *redirects) ends(single func(key uint64, row []byte) error, end func(c *
 		*s = *next
 	}
 	return nil
+}
+
+// Finals follows the redirects of rows of pages. The iterator has, by the number of the row among those of pages, from 0 in the order of the
+// files, where the chain ends by what became last of each URL; chains without an end are left out. Close the sorter in any case.
+func Finals(files []string, mem int64) (finals *merge.Sorter, it *merge.Iter, err error) {
+	s := newRedirects(mem / 2)
+	defer func() { err = errors.Join(err, s.close()) }()
+	finals = merge.NewSorter(mem/4, "")
+	key := xxh3.HashString // of the URL: files may be of any crawl
+	if err := eachLast(files, mem/4, func(r *record.Fetch) uint64 { return key(r.URL) }, func(r *record.Fetch) error {
+		if r.Outcome != record.OutcomeFetched || r.RedirectURL == "" {
+			return nil
+		}
+		return s.redirect(key(r.URL), hop{key(r.RedirectURL), r.RedirectURL})
+	}); err != nil {
+		return finals, nil, err
+	}
+	number := uint64(0)
+	for _, file := range files {
+		if err := Read(file, func(r *record.Fetch) error {
+			if !r.OfPage() {
+				return nil
+			}
+			if number++; r.RedirectURL == "" {
+				return nil
+			}
+			return s.follow(&chain{id: number - 1, hops: []hop{{key: key(r.URL)}, {key(r.RedirectURL), r.RedirectURL}}})
+		}); err != nil {
+			return finals, nil, err
+		}
+	}
+	err = s.ends(nil, func(c *chain, _ []byte, failure string) error {
+		if failure != "" {
+			return nil
+		}
+		return finals.Add(c.id, []byte(c.hops[len(c.hops)-1].url))
+	})
+	if err == nil {
+		it, err = finals.Sort()
+	}
+	return finals, it, err
 }
 
 // join goes through two sorted lists, of which the first has each key once. one gets each row of the first, both each row of the second with that

@@ -127,6 +127,28 @@ func Head(doc *Document) (title string, asks Directives) {
 	return title, asks
 }
 
+// Facts are what module page reads of a document, each at most MaxValue bytes; "" where it has none, or nobody can read it.
+type Facts struct{ Title, Description, Language string }
+
+// About reads a document.
+func About(doc *Document) (f Facts) {
+	if !slices.Contains((pageModule{}).Types(), doc.MIME) {
+		return f
+	}
+	_ = pageModule{}.Process(context.Background(), doc, func(key, value string) {
+		value = strings.ToValidUTF8(value[:min(len(value), MaxValue)], "")
+		switch key {
+		case "title":
+			f.Title = value
+		case "description":
+			f.Description = value
+		case "language":
+			f.Language = value
+		}
+	})
+	return f
+}
+
 // htmlPage reports the first of each, and all robots directives that are for all robots or for the agent.
 func htmlPage(doc *Document, report func(key, value string)) error {
 	r, err := readHTML(doc, pageAttributes)
