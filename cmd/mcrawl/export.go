@@ -20,19 +20,19 @@ type exportCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
 	To    string `arg:"" optional:"" help:"File or folder to make, or - (default: as below)."`
 
-	WACZ    bool `group:"What to make, one of:" name:"wacz" xor:"format" required:"" help:"CRAWL.wacz: the archive, its index and its pages."`
-	Parquet bool `group:"What to make, one of:" xor:"format" required:"" help:"CRAWL-parquet, a folder: outcomes, links and so on."`
-	CDXJ    bool `group:"What to make, one of:" name:"cdxj" xor:"format" required:"" help:"CRAWL.cdxj: the sorted index of all WARC files."`
-	WET     bool `group:"What to make, one of:" name:"wet" xor:"format" required:"" help:"CRAWL-wet, a folder of WET files: the text of pages."`
-	WAT     bool `group:"What to make, one of:" name:"wat" xor:"format" required:"" help:"CRAWL-wat, a folder of WAT files: metadata, links."`
+	WACZ    bool `group:"What to make, one of:" name:"wacz" xor:"format" help:"CRAWL.wacz: the archive, its index and its pages."`
+	Parquet bool `group:"What to make, one of:" xor:"format" help:"CRAWL-parquet, a folder: outcomes, robots, links and so on."`
+	CDXJ    bool `group:"What to make, one of:" name:"cdxj" xor:"format" help:"CRAWL.cdxj: the sorted index of all WARC files."`
+	WET     bool `group:"What to make, one of:" name:"wet" xor:"format" help:"CRAWL-wet, a folder of WET files: the text of pages."`
+	WAT     bool `group:"What to make, one of:" name:"wat" xor:"format" help:"CRAWL-wat, a folder of WAT files: metadata, links."`
 }
 
 // Help is part of --help.
 func (*exportCmd) Help() string {
-	return `What the crawl has committed is exported; it may go on meanwhile. The file or
-folder appears when it is whole, with the folders above it. An older export is
-replaced, but no other file; a folder must be new or empty.
-A crawl without any reply is refused. --parquet takes it as soon as a round has ended:
+	return `One of the formats must be named. What the crawl has committed is
+exported; it may go on meanwhile. The file or folder appears when it is whole,
+with the folders above it. An older export is replaced, but no other file; a
+folder must be new or empty. A crawl without any reply is refused. --parquet takes it as soon as a round has ended:
 its outcomes say what went wrong.
 
 Examples:
@@ -42,6 +42,9 @@ Examples:
 }
 
 func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
+	if !(c.WACZ || c.Parquet || c.CDXJ || c.WET || c.WAT) {
+		return &fault.Error{Class: fault.Usage, Found: "no format", Want: "--wacz, --parquet, --cdxj, --wet or --wat", Hint: fmt.Sprintf("%q makes what pywb and ReplayWeb.page read", fault.Quote("mcrawl", "export", c.Crawl, "--wacz"))}
+	}
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()
 	e := driver.Export{Dir: c.Crawl, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Progress: progress.Add}

@@ -45,7 +45,7 @@ type grammar struct {
 	Take    takeCmd    `cmd:"" hidden:"" help:"Take in what mcrawl add and again ask for; the caller holds the crawl."`
 	Again   againCmd   `cmd:"" help:"Fetch URLs once more."`
 	Broken  brokenCmd  `cmd:"" help:"Print links whose target failed; exit code 6 if there are any."`
-	Changes changesCmd `cmd:"" help:"Print pages that are new, changed or gone since a round, or another crawl."`
+	Changes changesCmd `cmd:"" help:"Print pages that are new, changed or gone since then."`
 	Refused refusedCmd `cmd:"" help:"Print the URLs that were not followed, and why."`
 }
 
@@ -53,6 +53,16 @@ type grammar struct {
 var manual string
 
 func main() {
+	if len(os.Args) > 1 { // as other programs have it
+		switch os.Args[1] {
+		case "help":
+			os.Args = append(append([]string{os.Args[0]}, os.Args[2:]...), "--help")
+		case "version":
+			os.Args[1] = "--version"
+		case "resume":
+			os.Args[1] = "run"
+		}
+	}
 	os.Exit(cli.Command{Name: "mcrawl", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }}.Main(manual))
 }
 

@@ -21,8 +21,10 @@ type statusCmd struct {
 
 // Help is part of --help.
 func (*statusCmd) Help() string {
-	return `Also while the crawl runs. "At least" times are estimates: the URLs that each host has
-left, at the pace of that host. Links yet to be found and retries are not in them.
+	return `Rounds, URLs by outcome, what was left out and why, what waits, and the next command to
+type; also while the crawl runs. The time to go is an estimate for the URLs known: those
+that each host has left, at the pace of that host. Links yet to be found and further
+retries are not in it.
 
 Examples:
   mcrawl status crawl
