@@ -35,7 +35,8 @@ type reportCmd struct {
 // Help is part of --help.
 func (*reportCmd) Help() string {
 	return `One HTML page that opens without a network, made from the records of a crawl that is done or
-goes on: plots of pages and URLs over time, outcomes, types, sizes, hosts, errors, changes.
+goes on: plots of pages and URLs over time, outcomes, types, sizes, hosts, errors, changes,
+broken links, and pages that lack a title, are slow or large.
 "mcrawl stats --json" has the same figures; each plot names the command that gives its own.
 
 Examples:
@@ -88,7 +89,9 @@ func pageOf(ctx context.Context, std *cli.Std, crawl, compare string, refresh ti
 	now := std.Now()
 	shown, err := d.Report(ctx, now)
 	if err == nil && refresh == 0 {
-		err = d.Fetched(shown)
+		if err = d.Fetched(shown); err == nil {
+			err = d.ReportPages(ctx, shown)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -101,6 +104,9 @@ func pageOf(ctx context.Context, std *cli.Std, crawl, compare string, refresh ti
 		}
 		if opt.Other, err = other.Report(ctx, now); err == nil {
 			err = other.Fetched(opt.Other)
+		}
+		if err == nil {
+			err = other.ReportPages(ctx, opt.Other)
 		}
 		if err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 
 type statsCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
+	Pages bool   `help:"Count pages instead: without a title, description or language, with the same title; the slowest, the largest."`
 	JSON  bool   `name:"json" help:"Print all of it as JSON: also the timeline, the growth by checkpoint, and 1,000 hosts."`
 }
 
@@ -16,10 +17,12 @@ type statsCmd struct {
 func (*statsCmd) Help() string {
 	return `Counts the record files of all rounds, also while the crawl runs: outcomes, status codes,
 media types, sizes, servers by top-level domain, hosts, duplicates, where the time went,
-and how pages changed between visits. "mcrawl status" is quick, and says what is left to do.
+and how pages changed between visits. --pages reads up to 100,000 HTML documents in the
+archive. "mcrawl status" is quick, and says what is left to do.
 
 Examples:
   mcrawl stats crawl
+  mcrawl stats crawl --pages
   mcrawl stats crawl --json | jq '.types[:5]'
   mcrawl stats crawl --json | jq -r '.host_table[] | [.host, .bytes] | @tsv'`
 }
@@ -29,14 +32,24 @@ func (c *statsCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	s, err := d.Stats()
-	if err != nil {
-		return err
+	e := json.NewEncoder(std.Out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if c.Pages {
+		p, err := d.Pages()
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return e.Encode(p)
+		}
+		return driver.PrintPages(std.Screen(), p)
 	}
-	if c.JSON {
-		e := json.NewEncoder(std.Out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
+	s, err := d.Stats()
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
 		return e.Encode(s)
 	}
 	return driver.PrintStats(std.Screen(), s)

@@ -68,7 +68,7 @@ var sideways = map[string][]string{
 	"pkg/cli/clitest":   {"pkg/cli"},
 	"pkg/history":       {"pkg/merge"},
 	"pkg/stats":         {"pkg/merge"},
-	"pkg/report":        {"pkg/stats"},
+	"pkg/report":        {"pkg/history", "pkg/stats"},
 	"pkg/fetch":         {"pkg/fetch/addrguard", "pkg/fetch/cookies"},
 	"pkg/fetch/http1":   {"pkg/fetch", "pkg/fetch/addrguard", "pkg/fetch/cookies"},
 	"pkg/fetch/replay":  {"pkg/fetch"},

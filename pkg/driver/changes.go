@@ -22,7 +22,7 @@ import (
 
 // PageChange is a page that differs between two states of a crawl, or two crawls.
 type PageChange struct {
-	What   string `json:"what"` // as stats.Page has it
+	What   string `json:"what"` // as stats.Meaning has it
 	URL    string `json:"url"`
 	Before string `json:"before,omitempty"` // outcome, and status
 	Now    string `json:"now,omitempty"`
@@ -114,7 +114,7 @@ func (c *Changes) Each(url string, each func(*PageChange) error) (err error) {
 		}
 	}
 	err = stats.Differences(historyMemory/2, some(c.rows), some(c.other), func(what string, now, before *record.Fetch) error {
-		ch := PageChange{What: stats.Page(what, now, before)}
+		ch := PageChange{What: stats.Meaning(what, now, before)}
 		if ch.What == "" {
 			return nil
 		}

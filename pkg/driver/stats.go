@@ -152,6 +152,27 @@ func (d *Driver) Report(ctx context.Context, now time.Time) (*report.Crawl, erro
 	return c, nil
 }
 
+// maxBroken is how many broken links a report shows.
+const maxBroken = 100
+
+// ReportPages adds what takes longer to find than a page may that loads itself again: broken links, and what documents lack.
+func (d *Driver) ReportPages(ctx context.Context, c *report.Crawl) (err error) {
+	b := new(report.Broken)
+	sum, err := d.Broken(ctx, Broken{}, func(l *history.Broken) error {
+		if len(b.First) < maxBroken {
+			b.First = append(b.First, *l)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b.Links, b.Pages, b.Unchecked = sum.Links, sum.Pages, sum.Text()
+	c.Broken = b
+	c.Documented, err = d.Pages()
+	return err
+}
+
 // growth tells the size of the URL space at each checkpoint.
 func (d *Driver) growth() (list []stats.Growth, err error) {
 	err = d.Crawl.Back(func(k *crawl.Checkpoint) error {

@@ -123,6 +123,19 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// What failed is asked for again by its age, too, and what has no age.
+func TestAgainOlder(t *testing.T) {
+	rows := []record.Fetch{page("fetched", record.OutcomeFetched, 10), page("young", record.OutcomeFetched, 20), page("timeout", record.OutcomeTimeout, 10), page("dns", record.OutcomeDNS, 0),
+		page("robots", record.OutcomeRobotsDenied, 10), page("parked", record.OutcomeParked, 10), page("refused", record.OutcomeAddress, 10)}
+	var got []string
+	if err := Again([]File{{write(t, nil, rows...), Fetched}}, Query{Before: 15}, 1<<20, func(u *record.URL) error {
+		got = append(got, u.URL)
+		return nil
+	}); err != nil || !slices.Equal(got, []string{"fetched", "timeout", "dns"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // More rows than memory holds give the same.
 func TestManyRows(t *testing.T) {
 	var rows []record.Fetch

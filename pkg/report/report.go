@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/history"
 	"mercator/pkg/stats"
 )
 
@@ -33,6 +34,16 @@ type Crawl struct {
 	Drops  []record.Count // URLs and links left out, by stage and reason
 	Shards []Shard        // of a crawl of several
 	*stats.Stats
+
+	Broken     *Broken      // nil: nobody looked for broken links
+	Documented *stats.Pages // nil: nobody read the documents
+}
+
+// Broken are links whose target failed.
+type Broken struct {
+	Links, Pages uint64
+	Unchecked    string // URLs that nobody asked for, by reason
+	First        []history.Broken
 }
 
 // Shard is what one shard did.
@@ -49,15 +60,24 @@ type Options struct {
 	Between *stats.Comparison
 }
 
-//go:embed page.html
-var source string
+// source is the page; pages the tables that are about single pages.
+var (
+	//go:embed page.html
+	source string
+	//go:embed pages.html
+	pages string
+)
 
 // Write writes the page.
 func Write(out io.Writer, c *Crawl, opt Options) error {
 	page, err := template.New("page").Funcs(template.FuncMap{
 		"bytes": bytesText, "count": countText, "share": share, "seconds": seconds, "micro": func(us float64) string { return seconds(us / 1e6) },
 		"when": when, "name": nameText, "rate": rate, "plots": plots, "max": mostOf, "width": width, "percent": percent, "part": partOf, "wide": wide,
-	}).Parse(source)
+		"micro64": func(us int64) string { return seconds(float64(us) / 1e6) },
+	}).Parse(pages)
+	if err == nil {
+		page, err = page.Parse(source)
+	}
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/history"
 	"mercator/pkg/stats"
 )
 
@@ -30,7 +31,10 @@ func everywhere(text string) *Crawl {
 			Focus: &stats.Focus{Yield: stats.Yield{Fetched: 4, Relevant: 1, Harvest: 0.25}, Topics: []stats.Topic{{Name: text, Documents: 1}},
 				ByRound: []stats.Yield{{Round: text, Fetched: 2}, {Round: text, Fetched: 2, Relevant: 1, Harvest: 0.5}}},
 			Changes: &stats.Changes{Pages: 1, Lives: []stats.Lives{{By: "type", Name: text, Ended: 1, MedianS: 3}}},
-		}}
+		},
+		Broken: &Broken{Links: 1, Unchecked: text, First: []history.Broken{{Page: text, Kind: text, Text: text, URL: text, Redirects: []string{text}, Failure: text}}},
+		Documented: &stats.Pages{WithoutTitle: stats.Lack{N: 1, URLs: []string{text}}, Shared: []stats.Title{{Title: text, N: 2, URLs: []string{text}}},
+			Slowest: []stats.Page{{URL: text, MIME: text}}, Largest: []stats.Page{{URL: text, MIME: text}}}}
 }
 
 // What servers send is data: it opens no tag and ends no script, and the figures in the page are those of the crawl.

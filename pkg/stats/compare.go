@@ -79,7 +79,7 @@ func Differences(mem int64, here, there func(row func(*record.Fetch) error) erro
 			if !r.OfPage() || r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked {
 				return nil
 			}
-			buf = record.AppendRow(append(buf[:0], byte(side)), &record.Fetch{URL: r.URL, Key: r.Key, Host: r.Host, Role: r.Role, FetchTime: r.FetchTime, Outcome: r.Outcome, Status: r.Status,
+			buf = record.AppendRow(append(buf[:0], byte(side)), &record.Fetch{URL: r.URL, Key: r.Key, Host: r.Host, Role: r.Role, FetchTime: r.FetchTime, DurationUS: r.DurationUS, Outcome: r.Outcome, Status: r.Status,
 				MIME: r.MIME, Charset: r.Charset, BodyLength: r.BodyLength, Truncated: r.Truncated, ContentFP: r.ContentFP, PayloadSHA1: r.PayloadSHA1, RedirectURL: r.RedirectURL,
 				WARCFilename: r.WARCFilename, WARCOffset: r.WARCOffset, WARCLength: r.WARCLength})
 			return sorter.Add(xxh3.HashString(r.URL), buf)
@@ -132,9 +132,9 @@ func Differences(mem int64, here, there func(row func(*record.Fetch) error) erro
 	return finish()
 }
 
-// Page says what a difference means for who reads the page: it is "new", "changed", "gone" (there is no document, or a redirect), or "failed", for
+// Meaning says what a difference means for who reads the page: it is "new", "changed", "gone" (there is no document, or a redirect), or "failed", for
 // another reason that may pass. "" is nothing: there was no document before either, or it is the same.
-func Page(what string, now, before *record.Fetch) string {
+func Meaning(what string, now, before *record.Fetch) string {
 	is, was := now != nil && document(now), before != nil && document(before)
 	switch {
 	case is && was && what == "changed":

@@ -67,7 +67,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestPage(t *testing.T) {
+func TestMeaning(t *testing.T) {
 	doc, gone, moved, broken := &record.Fetch{Outcome: record.OutcomeFetched, Status: 200}, &record.Fetch{Outcome: record.OutcomeFetched, Status: 404}, &record.Fetch{Outcome: record.OutcomeFetched, Status: 301}, &record.Fetch{Outcome: record.OutcomeTimeout}
 	for _, tt := range []struct {
 		name, what  string
@@ -80,7 +80,7 @@ func TestPage(t *testing.T) {
 		{"a timeout", "otherwise", broken, doc, "failed"}, {"from error to error", "otherwise", broken, gone, ""}, {"the same", "", doc, doc, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Page(tt.what, tt.now, tt.before); got != tt.want {
+			if got := Meaning(tt.what, tt.now, tt.before); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})

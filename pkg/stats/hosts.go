@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -47,14 +46,16 @@ func (h *Host) plus(o *Host) {
 type hosts struct {
 	of                        map[string]*Host
 	sorter                    *merge.Sorter
-	largest, failing, slowest top
+	largest, failing, slowest top[Host]
 }
+
+func hostName(h *Host) string { return h.Name }
 
 func newHosts(mem int64) hosts {
 	return hosts{of: map[string]*Host{}, sorter: merge.NewSorter(mem, ""),
-		largest: top{n: TopHosts, key: func(h *Host) float64 { return float64(h.Documents) }},
-		failing: top{n: TopWorst, key: func(h *Host) float64 { return float64(h.Errors) }},
-		slowest: top{n: TopWorst, key: func(h *Host) float64 { return h.MeanUS }}}
+		largest: top[Host]{name: hostName, n: TopHosts, key: func(h *Host) float64 { return float64(h.Documents) }},
+		failing: top[Host]{name: hostName, n: TopWorst, key: func(h *Host) float64 { return float64(h.Errors) }},
+		slowest: top[Host]{name: hostName, n: TopWorst, key: func(h *Host) float64 { return h.MeanUS }}}
 }
 
 func (hs *hosts) add(r *record.Fetch) error {
@@ -162,32 +163,4 @@ func (hs *hosts) rank(h *Host) {
 	if h.Replies >= 3 {
 		hs.slowest.add(h)
 	}
-}
-
-// top keeps the n hosts with the largest key.
-type top struct {
-	n    int
-	key  func(*Host) float64
-	list []*Host
-}
-
-func (t *top) add(h *Host) {
-	if t.list = append(t.list, h); len(t.list) >= 2*t.n {
-		t.cut()
-	}
-}
-
-func (t *top) cut() {
-	slices.SortFunc(t.list, func(a, b *Host) int {
-		return cmp.Or(cmp.Compare(t.key(b), t.key(a)), strings.Compare(a.Name, b.Name))
-	})
-	t.list = t.list[:min(len(t.list), t.n)]
-}
-
-func (t *top) end() (list []Host) {
-	t.cut()
-	for _, h := range t.list {
-		list = append(list, *h)
-	}
-	return list
 }
