@@ -28,7 +28,7 @@ and its outcome before and now, with tabs between.
 
   new      there is a document, and was none
   changed  there is another content
-  gone     the server says so, or redirects elsewhere; or it is not in this crawl
+  gone     the server says so or redirects, or it is not in this crawl
   failed   no document for another reason, such as a timeout, which may pass
 
 What was fetched last, up to each of the two, counts. The diff is of the text that

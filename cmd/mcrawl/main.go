@@ -18,8 +18,7 @@ import (
 
 const about = `Run a crawl in a folder.
 
-  mcrawl site https://www.example.org/ --contact you@example.org
-  mcrawl run crawl          # until nothing is left, or Ctrl-C; again goes on`
+  mcrawl site https://www.example.org/ --contact you@example.org`
 
 // A verb stands in a file of its name.
 type grammar struct {

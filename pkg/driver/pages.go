@@ -23,6 +23,9 @@ func (d *Driver) Pages() (*stats.Pages, error) {
 	documents := extract.DocumentsOf(d.Crawl.Dir(), headBody)
 	defer documents.Close()
 	p, err := stats.PagesOf(historyMemory/2, rows, func(r *record.Fetch) (title, description, language string, ok bool) {
+		if r.BodyLength == 0 {
+			return "", "", "", true
+		}
 		doc, err := documents.Read(r)
 		if err != nil || doc == nil { // mckpt verify tells of damage
 			return "", "", "", false
