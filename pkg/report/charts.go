@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
 	"io"
@@ -26,43 +27,100 @@ const (
 // classes have the colours of the page, light and dark.
 var classes = []string{"line a", "line b"}
 
-// lines draws values over time. It draws nothing for less than two points, or no time between them.
-func lines(counts bool, times []time.Time, series ...[]float64) (template.HTML, error) {
-	if len(times) < 2 || !times[len(times)-1].After(times[0]) {
+// figure is what a plot shows: values over time or, without times, by number from 1; or bins; or spreads.
+type figure struct {
+	title, note, query string
+	counts             bool // values are whole numbers
+	times              []time.Time
+	series             [][]float64
+	bins               []stats.Bin
+	label              func(stats.Bin) string
+	spreads            []stats.Spread
+
+	// What the axes reach at least, since a plot beside this one does.
+	most float64
+	last int
+	span time.Duration
+}
+
+// with has the axes reach as far as those of another.
+func (f figure) with(o figure) figure {
+	for _, values := range o.series {
+		for _, v := range values {
+			f.most = max(f.most, v)
+		}
+		f.last = max(f.last, len(values))
+	}
+	if len(o.times) > 0 {
+		f.span = o.times[len(o.times)-1].Sub(o.times[0])
+	}
+	bins := slices.Clone(f.bins)
+	for _, b := range o.bins {
+		f.most = max(f.most, float64(b.N))
+		if b.N = 0; !slices.ContainsFunc(f.bins, func(h stats.Bin) bool { return h.From == b.From }) {
+			bins = append(bins, b)
+		}
+	}
+	slices.SortFunc(bins, func(a, b stats.Bin) int { return cmp.Compare(a.From, b.From) })
+	f.bins = bins
+	return f
+}
+
+// draw draws nothing for less than two points, or no time between them.
+func (f *figure) draw() (template.HTML, error) {
+	switch {
+	case f.spreads != nil:
+		return stacks(f.spreads)
+	case f.label != nil:
+		return f.bars()
+	case len(f.series[0]) < 2:
+		return "", nil
+	case len(f.times) > 0:
+		return f.lines()
+	}
+	return f.steps()
+}
+
+// lines draws values over time.
+func (f *figure) lines() (template.HTML, error) {
+	first, last := f.times[0], f.times[len(f.times)-1]
+	if !last.After(first) {
 		return "", nil
 	}
+	if end := first.Add(f.span); end.After(last) {
+		last = end
+	}
 	format := "15:04:05"
-	if span := times[len(times)-1].Sub(times[0]); span > 48*time.Hour {
+	if span := last.Sub(first); span > 48*time.Hour {
 		format = "01-02"
 	} else if span > time.Hour {
 		format = "02 15:04"
 	}
-	c := frame(counts, series...)
+	c := f.frame()
 	c.XAxis.ValueFormatter = chart.TimeValueFormatterWithFormat(format)
-	for i, values := range series {
-		c.Series = append(c.Series, chart.TimeSeries{Style: chart.Style{ClassName: classes[i]}, XValues: times, YValues: values})
+	c.XAxis.Range = &chart.ContinuousRange{Min: chart.TimeToFloat64(first), Max: chart.TimeToFloat64(last)}
+	for i, values := range f.series {
+		c.Series = append(c.Series, chart.TimeSeries{Style: chart.Style{ClassName: classes[i]}, XValues: f.times, YValues: values})
 	}
 	return draw(c)
 }
 
-// steps draws values by number, from 1.
-func steps(counts bool, series ...[]float64) (template.HTML, error) {
-	if len(series[0]) < 2 {
-		return "", nil
-	}
-	numbers := make([]float64, len(series[0]))
+// steps draws values by number.
+func (f *figure) steps() (template.HTML, error) {
+	numbers := make([]float64, len(f.series[0]))
 	for i := range numbers {
 		numbers[i] = float64(i + 1)
 	}
-	c := frame(counts, series...)
-	last := float64(len(numbers))
+	c := f.frame()
+	last := float64(max(len(numbers), f.last))
+	c.XAxis.Range = &chart.ContinuousRange{Min: 1, Max: last}
 	for _, t := range ticks(last-1, true) { // 1, and whole steps from there to the last
 		if n := t.Value + 1; n < last {
 			c.XAxis.Ticks = append(c.XAxis.Ticks, chart.Tick{Value: n, Label: whole(n)})
 		}
 	}
 	c.XAxis.Ticks = append(c.XAxis.Ticks, chart.Tick{Value: last, Label: whole(last)})
-	for i, values := range series {
+	for i, values := range f.series {
 		c.Series = append(c.Series, chart.ContinuousSeries{Style: chart.Style{ClassName: classes[i]}, XValues: numbers, YValues: values})
 	}
 	return draw(c)
@@ -87,28 +145,29 @@ func ticks(most float64, counts bool) (list []chart.Tick) {
 }
 
 // frame is a chart whose y axis begins at 0.
-func frame(counts bool, series ...[]float64) chart.Chart {
-	most := 0.0
-	for _, values := range series {
+func (f *figure) frame() chart.Chart {
+	most := f.most
+	for _, values := range f.series {
 		most = max(most, slices.Max(values))
 	}
 	if most == 0 {
 		most = 1
 	}
+	yTicks := ticks(most, f.counts)
 	return chart.Chart{
 		Width: plotWidth, Height: plotHeight,
 		Background: chart.Style{ClassName: "back", Padding: chart.Box{Top: 12, Left: 12, Right: 12, Bottom: 12}},
 		Canvas:     chart.Style{ClassName: "canvas"},
 		XAxis:      chart.XAxis{Style: chart.Style{ClassName: "axis"}},
-		YAxis: chart.YAxis{Style: chart.Style{ClassName: "axis"}, Ticks: ticks(most, counts),
+		YAxis: chart.YAxis{Style: chart.Style{ClassName: "axis"}, Ticks: yTicks, Range: &chart.ContinuousRange{Max: yTicks[len(yTicks)-1].Value},
 			GridMajorStyle: chart.Style{ClassName: "grid", StrokeWidth: 1}},
 		YAxisSecondary: chart.HideYAxis(),
 	}
 }
 
 // bars draws a histogram. Bins between that have nothing are drawn too, and the last of too many in one.
-func bars(bins []stats.Bin, label func(stats.Bin) string) (template.HTML, error) {
-	if len(bins) == 0 {
+func (f *figure) bars() (template.HTML, error) {
+	if len(f.bins) == 0 {
 		return "", nil
 	}
 	c := chart.BarChart{
@@ -118,9 +177,9 @@ func bars(bins []stats.Bin, label func(stats.Bin) string) (template.HTML, error)
 		XAxis:      chart.Style{ClassName: "axis", FontSize: 7},
 		YAxis:      chart.YAxis{Style: chart.Style{ClassName: "axis"}},
 	}
-	most := 1.0
-	for i, b := range bins {
-		text := label(b)
+	most := max(f.most, 1)
+	for i, b := range f.bins {
+		text := f.label(b)
 		if i == maxBars {
 			text += "+"
 		}

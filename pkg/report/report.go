@@ -215,18 +215,33 @@ type plot struct {
 	SVG                  template.HTML
 }
 
-// plots draws the plots. One with too few figures yet is left out.
-func plots(c *Crawl) (list []plot, err error) {
-	add := func(title, note, command string, draw func() (template.HTML, error)) {
-		if err != nil {
-			return
-		}
-		svg, e := draw()
-		if err = e; svg != "" {
-			list = append(list, plot{title, note, command, svg})
+// plots draws the plots of a crawl with the axes of both crawls that the page shows. One with too few figures yet is left out.
+func plots(c *Crawl, shown []*Crawl) (list []plot, err error) {
+	var beside []figure
+	for _, other := range shown {
+		if other != c {
+			beside = figures(other)
 		}
 	}
-	ask := "mcrawl stats " + c.Folder + " --json | jq "
+	for _, f := range figures(c) {
+		for _, o := range beside {
+			if o.title == f.title {
+				f = f.with(o)
+			}
+		}
+		svg, err := f.draw()
+		if err != nil {
+			return nil, err
+		}
+		if svg != "" {
+			list = append(list, plot{f.title, f.note, "mcrawl stats " + c.Folder + " --json | jq " + f.query, svg})
+		}
+	}
+	return list, nil
+}
+
+// figures are those of the plots of a crawl.
+func figures(c *Crawl) (list []figure) {
 	slot := c.SlotS
 	var times []time.Time
 	var replies, errors, bytes []float64
@@ -240,12 +255,8 @@ func plots(c *Crawl) (list []plot, err error) {
 		errors = append(errors, float64(s.Errors)/slot)
 		bytes = append(bytes, float64(s.Bytes)/slot/1e6)
 	}
-	add("Pages a second", "replies (solid) and attempts without a reply (dotted)", ask+".timeline", func() (template.HTML, error) {
-		return lines(false, times, replies, errors)
-	})
-	add("Megabytes a second", "decoded bodies of documents", ask+".timeline", func() (template.HTML, error) {
-		return lines(false, times, bytes)
-	})
+	list = append(list, figure{title: "Pages a second", note: "replies (solid) and attempts without a reply (dotted)", query: ".timeline", times: times, series: [][]float64{replies, errors}},
+		figure{title: "Megabytes a second", note: "decoded bodies of documents", query: ".timeline", times: times, series: [][]float64{bytes}})
 	times = nil
 	var known, taken []float64
 	for _, g := range c.Growth {
@@ -257,34 +268,25 @@ func plots(c *Crawl) (list []plot, err error) {
 		known = append(known, float64(g.Known))
 		taken = append(taken, float64(g.Taken))
 	}
-	add("The URL space over time", "URLs known (solid), URLs taken into batches, each as often as it was taken (dotted)", ask+".growth", func() (template.HTML, error) {
-		return lines(true, times, known, taken)
-	})
-	add("The URL space by round", "URLs known after each", ask+".growth", func() (template.HTML, error) { return steps(true, known) })
-	add("Sizes of documents", "documents by decoded bytes, in powers of two", ask+".sizes", func() (template.HTML, error) {
-		return bars(c.Sizes, func(b stats.Bin) string { return power(b.From) })
-	})
-	add("Durations of contacts", "contacts by duration, in powers of two", ask+".durations_us", func() (template.HTML, error) {
-		return bars(c.Durations, func(b stats.Bin) string { return strings.ReplaceAll(seconds(float64(b.From)/1e6), " ", "") })
-	})
-	add("Depth", "documents by links from a seed", ask+".depths", func() (template.HTML, error) {
-		return bars(c.Depths, func(b stats.Bin) string { return strconv.FormatInt(b.From, 10) })
-	})
+	list = append(list, figure{title: "The URL space over time", note: "URLs known (solid), URLs taken into batches, each as often as it was taken (dotted)", query: ".growth", counts: true, times: times, series: [][]float64{known, taken}},
+		figure{title: "The URL space by round", note: "URLs known after each", query: ".growth", counts: true, series: [][]float64{known}},
+		figure{title: "Sizes of documents", note: "documents by decoded bytes, in powers of two", query: ".sizes", bins: c.Sizes, label: func(b stats.Bin) string { return power(b.From) }},
+		figure{title: "Durations of contacts", note: "contacts by duration, in powers of two", query: ".durations_us", bins: c.Durations, label: func(b stats.Bin) string { return strings.ReplaceAll(seconds(float64(b.From)/1e6), " ", "") }},
+		figure{title: "Depth", note: "documents by links from a seed", query: ".depths", bins: c.Depths, label: func(b stats.Bin) string { return strconv.FormatInt(b.From, 10) }})
 	if t := c.Times; t != nil {
-		command := ask + ".times"
-		add("Where the time went, by round", "shares of each round's time, in the colours of the table; many rounds share a bar", command, func() (template.HTML, error) { return stacks(t.ByRound) })
 		var elapsed, thread []float64
 		for _, s := range t.ByRound {
 			elapsed, thread = append(elapsed, 100*s.NamesOfElapsed), append(thread, 100*s.NamesOfThread)
 		}
-		add("Share of names, by round", "percent of the time of the round (solid), and what it would be if each page waited for its name alone, one page after the other (dotted)", command, func() (template.HTML, error) { return steps(false, elapsed, thread) })
+		list = append(list, figure{title: "Where the time went, by round", note: "shares of each round's time, in the colours of the table; many rounds share a bar", query: ".times", spreads: t.ByRound},
+			figure{title: "Share of names, by round", note: "percent of the time of the round (solid), and what it would be if each page waited for its name alone, one page after the other (dotted)", query: ".times", series: [][]float64{elapsed, thread}})
 	}
 	if f := c.Focus; f != nil {
 		var harvest []float64
 		for _, y := range f.ByRound {
 			harvest = append(harvest, 100*y.Harvest)
 		}
-		add("Harvest, by round", "relevant documents, percent of those fetched", ask+".focus", func() (template.HTML, error) { return steps(false, harvest) })
+		list = append(list, figure{title: "Harvest, by round", note: "relevant documents, percent of those fetched", query: ".focus", series: [][]float64{harvest}})
 	}
-	return list, err
+	return list
 }

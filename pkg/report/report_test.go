@@ -3,7 +3,9 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"html/template"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,7 +143,7 @@ func TestTicks(t *testing.T) {
 			t.Errorf("%v: %s, want %s", most, text, want)
 		}
 	}
-	svg, err := steps(true, []float64{1, 2, 3})
+	svg, err := (&figure{counts: true, series: [][]float64{{1, 2, 3}}}).steps()
 	if err != nil || strings.Count(string(svg), ">2</text>") != 2 || strings.Count(string(svg), ">1</text>") != 2 {
 		t.Errorf("rounds 1 to 3 and counts 0 to 3: %v, %s", err, svg)
 	}
@@ -154,6 +156,44 @@ func TestTicks(t *testing.T) {
 	for _, want := range []string{"mcrawl stats &#39;my crawl&#39; --json | jq .timeline", "Figures as of round r1, closed 2026-01-01 00:01:00. The crawl runs: "} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in the page", want)
+		}
+	}
+}
+
+// Of two crawls beside each other each plot has one axis: as many rounds, as long a time, as many bins, values up to the same number.
+func TestOneAxis(t *testing.T) {
+	crawl := func(n int) *Crawl {
+		s := &stats.Stats{SlotS: 1, Sizes: []stats.Bin{{From: 1 << n, To: 2<<n - 1, N: uint64(n)}}}
+		for i := range n {
+			at := time.Date(2026, 1, n, 0, 0, 10*i, 0, time.UTC).Format(time.RFC3339)
+			s.Timeline = append(s.Timeline, stats.Slot{Start: at, Replies: uint64(100 * n)})
+			s.Growth = append(s.Growth, stats.Growth{Made: at, Known: uint64(1000 * n)})
+		}
+		return &Crawl{Stats: s}
+	}
+	small, large := crawl(2), crawl(5)
+	label := regexp.MustCompile(`>([^<>]+)</text>`)
+	labels := func(svg template.HTML) (list []string) {
+		for _, m := range label.FindAllStringSubmatch(string(svg), -1) {
+			list = append(list, m[1])
+		}
+		return list
+	}
+	both := []*Crawl{small, large}
+	a, err := plots(small, both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := plots(large, both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a) != 5 || len(b) != 5 {
+		t.Fatalf("%d and %d plots", len(a), len(b))
+	}
+	for i := range a {
+		if got, want := labels(a[i].SVG), labels(b[i].SVG); len(want) < 3 || !slices.Equal(got, want) {
+			t.Errorf("%s: axes %q and %q", a[i].Title, got, want)
 		}
 	}
 }
