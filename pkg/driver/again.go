@@ -66,7 +66,7 @@ func (d *Driver) Refusals(rule string, each func(*history.Refusal) error) error 
 	if err != nil {
 		return err
 	}
-	return damaged(d.Crawl.Dir(), history.Refusals(files, rule, historyMemory, each))
+	return damaged(d.Crawl.Dir(), history.Refusals(files, rule, historyMemory/2, each))
 }
 
 // CheckAgain refuses requests that mean nothing in this crawl. list, if not nil, reads the URLs that are listed.

@@ -58,7 +58,7 @@ func (d *Driver) Broken(ctx context.Context, q Broken, each func(*history.Broken
 	}
 	var unchecked history.Unchecked
 	if q.Since == "" {
-		unchecked, err = links.Each(historyMemory, told)
+		unchecked, err = links.Each(historyMemory/2, told)
 	} else {
 		var then *crawl.Kept
 		if then, err = d.until(kept, q.Since); err == nil {
@@ -126,19 +126,19 @@ func (d *Driver) brokenSince(now history.Links, then *crawl.Kept, each func(*his
 		return nil, err
 	}
 	before.Accept = now.Accept
-	all := merge.NewSorter(historyMemory/4, "") // by hash: of then no payload, of now a number and the row
+	all := merge.NewSorter(historyMemory/8, "") // by hash: of then no payload, of now a number and the row
 	defer func() { err = errors.Join(err, all.Close()) }()
-	out := merge.NewSorter(historyMemory/4, "") // by number
+	out := merge.NewSorter(historyMemory/8, "") // by number
 	defer func() { err = errors.Join(err, out.Close()) }()
 	hash := func(b *history.Broken) uint64 {
 		return xxh3.HashString(strings.Join([]string{b.Page, b.Kind, b.Text, b.URL}, "\x00"))
 	}
-	_, err = before.Each(historyMemory/2, func(b *history.Broken) error { return all.Add(hash(b), nil) })
+	_, err = before.Each(historyMemory/3, func(b *history.Broken) error { return all.Add(hash(b), nil) })
 	if err != nil {
 		return nil, err
 	}
 	number := uint64(0)
-	unchecked, err = now.Each(historyMemory/2, func(b *history.Broken) error {
+	unchecked, err = now.Each(historyMemory/3, func(b *history.Broken) error {
 		row, err := json.Marshal(numberedLink{number, b})
 		number++
 		return errors.Join(err, all.Add(hash(b), row))

@@ -100,7 +100,7 @@ func (d *Driver) changes(now *crawl.Kept, before *Driver, then *crawl.Kept) (*Ch
 
 // Each gives to each the pages that differ, in the order of what and URL; url, if not "", is the only one.
 func (c *Changes) Each(url string, each func(*PageChange) error) (err error) {
-	sorter := merge.NewSorter(historyMemory/2, "") // by what, URL: then the change and both rows
+	sorter := merge.NewSorter(historyMemory/3, "") // by what, URL: then the change and both rows
 	sorter.Ties = bytes.Compare
 	defer func() { err = errors.Join(err, sorter.Close()) }()
 	some := func(files []string) func(func(*record.Fetch) error) error {
@@ -113,7 +113,7 @@ func (c *Changes) Each(url string, each func(*PageChange) error) (err error) {
 			})
 		}
 	}
-	err = stats.Differences(historyMemory/2, some(c.rows), some(c.other), func(what string, now, before *record.Fetch) error {
+	err = stats.Differences(historyMemory/3, some(c.rows), some(c.other), func(what string, now, before *record.Fetch) error {
 		ch := PageChange{What: stats.Meaning(what, now, before)}
 		if ch.What == "" {
 			return nil

@@ -100,7 +100,7 @@ func (d *Driver) Compare(other *Driver) (*stats.Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stats.Compare(historyMemory, here, there)
+	return stats.Compare(historyMemory/2, here, there)
 }
 
 // Fetched refuses a crawl that has tried no URL, as an export does: a report of it would have no plot.
