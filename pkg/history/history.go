@@ -1,10 +1,10 @@
 // Package history tells from the record files of a crawl's rounds what became of each URL: which were refused and not
-// followed, and which are to be fetched again.
+// followed, which are to be fetched again, where redirects end, and which links lead to a failure.
 //
 // # Invariants
 //
 //   - What happened last to a URL decides; files are given in the order of the rounds.
-//   - Each URL comes out once, in the order of what decided about it.
+//   - Each URL or link comes out once, in the order of what decided about it.
 //   - Memory is what the caller grants: rows are sorted in temporary files.
 package history
 
