@@ -52,17 +52,22 @@ type grammar struct {
 var manual string
 
 func main() {
-	if len(os.Args) > 1 { // as other programs have it
-		switch os.Args[1] {
-		case "help":
-			os.Args = append(append([]string{os.Args[0]}, os.Args[2:]...), "--help")
-		case "version":
-			os.Args[1] = "--version"
-		case "resume":
-			os.Args[1] = "run"
-		}
-	}
+	os.Args = slices.Concat(os.Args[:1], aliased(os.Args[1:]))
 	os.Exit(cli.Command{Name: "mcrawl", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }}.Main(manual))
+}
+
+// aliased are arguments whose first word other programs have.
+func aliased(args []string) []string {
+	switch {
+	case len(args) == 0:
+	case args[0] == "help":
+		return append(aliased(args[1:]), "--help")
+	case args[0] == "version":
+		return append([]string{"--version"}, args[1:]...)
+	case args[0] == "resume":
+		return append([]string{"run"}, args[1:]...)
+	}
+	return args
 }
 
 // AfterApply refuses common flags that would be of no effect: the commands of a crawl read its crawl.toml.

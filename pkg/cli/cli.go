@@ -345,10 +345,10 @@ var (
 	})
 	others = map[string][]string{
 		"mckpt":  {"init", "commit", "abandon", "list", "show", "verify", "restore", "gc", "hold", "files", "push", "pull"},
-		"mcrawl": {"try", "new", "site", "run", "stage", "stages", "status", "stats", "move", "balance", "set", "seal", "export", "add", "again", "refused"},
+		"mcrawl": {"try", "new", "site", "run", "stage", "stages", "status", "stats", "move", "balance", "set", "seal", "export", "add", "again", "broken", "changes", "refused"},
 	}
 	// elsewhere has what people look for in mcrawl, and other commands do.
-	elsewhere = map[string]string{"search": "msearch query", "replay": "mweb replay", "serve": "mweb replay", "help": "mcrawl --help"}
+	elsewhere = map[string]string{"search": "msearch query", "replay": "mweb replay", "serve": "mweb replay"}
 )
 
 func usage(err error, kctx *kong.Context) error {
