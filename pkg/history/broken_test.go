@@ -90,6 +90,7 @@ func TestBroken(t *testing.T) {
 		{name: "redirects without an end", rows: long, links: []record.Link{linkTo("p", 1, "u0", "t"), linkTo("p", 1, "u6", "six")},
 			want: "redirect-limit u0>" + strings.Join(names("u", 1, 22), ">") + " p t"},
 		{name: "a link of a redirect", rows: []record.Fetch{tried("p", 1, "301 x", 0), tried("x", 2, "404", 0)}, links: []record.Link{{SrcKey: xxh3.HashString("p"), URL: "x", Key: xxh3.HashString("x"), LinkKind: "redirect"}}},
+		{name: "a guess", rows: []record.Fetch{page, tried("x", 2, "404", 0)}, links: []record.Link{{SrcKey: xxh3.HashString("p"), URL: "x", Key: xxh3.HashString("x"), LinkKind: "script-guess", Discovered: 1}}},
 		{name: "a seed", rows: []record.Fetch{seed}, want: "404 s"},
 		{name: "a seed that is redirected", rows: []record.Fetch{start, robots, tried("x", 3, record.OutcomeTimeout, 0)}, want: "timeout s>x"},
 		{name: "in the order in which they stand", rows: []record.Fetch{page, tried("x", 2, "404", 0), tried("b", 2, "404", 0)}, links: []record.Link{linkTo("p", 1, "x", "1"), linkTo("p", 1, "b", "2"), linkTo("p", 1, "x", "3")},
