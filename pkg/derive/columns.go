@@ -17,6 +17,7 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/extract"
 	"mercator/pkg/history"
+	"mercator/pkg/merge"
 	"mercator/pkg/process"
 )
 
@@ -39,20 +40,17 @@ import (
 func Outcomes(ctx context.Context, out io.Writer, files []string, of Roles, mem int64, progress func(n int64)) error {
 	d := &detector{}
 	defer d.close()
-	finals := func() (uint64, []byte, error) { return 0, nil, io.EOF }
-	if of != OfRobots {
-		sorter, it, err := history.Finals(files, mem)
-		defer sorter.Close() // was read only
-		if err != nil {
-			return err
+	write := func(finals func() (uint64, []byte, error)) error {
+		table := outcomeTable(d, finals)
+		if of != OfAll {
+			table.Only = func(r *record.Fetch) bool { return (r.Role == record.RoleRobots) == (of == OfRobots) }
 		}
-		finals = it.Next
+		return parquet.Files(ctx, out, files, table, progress)
 	}
-	table := outcomeTable(d, finals)
-	if of != OfAll {
-		table.Only = func(r *record.Fetch) bool { return (r.Role == record.RoleRobots) == (of == OfRobots) }
+	if of == OfRobots {
+		return write(func() (uint64, []byte, error) { return 0, nil, io.EOF })
 	}
-	return parquet.Files(ctx, out, files, table, progress)
+	return history.Finals(files, mem, func(it *merge.Iter) error { return write(it.Next) })
 }
 
 // Roles says which rows Outcomes writes.

@@ -10,6 +10,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"mercator/formats/record"
+	"mercator/pkg/merge"
 )
 
 // tried is a row of page u at a time: a status, "301 URL", or an outcome; content is its fingerprint.
@@ -144,15 +145,12 @@ func TestFinals(t *testing.T) {
 	robots.Role = record.RoleRobots
 	files := []string{write(t, nil, tried("a", 1, "301 b", 0), robots, tried("p", 1, "200", 7), tried("b", 2, "301 c", 0), tried("l", 2, "302 m", 0)),
 		write(t, nil, tried("m", 3, "302 l", 0), tried("c", 3, "404", 0), tried("d", 3, "301 out", 0))}
-	sorter, it, err := Finals(files, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sorter.Close()
 	var got []string
-	if err := it.Each(func(row uint64, url []byte) error {
-		got = append(got, fmt.Sprintf("%d %s", row, url))
-		return nil
+	if err := Finals(files, 1<<20, func(it *merge.Iter) error {
+		return it.Each(func(row uint64, url []byte) error {
+			got = append(got, fmt.Sprintf("%d %s", row, url))
+			return nil
+		})
 	}); err != nil || !slices.Equal(got, []string{"0 c", "2 c", "6 out"}) {
 		t.Errorf("%q, %v", got, err)
 	}

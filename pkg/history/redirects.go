@@ -136,12 +136,13 @@ func (s *redirects) ends(single func(key uint64, row []byte) error, end func(c *
 	return nil
 }
 
-// Finals follows the redirects of rows of pages. The iterator has, by the number of the row among those of pages, from 0 in the order of the
-// files, where the chain ends by what became last of each URL; chains without an end are left out. Close the sorter in any case.
-func Finals(files []string, mem int64) (finals *merge.Sorter, it *merge.Iter, err error) {
+// Finals follows the redirects of rows of pages, and calls use with what it found: by the number of the row among those of pages, from 0 in the order
+// of the files, where the chain ends by what became last of each URL. Chains without an end are left out.
+func Finals(files []string, mem int64, use func(*merge.Iter) error) (err error) {
 	s := newRedirects(mem / 2)
 	defer func() { err = errors.Join(err, s.close()) }()
-	finals = merge.NewSorter(mem/4, "")
+	finals := merge.NewSorter(mem/4, "")
+	defer func() { err = errors.Join(err, finals.Close()) }()
 	key := xxh3.HashString // of the URL: files may be of any crawl
 	if err := eachLast(files, mem/4, func(r *record.Fetch) uint64 { return key(r.URL) }, func(r *record.Fetch) error {
 		if r.Outcome != record.OutcomeFetched || r.RedirectURL == "" {
@@ -149,7 +150,7 @@ func Finals(files []string, mem int64) (finals *merge.Sorter, it *merge.Iter, er
 		}
 		return s.redirect(key(r.URL), hop{key(r.RedirectURL), r.RedirectURL})
 	}); err != nil {
-		return finals, nil, err
+		return err
 	}
 	number := uint64(0)
 	for _, file := range files {
@@ -162,7 +163,7 @@ func Finals(files []string, mem int64) (finals *merge.Sorter, it *merge.Iter, er
 			}
 			return s.follow(&chain{id: number - 1, hops: []hop{{key: key(r.URL)}, {key(r.RedirectURL), r.RedirectURL}}})
 		}); err != nil {
-			return finals, nil, err
+			return err
 		}
 	}
 	err = s.ends(nil, func(c *chain, _ []byte, failure string) error {
@@ -171,10 +172,14 @@ func Finals(files []string, mem int64) (finals *merge.Sorter, it *merge.Iter, er
 		}
 		return finals.Add(c.id, []byte(c.hops[len(c.hops)-1].url))
 	})
-	if err == nil {
-		it, err = finals.Sort()
+	if err != nil {
+		return err
 	}
-	return finals, it, err
+	it, err := finals.Sort()
+	if err != nil {
+		return err
+	}
+	return use(it)
 }
 
 // join goes through two sorted lists, of which the first has each key once. one gets each row of the first, both each row of the second with that
