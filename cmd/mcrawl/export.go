@@ -20,6 +20,8 @@ type exportCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
 	To    string `arg:"" optional:"" help:"File or folder to make, or - (default: as below)."`
 
+	Filter string `placeholder:"FILE" help:"Leave out what a rule of this file denies, such as \"deny blog: path /blog/\"."`
+
 	WACZ    bool `group:"What to make, one of:" name:"wacz" xor:"format" help:"CRAWL.wacz: the archive, its index and its pages."`
 	Parquet bool `group:"What to make, one of:" xor:"format" help:"CRAWL-parquet, a folder: outcomes, robots, links and so on."`
 	CDXJ    bool `group:"What to make, one of:" name:"cdxj" xor:"format" help:"CRAWL.cdxj: the sorted index of all WARC files."`
@@ -38,7 +40,8 @@ its outcomes say what went wrong.
 Examples:
   mcrawl export crawl --wacz                # crawl.wacz
   mcrawl export crawl --parquet tables      # tables/outcomes.parquet and so on
-  mcrawl export crawl --cdxj - | head`
+  mcrawl export crawl --cdxj - | head
+  mcrawl export crawl --wacz --filter no-blog.txt`
 }
 
 func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -47,7 +50,7 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()
-	e := driver.Export{Dir: c.Crawl, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Progress: progress.Add}
+	e := driver.Export{Dir: c.Crawl, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Progress: progress.Add, Filter: c.Filter}
 	switch {
 	case c.WACZ:
 		return c.file(ctx, std, ".wacz", aZIP(), e.WACZ)

@@ -36,14 +36,31 @@ import (
 //     each URL in the files; null where it is no redirect, or they have no end.
 //   - A host under no public suffix has its last label as suffix.
 //
-// Some mem bytes are taken for sorting.
-func Outcomes(ctx context.Context, out io.Writer, files []string, of Roles, mem int64, progress func(n int64)) error {
+// keep says which URLs are written; nil: all. Some mem bytes are taken for sorting.
+func Outcomes(ctx context.Context, out io.Writer, files []string, of Roles, keep func(url string) (bool, error), mem int64, progress func(n int64)) error {
 	d := &detector{}
 	defer d.close()
+	final := ""
+	table := outcomeTable(d, &final)
 	write := func(finals func() (uint64, []byte, error)) error {
-		table := outcomeTable(d, finals)
-		if of != OfAll {
-			table.Only = func(r *record.Fetch) bool { return (r.Role == record.RoleRobots) == (of == OfRobots) }
+		page := uint64(0)
+		next, last, ended := finals()
+		table.Only = func(r *record.Fetch) (bool, error) { // gets each row
+			final = ""
+			if r.OfPage() {
+				if ended == nil && next == page {
+					final = string(last)
+					next, last, ended = finals()
+				}
+				page++
+			}
+			if of != OfAll && (r.Role == record.RoleRobots) != (of == OfRobots) {
+				return false, nil
+			}
+			if keep == nil {
+				return true, nil
+			}
+			return keep(r.URL)
 		}
 		return parquet.Files(ctx, out, files, table, progress)
 	}
@@ -111,12 +128,10 @@ func (d *detector) look(r *record.Fetch, file string) (f found) {
 	return f
 }
 
-// outcomeTable is for one Writer, which gets all rows of pages in their order: a row's values are in it. finals are as of history.Finals.
-func outcomeTable(d *detector, finals func() (uint64, []byte, error)) *parquet.Table[record.Fetch] {
-	var surt, host, reversed, protocol, path, query, redirect, digest, mime, truncated, segment, crawl, subset, final string
+// outcomeTable is for one Writer: a row's values are in it, and where its redirects end in final.
+func outcomeTable(d *detector, final *string) *parquet.Table[record.Fetch] {
+	var surt, host, reversed, protocol, path, query, redirect, digest, mime, truncated, segment, crawl, subset string
 	var seen found
-	number := uint64(0)
-	next, last, ended := finals()
 	var parts [5]string // of the host, the last first
 	var domains canon.Domains
 	var port int32
@@ -158,7 +173,7 @@ func outcomeTable(d *detector, finals func() (uint64, []byte, error)) *parquet.T
 			{Name: "subset", Text: &subset},
 			{Name: "title", Text: &seen.title},
 			{Name: "language", Text: &seen.language},
-			{Name: "redirect_final", Text: &final},
+			{Name: "redirect_final", Text: final},
 		},
 		Instead: []string{"status", "mime", "charset", "truncated", "payload_sha1", "redirect_url"},
 		Row: func(r *record.Fetch, file, round string) {
@@ -176,14 +191,7 @@ func outcomeTable(d *detector, finals func() (uint64, []byte, error)) *parquet.T
 			status = int16(min(r.Status, math.MaxInt16))
 			redirect, digest, mime, truncated = r.RedirectURL, r.PayloadSHA1, r.MIME, r.Truncated
 			segment, subset = round, subsetOf(r)
-			seen, final = d.look(r, file), ""
-			if r.OfPage() {
-				if ended == nil && next == number {
-					final = string(last)
-					next, last, ended = finals()
-				}
-				number++
-			}
+			seen = d.look(r, file)
 			if file != from {
 				from, crawl = file, crawlOf(file)
 			}

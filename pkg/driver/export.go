@@ -16,10 +16,13 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/record/parquet"
 	"mercator/formats/warc"
+	"mercator/pkg/canon"
+	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/derive"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/filter"
 )
 
 // software is what exported files say that made them.
@@ -31,17 +34,62 @@ type Export struct {
 	Warn     func(error)   // gets rounds that lost files
 	Memory   int64         // bytes for sorting
 	Progress func(n int64) // gets the number of records; may be nil
+	Filter   string        // file of filter rules: what one of them denies by its URL is left out; "": nothing is
+}
+
+// chosen says which URLs are exported; nil: all. Close the function's rules with done.
+func (e Export) chosen(ctx context.Context) (keep func(url string) (bool, error), done func() error, err error) {
+	if e.Filter == "" {
+		return nil, func() error { return nil }, nil
+	}
+	conf, err := config.Load(filepath.Join(e.Dir, config.Name))
+	if err != nil {
+		return nil, nil, err
+	}
+	form, err := conf.Canon()
+	if err != nil {
+		return nil, nil, err
+	}
+	rules, err := filter.Load(e.Filter, filter.Options{Schemes: form.Schemes})
+	if err != nil {
+		return nil, nil, err
+	}
+	judge := rules.NewJudge()
+	var verdict [1]filter.Verdict
+	keep = func(url string) (bool, error) {
+		_, host, _ := canon.Split(url)
+		err := judge.URLs(ctx, []filter.Candidate{{URL: url, Host: host, Named: true}}, verdict[:]) // so that only a rule that denies it leaves it out
+		return verdict[0].Allow, err
+	}
+	return keep, func() error { return errors.Join(judge.Close(), rules.Close()) }, nil
 }
 
 // archive has write write what is derived from the archive. One without a reply is refused.
-func (e Export) archive(write func(folder *crawl.Crawl, parts []warc.Part) error) error {
+func (e Export) archive(ctx context.Context, write func(folder *crawl.Crawl, parts []warc.Part) error) (err error) {
 	folder, err := crawl.Open(e.Dir, crawl.Options{})
 	if err != nil {
 		return NoCrawl(e.Dir, err)
 	}
 	parts, err := archived(e.Dir)
+	if err == nil && e.Filter != "" {
+		var keep func(string) (bool, error)
+		var done func() error
+		if keep, done, err = e.chosen(ctx); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, done()) }()
+		var dir string
+		if dir, err = os.MkdirTemp("", "mcrawl-export-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		parts, err = derive.Select(ctx, parts, dir, keep)
+	}
 	if err == nil {
 		err = write(folder, parts)
+	}
+	if errors.Is(err, derive.ErrNoReply) && e.Filter != "" {
+		return &fault.Error{Class: fault.Conflict, File: e.Filter, Found: "rules that leave out every reply of the crawl", Want: "some that leave out a section"}
 	}
 	if errors.Is(err, derive.ErrNoReply) {
 		return empty(folder)
@@ -77,7 +125,7 @@ func (e Export) WACZ(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return e.archive(func(folder *crawl.Crawl, parts []warc.Part) error {
+	return e.archive(ctx, func(folder *crawl.Crawl, parts []warc.Part) error {
 		st, err := folder.State()
 		if err != nil {
 			return err
@@ -96,14 +144,14 @@ func (e Export) WACZ(ctx context.Context, out io.Writer) error {
 
 // CDXJ writes the sorted index of the archive.
 func (e Export) CDXJ(ctx context.Context, out io.Writer) error {
-	return e.archive(func(_ *crawl.Crawl, parts []warc.Part) error {
+	return e.archive(ctx, func(_ *crawl.Crawl, parts []warc.Part) error {
 		return derive.CDXJ(ctx, out, parts, e.Memory, e.Progress)
 	})
 }
 
 // Derived writes a WET or WAT file for each WARC file, into the new folder to.
 func (e Export) Derived(ctx context.Context, to string, format derive.Format) error {
-	return e.archive(func(_ *crawl.Crawl, parts []warc.Part) error {
+	return e.archive(ctx, func(_ *crawl.Crawl, parts []warc.Part) error {
 		return newFolder(to, func(dir string) error {
 			replies := false
 			for _, p := range parts {
@@ -133,7 +181,7 @@ func (e Export) Derived(ctx context.Context, to string, format derive.Format) er
 
 // Parquet writes the rows of all rounds that count as Parquet files, one for each kind of rows that there is, into
 // the new folder to: outcomes, robots, links, refused, modules.
-func (e Export) Parquet(ctx context.Context, to string) error {
+func (e Export) Parquet(ctx context.Context, to string) (err error) {
 	folder, err := crawl.Open(e.Dir, crawl.Options{Warn: e.Warn})
 	if err != nil {
 		return NoCrawl(e.Dir, err)
@@ -155,13 +203,18 @@ func (e Export) Parquet(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
+	keep, done, err := e.chosen(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
 	return damaged(e.Dir, newFolder(to, func(dir string) error {
 		for _, table := range []struct {
 			name, of string
-			write    func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error
+			write    table
 		}{
-			{"outcomes", outcomes, e.outcomes(derive.OfPages)}, {"robots", outcomes, e.outcomes(derive.OfRobots)}, {"links", "links", plain[record.Link]},
-			{"refused", "refused", plain[record.Link]}, {"modules", "modules", plain[record.Module]},
+			{"outcomes", outcomes, e.outcomes(derive.OfPages, keep)}, {"robots", outcomes, e.outcomes(derive.OfRobots, keep)}, {"links", "links", plain(keep, linkURLs)},
+			{"refused", "refused", plain(keep, linkURLs)}, {"modules", "modules", plain(keep, func(m *record.Module) []string { return []string{m.URL} })},
 		} {
 			files, err := kept.Files(table.of)
 			if err != nil {
@@ -179,17 +232,35 @@ func (e Export) Parquet(ctx context.Context, to string) error {
 	}))
 }
 
+// table writes files of rows as a Parquet file.
+type table func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error
+
 // outcomes writes some of the outcomes.
-func (e Export) outcomes(of derive.Roles) func(context.Context, io.Writer, []string, func(int64)) error {
+func (e Export) outcomes(of derive.Roles, keep func(string) (bool, error)) table {
 	return func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error {
-		return derive.Outcomes(ctx, out, files, of, e.Memory, progress)
+		return derive.Outcomes(ctx, out, files, of, keep, e.Memory, progress)
 	}
 }
 
-// plain writes a table with the columns of the rows.
-func plain[T record.Row](ctx context.Context, out io.Writer, files []string, progress func(int64)) error {
-	return parquet.Files[T](ctx, out, files, nil, progress)
+// plain writes a table with the columns of the rows, of those whose URLs are all kept.
+func plain[T record.Row](keep func(string) (bool, error), urls func(*T) []string) table {
+	return func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error {
+		t := &parquet.Table[T]{}
+		if keep != nil {
+			t.Only = func(row *T) (bool, error) {
+				for _, url := range urls(row) {
+					if kept, err := keep(url); !kept || err != nil {
+						return false, err
+					}
+				}
+				return true, nil
+			}
+		}
+		return parquet.Files(ctx, out, files, t, progress)
+	}
 }
+
+func linkURLs(l *record.Link) []string { return []string{l.SrcURL, l.URL} }
 
 // noRows says why no round has outcomes: their files are gone, or nothing was fetched.
 func (e Export) noRows(folder *crawl.Crawl, kept *crawl.Kept) error {

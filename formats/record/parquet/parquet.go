@@ -56,7 +56,7 @@ const roundColumn = "round"
 type Table[T record.Row] struct {
 	Columns []Column
 	Instead []string                         // columns of the record stream that these replace
-	Only    func(row *T) bool                // says which rows are written; nil: all
+	Only    func(row *T) (bool, error)       // says which rows are written; nil: all
 	Row     func(row *T, path, round string) // sets the values of Columns for a row of a record file; path may be ""
 }
 
@@ -162,8 +162,11 @@ func (w *Writer[T]) Write(row *T, path, round string) error {
 	if w.err != nil {
 		return w.err
 	}
-	if w.table.Only != nil && !w.table.Only(row) {
-		return nil
+	if w.table.Only != nil {
+		var wanted bool
+		if wanted, w.err = w.table.Only(row); !wanted || w.err != nil {
+			return w.err
+		}
 	}
 	if w.err = w.rows.Write(row); w.err != nil {
 		return w.err
