@@ -1,23 +1,20 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
+	"strconv"
 
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
 	"mercator/pkg/history"
+	"mercator/pkg/stats"
 )
 
 type refusedCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
 	Rule  string `placeholder:"NAME" help:"Only URLs that this rule refused."`
 	Count bool   `help:"Print how many URLs each rule refused, and nothing else."`
-	JSON  bool   `name:"json" help:"Print JSON lines."`
+	asRows
 }
 
 // Help is part of --help.
@@ -41,44 +38,37 @@ func (c *refusedCmd) Run(std *cli.Std) error {
 			return err
 		}
 	}
-	to := std.Out
-	if !c.JSON {
-		to = std.Screen()
+	names := []string{"url", "rule", "found_on"}
+	if c.Count {
+		names = []string{"rule", "urls"}
 	}
-	return printRefused(d, c, bufio.NewWriter(to))
-}
-
-// printRefused prints what was refused, or how much of it.
-func printRefused(d *driver.Driver, c *refusedCmd, out *bufio.Writer) error {
+	out, err := c.open(std, names...)
+	if err != nil {
+		return err
+	}
 	counts := map[string]uint64{}
-	lines := json.NewEncoder(out)
-	lines.SetEscapeHTML(false)
-	err := d.Refusals(c.Rule, func(r *history.Refusal) error {
-		switch {
-		case c.Count:
+	err = d.Refusals(c.Rule, func(r *history.Refusal) error {
+		if c.Count {
 			counts[r.Rule]++
 			return nil
-		case c.JSON:
-			return lines.Encode(r)
 		}
-		_, err := fmt.Fprintf(out, "%s\t%s\t%s\n", cli.Printable(r.URL), r.Rule, cli.Printable(r.Found))
-		return err
+		return out.print(r, r.URL, r.Rule, r.Found)
 	})
 	if err != nil {
 		return err
 	}
-	for _, rule := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) }) {
-		if c.JSON {
-			err = lines.Encode(struct {
-				Rule string `json:"rule"`
-				URLs uint64 `json:"urls"`
-			}{rule, counts[rule]})
-		} else {
-			_, err = fmt.Fprintf(out, "%9d %s\n", counts[rule], rule)
+	for _, n := range stats.Counts(counts) {
+		cells := []string{n.Reason, strconv.FormatUint(n.N, 10)}
+		if !c.CSV {
+			cells = []string{fmt.Sprintf("%9d %s", n.N, n.Reason)}
 		}
+		err := out.print(struct {
+			Rule string `json:"rule"`
+			URLs uint64 `json:"urls"`
+		}{n.Reason, n.N}, cells...)
 		if err != nil {
 			return err
 		}
 	}
-	return out.Flush()
+	return out.flush()
 }
