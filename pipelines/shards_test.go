@@ -184,7 +184,7 @@ func TestShardsAreKilled(t *testing.T) {
 			killed["run"]++
 		}
 	}
-	if killed["fetch"] == 0 || !undone {
+	if len(killed) < 2 || !undone { // which stages are hit, and how often, is chance
 		t.Errorf("kills that hit a stage: %v, abandoned: %v", killed, undone)
 	}
 	output(t, "mckpt", "verify", "--quiet", c.dir)

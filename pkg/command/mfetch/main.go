@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -128,6 +129,7 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	if names, ok := opt.Resolver.(*resolver); ok {
 		names.said = in.Schema().Resolver
+		defer names.close()
 	}
 	sinks, err := std.Sinks(c.Output)
 	if err != nil {
@@ -469,6 +471,14 @@ func (r *resolver) dns() (*resolve.Resolver, error) {
 		r.asks, r.err = resolve.New(cfg)
 	})
 	return r.asks, r.err
+}
+
+// close ends the connections to servers, as this process may run many batches. No Resolve may be under way.
+func (r *resolver) close() {
+	r.once.Do(func() { r.err = errors.New("the resolver is closed") })
+	if r.asks != nil {
+		r.asks.Close()
+	}
 }
 
 // Resolve implements fetch.Resolver.
