@@ -2,6 +2,7 @@ package warc
 
 import (
 	"fmt"
+	"strconv"
 
 	"mercator/pkg/fingerprint"
 )
@@ -27,7 +28,10 @@ func (p *Places) Add(file string, offset, length int64, plain bool) {
 	if !plain {
 		p.Odd++
 	}
-	p.Sum += fingerprint.OfString(fmt.Sprint(file, " ", offset, " ", length))
+	var room [128]byte // fmt would allocate thrice for each record
+	text := append(append(room[:0], file...), ' ')
+	text = append(strconv.AppendInt(text, offset, 10), ' ')
+	p.Sum += fingerprint.Of(strconv.AppendInt(text, length, 10))
 }
 
 // Join adds the records of another set.
