@@ -52,6 +52,7 @@ const (
 	FieldPayloadDigest     = "WARC-Payload-Digest"
 	FieldBlockDigest       = "WARC-Block-Digest"
 	FieldTruncated         = "WARC-Truncated"
+	FieldProtocol          = "WARC-Protocol"
 	FieldRefersTo          = "WARC-Refers-To"
 	FieldRefersToTargetURI = "WARC-Refers-To-Target-URI"
 	FieldRefersToDate      = "WARC-Refers-To-Date"

@@ -434,6 +434,7 @@ func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *R
 			g.rec.Add(warc.FieldPayloadDigest, "sha1:"+row.PayloadSHA1)
 		}
 		g.rec.Add(warc.FieldTruncated, reply.Truncated)
+		g.rec.Add(warc.FieldProtocol, reply.Protocol)
 		var err error
 		if g.b, err = enc.Append(g.b, &g.rec); err != nil {
 			return nil, err

@@ -59,6 +59,9 @@ type Reply struct {
 	// NoBody says that the request asked for none, whatever the head says.
 	NoBody bool
 
+	// Protocol is what was spoken, where Sent and Response are not in its form, by its name in ALPN: "h2"; else "".
+	Protocol string
+
 	// Forwarded says that a proxy was asked which found an address itself: what answered
 	// is not known to be Request.Addr.
 	Forwarded bool

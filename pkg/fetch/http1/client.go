@@ -1,7 +1,7 @@
 // Package http1 is the protocol module for http and https: it fetches one URL from a given
 // address and keeps the bytes of request and reply as they went over the wire, for the archive.
 //
-// It speaks HTTP/1.1 and reads what browsers read: HTTP/1.0, ICY, replies without
+// It speaks HTTP/1.1 (and HTTP/2 with who refuses that: http2.go) and reads what browsers read: HTTP/1.0, ICY, replies without
 // a head that begin with '<', LF for CRLF, folded lines, interim replies, and
 // wrong or conflicting lengths (package httpmsg says how each is taken).
 //
@@ -60,6 +60,8 @@ type Client struct {
 	TLS            *tls.Config      // roots and the like; nil: the system's. TLS 1.2 is the least, but see oldtls.go
 	Now            func() time.Time // for cookies that expire; nil: time.Now
 	InsecureTLS    bool             // go on when verification fails, except to who gets one of Logins; Reply.Error says why it did
+
+	two twoHosts
 }
 
 // exchange is a Reply with what it takes to make it, in one piece of memory.
@@ -93,6 +95,7 @@ type Conn struct {
 	host   string // name and port
 	addr   netip.AddrPort
 	fault  string
+	two    bool // HTTP/2 was agreed
 	wanted bool // the server asked for a certificate of ours
 	probe  *probe
 	ctx    context.Context // whose end ends the connection
@@ -243,10 +246,12 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 			}
 		}
 		x.Sent, x.Error = kept, conn.fault
-		wanted := conn.wanted
+		wanted, two := conn.wanted, conn.two
 		before := x.Wire
 		err := conn.begin(ctx, deadline)
-		if err == nil {
+		if err == nil && two {
+			err = c.exchangeTwo(ctx, deadline, conn, sent, x)
+		} else if err == nil {
 			err = c.exchange(conn, sent, x)
 		} else {
 			err = fetch.Classify(err, record.OutcomeDisconnect)
@@ -262,6 +267,11 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 					err = unsecured(f.Err, wanted)
 				}
 			}
+		}
+		if t.scheme == "https" && !two && wantsTwo(x, err) && c.two.add(t.host) {
+			conn.Close()
+			x.head, x.Truncated = httpmsg.Head{Fields: x.fields[:0]}, ""
+			continue
 		}
 		if err == nil && x.head.Status == http.StatusMisdirectedRequest {
 			conn.Close() // another one may lead to who answers for the host
@@ -357,11 +367,18 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, add
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	first := c.open(ctx, t, addr, conn, false)
+	var change func(*tls.Config)
+	if c.two.has(t.host) {
+		change = offerTwo
+	}
+	first := c.open(ctx, t, addr, conn, change)
+	if alert, _ := alertOf(first); alert == alertNoProtocol && c.two.add(t.host) {
+		first = c.open(ctx, t, addr, conn, offerTwo)
+	}
 	if first == nil || t.scheme != "https" || !isTooNew(first) || c.Logins.basic(t) != "" {
 		return first
 	}
-	if err := c.open(ctx, t, addr, conn, true); err != nil {
+	if err := c.open(ctx, t, addr, conn, makeOld); err != nil {
 		return err
 	}
 	state := conn.conn.(*tls.Conn).ConnectionState()
@@ -369,8 +386,8 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, add
 	return nil
 }
 
-// open makes a connection; old: with TLS of any age.
-func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn *Conn, old bool) error {
+// open makes a connection. change, unless nil, is for what it offers over TLS.
+func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn *Conn, change func(*tls.Config)) error {
 	dial := c.Dial
 	if dial == nil {
 		// Not DialTCP: its zero local address is bound to before connecting, and a local port
@@ -390,8 +407,8 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 	*conn = Conn{conn: raw, scheme: t.scheme, host: t.host, addr: addr}
 	if t.scheme == "https" {
 		config := c.tlsConfig(t.name, conn, c.InsecureTLS && c.Logins.basic(t) == "") // a password goes to nobody who has not proved the name
-		if old {
-			makeOld(config)
+		if change != nil {
+			change(config)
 		}
 		secure := tls.Client(raw, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
@@ -399,7 +416,7 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 			conn.Close()
 			return unsecured(err, wanted)
 		}
-		conn.conn = secure
+		conn.conn, conn.two = secure, secure.ConnectionState().NegotiatedProtocol == protocolTwo
 	}
 	return nil
 }
@@ -441,24 +458,29 @@ func (c *Client) exchange(conn *Conn, request []byte, x *exchange) error {
 	// said counts, so a failed write is left to the read to report.
 	_, writeErr := conn.conn.Write(request)
 
-	if x.stream == nil {
-		x.stream = streams.Get().(*rewind.Stream)
-	}
-	r := &reply{conn: conn.conn, s: x.stream, x: x}
-	r.s.SetDir(c.TempDir)
-	r.s.Reset(httpmsg.HeadMax)
-	if err := r.readHead(); err != nil {
+	complete, err := c.read(conn.conn, x)
+	if err != nil {
 		if writeErr != nil && errors.Is(err, io.EOF) {
 			err = fetch.Classify(writeErr, record.OutcomeDisconnect)
 		}
-		return err
-	}
-	complete, err := r.readBody(cmp.Or(c.BodyMax, rewind.DefaultMax))
-	if err != nil {
 		return err
 	}
 	if !complete || !x.head.KeepAlive() || !x.head.Certain() {
 		conn.Close()
 	}
 	return nil
+}
+
+// read reads a reply into x. complete: it has come whole, with nothing after it.
+func (c *Client) read(from io.Reader, x *exchange) (complete bool, err error) {
+	if x.stream == nil {
+		x.stream = streams.Get().(*rewind.Stream)
+	}
+	r := &reply{conn: from, s: x.stream, x: x}
+	r.s.SetDir(c.TempDir)
+	r.s.Reset(httpmsg.HeadMax)
+	if err := r.readHead(); err != nil {
+		return false, err
+	}
+	return r.readBody(cmp.Or(c.BodyMax, rewind.DefaultMax))
 }

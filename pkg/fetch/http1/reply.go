@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 
 	"mercator/formats/record"
@@ -15,7 +14,7 @@ import (
 
 // reply reads one reply from a connection.
 type reply struct {
-	conn net.Conn
+	conn io.Reader
 	s    *rewind.Stream
 	x    *exchange
 }
@@ -58,6 +57,8 @@ func (r *reply) readHead() error {
 		case interim == 0 && httpmsg.Bare(b):
 			r.x.head = httpmsg.BareHead()
 			return nil
+		case isSettings(b):
+			return &fetch.Failure{Outcome: record.OutcomeProtocol, Err: errTwo}
 		case !httpmsg.Plausible(b):
 			return fetch.Broken("reply begins %.40q, want an HTTP status line", b)
 		}

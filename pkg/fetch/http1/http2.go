@@ -1,0 +1,122 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"mercator/formats/record"
+	"mercator/pkg/fetch"
+	"mercator/pkg/httpmsg"
+)
+
+// HTTP/1.1 is spoken first, as its bytes go into the archive as they came. A few servers refuse it: by an alert of TLS
+// (no_application_protocol), by status 505 or 421, or by frames of HTTP/2 in place of a reply. Such a host is asked once more in the same
+// contact, over a connection that offers h2 too (RFC 7301, RFC 9113), and is offered it at once from then on. The connection is not kept.
+//
+// Request and reply are archived in the form of HTTP/1.1, which is what readers of archives know, with WARC-Protocol: h2. Fields that
+// HTTP/2 forbids are left out, and fields stand in the order of their names.
+
+// protocolTwo is the name of HTTP/2 in ALPN, and in WARC-Protocol.
+const protocolTwo = "h2"
+
+// alertNoProtocol is a server's that speaks none of the offered protocols (RFC 7301 section 3.2).
+const alertNoProtocol = 120
+
+// twoMax is how many hosts are remembered that want HTTP/2. When there are more, all are forgotten: each costs a refusal then.
+const twoMax = 1 << 12
+
+// errTwo is a reply of frames.
+var errTwo = errors.New("frames of HTTP/2 in place of a reply")
+
+// twoHosts are authorities that refused HTTP/1.1.
+type twoHosts struct {
+	mu    sync.Mutex
+	hosts map[string]bool
+}
+
+func (h *twoHosts) has(host string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.hosts[host]
+}
+
+// add reports whether the host is new.
+func (h *twoHosts) add(host string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.hosts[host] {
+		return false
+	}
+	if h.hosts == nil || len(h.hosts) >= twoMax {
+		h.hosts = map[string]bool{}
+	}
+	h.hosts[host] = true
+	return true
+}
+
+// offerTwo lets a connection agree to HTTP/2.
+func offerTwo(config *tls.Config) { config.NextProtos = []string{protocolTwo, "http/1.1"} }
+
+// wantsTwo says whether the end of an exchange over HTTP/1.1 is that of a server that may answer over HTTP/2.
+func wantsTwo(x *exchange, err error) bool {
+	if err != nil {
+		return errors.Is(err, errTwo)
+	}
+	return x.head.Status == http.StatusHTTPVersionNotSupported || x.head.Status == http.StatusMisdirectedRequest
+}
+
+// isSettings says whether b begins as a connection of HTTP/2 does: with a frame SETTINGS on stream 0 (RFC 9113 section 3.4).
+func isSettings(b []byte) bool {
+	return len(b) >= 9 && b[0] == 0 && b[3] == byte(http2.FrameSettings) && b[4] == 0 && bytes.Equal(b[5:9], make([]byte, 4))
+}
+
+// exchangeTwo sends the request, which is given as HTTP/1.1 has it, over HTTP/2 and reads the reply into x.
+func (c *Client) exchangeTwo(ctx context.Context, deadline time.Time, conn *Conn, request []byte, x *exchange) error {
+	defer conn.Close()
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
+	if err != nil {
+		return &fetch.Failure{Outcome: record.OutcomeProtocol, Err: err}
+	}
+	// An opaque URL goes out as it is.
+	req.URL = &url.URL{Scheme: "https", Host: req.Host, Opaque: "//" + req.Host + req.RequestURI}
+	req.RequestURI = ""
+	transport := http2.Transport{DisableCompression: true, MaxHeaderListSize: httpmsg.HeadMax}
+	client, err := transport.NewClientConn(conn.conn)
+	if err != nil {
+		return fetch.Classify(err, record.OutcomeDisconnect)
+	}
+	res, err := client.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		outcome := record.OutcomeDisconnect
+		if errors.As(err, new(http2.StreamError)) || errors.As(err, new(http2.ConnectionError)) {
+			outcome = record.OutcomeProtocol
+		}
+		return fetch.Classify(err, outcome)
+	}
+	defer res.Body.Close()
+	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
+		res.Header.Del(name)
+	}
+	var head bytes.Buffer
+	fmt.Fprintf(&head, "HTTP/1.1 %d %s\r\n", res.StatusCode, http.StatusText(res.StatusCode))
+	if err := res.Header.Write(&head); err != nil {
+		return err
+	}
+	head.WriteString("\r\n")
+	x.Protocol = protocolTwo
+	_, err = c.read(io.MultiReader(&head, res.Body), x)
+	return err
+}

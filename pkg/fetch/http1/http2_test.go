@@ -1,0 +1,207 @@
+package http1
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"mercator/formats/record"
+	"mercator/pkg/fetch"
+)
+
+// newTwo serves handler over HTTP/2 alone, unless protocols are given, and returns its URL and a client that trusts it.
+func newTwo(t *testing.T, handler http.HandlerFunc, protocols ...string) (string, *Client) {
+	s := httptest.NewUnstartedServer(handler)
+	if len(protocols) == 0 {
+		protocols = []string{"h2"}
+	}
+	s.EnableHTTP2 = true
+	// crypto/tls lets a client that offers http/1.1 alone go on without a protocol, where h2 is served.
+	s.TLS = &tls.Config{NextProtos: protocols, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Equal(hello.SupportedProtos, []string{"http/1.1"}) && !slices.Contains(protocols, "http/1.1") {
+			other := s.TLS.Clone()
+			other.NextProtos, other.GetConfigForClient = []string{"other"}, nil
+			return other, nil
+		}
+		return nil, nil
+	}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	client := testClient(t)
+	client.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
+	client.TLS.RootCAs.AddCert(s.Certificate())
+	return s.URL, client
+}
+
+// TestHTTP2: a server that refuses HTTP/1.1 is asked over HTTP/2 in the same contact. What comes is a reply as HTTP/1.1 has it.
+func TestHTTP2(t *testing.T) {
+	old := func(w http.ResponseWriter, r *http.Request, status int) bool {
+		if r.ProtoMajor == 1 {
+			http.Error(w, "not so", status)
+		}
+		return r.ProtoMajor == 1
+	}
+	both := []string{"h2", "http/1.1"}
+	for _, test := range []struct {
+		name      string
+		protocols []string
+		serve     http.HandlerFunc
+		want      string // the reply, CRLF as "|"
+		truncated string
+		status    int // where only that is wanted
+		requests  int // that two contacts make
+		method    string
+	}{
+		{name: "alert", requests: 2, want: "HTTP/1.1 200 OK|Content-Length: 5|Content-Type: text/plain|X-Path: /a%2Fb;c?d=%20e||hello",
+			serve: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/plain")
+				w.Header().Set("X-Path", r.RequestURI)
+				io.WriteString(w, "hello")
+			}},
+		{name: "505", protocols: both, status: 200, requests: 3, serve: func(w http.ResponseWriter, r *http.Request) { old(w, r, 505) }},
+		{name: "421", protocols: both, status: 200, requests: 3, serve: func(w http.ResponseWriter, r *http.Request) { old(w, r, 421) }},
+		{name: "505 over both", protocols: both, status: 505, requests: 3, serve: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(505) }},
+		{name: "505 over HTTP/1.1 alone", protocols: both[1:], status: 505, requests: 3, serve: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(505) }},
+		{name: "other statuses", protocols: both, status: 426, requests: 2, serve: func(w http.ResponseWriter, r *http.Request) { old(w, r, 426) }},
+		{name: "no body", method: http.MethodHead, status: 200, requests: 2, serve: func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Length", "70") }},
+		{name: "304", status: 304, requests: 2, serve: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(304) }},
+		{name: "a body that is cut", status: 200, truncated: "disconnect", requests: 2, serve: func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, strings.Repeat("x", 10000))
+			http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}},
+		{name: "a body above the limit", status: 200, truncated: "length", requests: 2, serve: func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, strings.Repeat("x", 1<<20))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var requests atomic.Int32
+			url, client := newTwo(t, func(w http.ResponseWriter, r *http.Request) {
+				requests.Add(1)
+				w.Header()["Date"] = nil
+				w.Header().Set("Keep-Alive", "timeout=5")
+				test.serve(w, r)
+			}, test.protocols...)
+			var conn Conn
+			defer conn.Close()
+			for range 2 {
+				x := client.do(t.Context(), &fetch.Request{URL: url + "/a%2Fb;c?d=%20e", Addr: loopback, Method: test.method}, &conn)
+				if x.Outcome != record.OutcomeFetched {
+					t.Fatal(x.Outcome, x.Error)
+				}
+				if test.status == 0 {
+					all, err := io.ReadAll(x.Response)
+					if got := strings.ReplaceAll(string(all), "\r\n", "|"); err != nil || got != test.want {
+						t.Errorf("got %s, %v\nwant %s", got, err, test.want)
+					}
+				} else if x.head.Status != test.status || x.Truncated != test.truncated {
+					t.Errorf("status %d, truncated %q; want %d, %q", x.head.Status, x.Truncated, test.status, test.truncated)
+				}
+				if want := len(test.protocols) == 0 || test.status == 200 || test.name == "505 over both"; (x.Protocol == "h2") != want {
+					t.Errorf("protocol %q", x.Protocol)
+				}
+				if sent := string(x.Sent); !strings.HasPrefix(sent, "GET /a%2Fb;c?d=%20e HTTP/1.1\r\nHost: 127.0.0.1:") && test.method == "" {
+					t.Errorf("sent %q", sent)
+				}
+				x.Close()
+			}
+			if n := requests.Load(); n != int32(test.requests) {
+				t.Errorf("%d requests, want %d", n, test.requests)
+			}
+		})
+	}
+}
+
+// TestHTTP2Frames: a server that agrees to HTTP/1.1, or to nothing, and speaks HTTP/2 is asked over that; one that speaks it
+// without TLS is not.
+func TestHTTP2Frames(t *testing.T) {
+	trusting := testClient(t)
+	trusting.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
+	cert := httptest.NewUnstartedServer(nil)
+	cert.StartTLS()
+	defer cert.Close()
+	trusting.TLS.RootCAs.AddCert(cert.Certificate())
+	config := &tls.Config{Certificates: cert.TLS.Certificates}
+	server := &http2.Server{}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) })
+	settings := func(c net.Conn) {
+		request(c)
+		c.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0})
+	}
+	var conns atomic.Int32
+	secure := serve(t, func(c net.Conn) {
+		first, agreed := conns.Add(1) == 1, config.Clone()
+		if !first {
+			agreed.NextProtos = []string{"h2"}
+		}
+		switch secure := tls.Server(c, agreed); {
+		case secure.Handshake() != nil:
+		case first:
+			settings(secure)
+		default:
+			server.ServeConn(secure, &http2.ServeConnOpts{Handler: handler})
+		}
+	})
+	x := trusting.once(t.Context(), &fetch.Request{URL: strings.Replace(secure, "http:", "https:", 1), Addr: loopback})
+	if x.Outcome != record.OutcomeFetched {
+		t.Fatal(x.Outcome, x.Error)
+	}
+	if body, err := io.ReadAll(x.body()); err != nil || string(body) != "HTTP/2.0" || conns.Load() != 2 {
+		t.Errorf("%q, %v, %s %s", body, err, x.Outcome, x.Error)
+	}
+	x.Close()
+	x = trusting.once(t.Context(), &fetch.Request{URL: serve(t, settings), Addr: loopback})
+	if x.Outcome != record.OutcomeProtocol || !strings.Contains(x.Error, errTwo.Error()) {
+		t.Errorf("without TLS: %s %s", x.Outcome, x.Error)
+	}
+	x.Close()
+}
+
+// TestHTTP2Hostile: what a server does over HTTP/2 ends within the limits of a contact.
+func TestHTTP2Hostile(t *testing.T) {
+	for _, test := range []struct {
+		name, outcome string
+		serve         http.HandlerFunc
+	}{
+		{"long head", record.OutcomeProtocol, func(w http.ResponseWriter, r *http.Request) {
+			for i := range 2000 {
+				w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 1000))
+			}
+		}},
+		{"no reply", record.OutcomeTimeout, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+		{"an end without a reply", record.OutcomeProtocol, func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			url, client := newTwo(t, test.serve)
+			if test.outcome == record.OutcomeTimeout {
+				client.Timeout = 100 * time.Millisecond
+			}
+			x := client.once(t.Context(), &fetch.Request{URL: url, Addr: loopback})
+			if x.Outcome != test.outcome {
+				t.Errorf("%s %s", x.Outcome, x.Error)
+			}
+			x.Close()
+		})
+	}
+}
+
+// TestTwoHosts: as many hosts are remembered as there is room for.
+func TestTwoHosts(t *testing.T) {
+	var hosts twoHosts
+	for i := range 3 * twoMax {
+		if !hosts.add(fmt.Sprint(i)) || !hosts.has(fmt.Sprint(i)) || hosts.add(fmt.Sprint(i)) || len(hosts.hosts) > twoMax {
+			t.Fatal(i, len(hosts.hosts))
+		}
+	}
+}
