@@ -92,6 +92,7 @@ var settings = map[string][2]string{
 	"fetch.assign":                 {`"static"`, "static"},
 	"fetch.method":                 {`"HEAD"`, "HEAD"},
 	"fetch.headers":                {`["Accept-Language: de, en;q=0.5", "DNT: 1"]`, "[Accept-Language: de, en;q=0.5 DNT: 1]"},
+	"fetch.tls_ca":                 {`"ca.pem"`, "FOLDER/ca.pem"},
 	"fetch.login":                  {`"login.txt"`, "FOLDER/login.txt"},
 	"fetch.cookies":                {`false`, "false"},
 	"fetch.proxy":                  {`"socks5://127.0.0.1:7"`, "socks5://127.0.0.1:7"},

@@ -258,12 +258,13 @@ type Fetch struct {
 	Assign      string        `key:"fetch.assign" enum:"dynamic,static" default:"dynamic" more:"" group:"Politeness:" placeholder:"dynamic" help:"Hosts go to free connections; static: by hash."`
 	Method      string        `key:"fetch.method" enum:"GET,HEAD" default:"GET" more:"" group:"Requests:" placeholder:"GET" help:"GET or HEAD." note:"the method of requests"`
 	Header      []string      `key:"fetch.headers" is:"header" sep:"none" like:"Accept-Language: de" more:"" group:"Requests:" placeholder:"LINE" help:"Header line, such as \"Accept-Language: de\"." note:"sent with every request"`
-	Login       string        `key:"fetch.login" path:"yes" like:"login.txt" more:"" group:"Requests:" placeholder:"FILE" help:"Lines of ORIGIN USER:PASSWORD." note:"a file of user names and passwords"`
+	Login       string        `key:"fetch.login" path:"yes" like:"login.txt" more:"" group:"Requests:" placeholder:"FILE" help:"Passwords, tokens, cookies of servers (manual: Logins)." note:"lines of ORIGIN USER:PASSWORD, of ORIGIN header NAME: VALUE, or of a cookies.txt"`
 	Cookies     bool          `key:"fetch.cookies" default:"true" negatable:"" more:"" group:"Requests:" help:"Keep cookies in the store (default)." note:"over the whole crawl"`
 	Exec        []string      `key:"fetch.exec" is:"program" runs:"always" sep:"none" like:"gemini=./gemini.sh" more:"" group:"Requests:" placeholder:"S=COMMAND" help:"Fetch URLs of scheme S by a program." note:"S=COMMAND"`
 	ExecState   []string      `key:"fetch.exec_state" like:"gemini" more:"" group:"Requests:" placeholder:"S" help:"Keep the state of S's program over the crawl." note:"in modules/S; after a change, mckpt init makes the stores that are missing"`
 	Proxy       string        `key:"fetch.proxy" is:"proxy" like:"socks5://127.0.0.1:1080" more:"" group:"Requests:" placeholder:"URL" help:"http://HOST:PORT or socks5://HOST:PORT." note:"all requests go through it"`
 	RefusedOK   bool          `key:"fetch.refused_ok" like:"false" more:"" group:"What may be contacted:" name:"refused-ok" help:"Go on even if settings refuse many URLs."`
+	TLSCA       string        `key:"fetch.tls_ca" path:"yes" like:"ca.pem" more:"" group:"Requests:" name:"tls-ca" placeholder:"FILE" help:"Trust the authorities of this PEM file too."`
 	TLSInsecure bool          `key:"fetch.tls_insecure" like:"false" more:"" group:"Requests:" name:"tls-insecure" help:"Accept certificates that do not verify."`
 
 	Deny string `key:"network.deny" path:"yes" like:"deny.txt" placeholder:"FILE" help:"Hosts and URL prefixes not to contact, one a line." note:"the file is read again when it changes"`

@@ -130,6 +130,7 @@ func checkFiles(conf *config.Config, names []string) (all []string, err error) {
 		"network.deny": func(file string) error { _, err := fetch.OpenDeny(file, form); return err },
 		"focus.model":  func(file string) error { _, err := classify.Read(file); return err },
 		"fetch.login":  func(file string) error { _, err := http1.ReadLogins(file); return err },
+		"fetch.tls_ca": func(file string) error { _, err := http1.ReadAuthorities(file); return err },
 	}
 	for _, name := range names {
 		files, err := conf.Setting(name)

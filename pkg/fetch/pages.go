@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -48,7 +49,11 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 	case protocol == nil:
 		return refuse(record.OutcomeScheme, scheme)
 	case protocol.Check(row.URL) != nil:
-		return settle(record.OutcomeScheme, protocol.Check(row.URL).Error())
+		err := protocol.Check(row.URL)
+		if f, ok := errors.AsType[*Failure](err); ok {
+			return settle(f.Outcome, err.Error())
+		}
+		return settle(record.OutcomeScheme, err.Error())
 	case portRefused(row.Host):
 		return settle(record.OutcomePort, "browsers refuse the port of "+row.Host+", and no setting allows it")
 	case rest.why == localfault.NoIPv6: // there may never be one: no crawl waits for it

@@ -177,14 +177,14 @@ var (
 
 // secretIn says what a text has that is secret.
 func secretIn(name string, text []byte) string {
-	if logins, err := http1.ParseLogins(name, text); err == nil && len(logins) > 0 || secretLine.Match(text) {
-		return "passwords"
-	}
 	if bytes.Contains(text, []byte("PRIVATE KEY-----")) || bytes.HasPrefix(text, []byte("PuTTY-User-Key-File")) {
 		return "a private key"
 	}
 	if bytes.HasPrefix(text, []byte("# Netscape HTTP Cookie File")) || bytes.HasPrefix(text, []byte("# HTTP Cookie File")) || cookieList.Match(text) || isCookies(text) {
 		return "cookies"
+	}
+	if logins, err := http1.ParseLogins(name, text); err == nil && logins.Any() || secretLine.Match(text) {
+		return "passwords"
 	}
 	return ""
 }
@@ -213,7 +213,7 @@ func passwordIn(text []byte) bool {
 	}
 	for line := range bytes.Lines(text) {
 		if bytes.Contains(line, []byte("://")) {
-			if logins, err := http1.ParseLogins("", line); err == nil && len(logins) > 0 {
+			if logins, err := http1.ParseLogins("", line); err == nil && logins.Any() {
 				return true
 			}
 		}

@@ -303,6 +303,11 @@ func (c *fetchCmd) client(now func() time.Time) (*http1.Client, error) {
 			return nil, err
 		}
 	}
+	if c.TLSCA != "" {
+		if client.TLS, err = http1.ReadAuthorities(c.TLSCA); err != nil {
+			return nil, err
+		}
+	}
 	if c.Proxy != "" {
 		if client.Proxy, err = http1.ParseProxy(c.Proxy, client.Logins); err != nil {
 			return nil, err

@@ -262,10 +262,13 @@ func (j *Jar) drop(e *list.Element) {
 }
 
 // Line is what the header field Cookie has of a request; "": there is none to send. Cookies of longer paths come first,
-// else in the order in which they came (section 5.8.3). What would make it too long is left out.
-func (j *Jar) Line(t Target, now time.Time) string {
+// else in the order in which they came (section 5.8.3). What would make it too long is left out, and what has one of the names without.
+func (j *Jar) Line(t Target, now time.Time, without ...string) string {
 	b := make([]byte, 0, 256)
 	for _, c := range j.fitting(t, now) {
+		if slices.Contains(without, c.Name) {
+			continue
+		}
 		n := len(b)
 		if n > 0 {
 			b = append(b, "; "...)

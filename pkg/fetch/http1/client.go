@@ -16,8 +16,7 @@
 //     and what is missing of the body stands in Truncated.
 //   - A connection is used again only after a complete reply with nothing after it, of
 //     which no reader could see the end elsewhere.
-//   - Reply.Sent is what was sent, but for passwords: the lines Authorization
-//     and Proxy-Authorization are left out of it.
+//   - Reply.Sent is what was sent, but for what Logins have, and Proxy-Authorization.
 package http1
 
 import (
@@ -54,7 +53,7 @@ type Client struct {
 	Accept         string           // "": */*
 	AcceptEncoding string           // "": gzip, deflate, br, zstd
 	Header         []httpmsg.Field  // sent with each request, see ParseHeader
-	Logins         Logins           // sent to their own servers
+	Logins         *Logins          // sent to their own servers; nil: none
 	Cookies        *cookies.Jar     // nil: none are kept or sent
 	Proxy          *Proxy           // nil: servers are contacted directly
 	TLS            *tls.Config      // roots and the like; nil: the system's. TLS 1.2 is the least, but see oldtls.go
@@ -188,9 +187,6 @@ func (t *target) cookies() cookies.Target {
 	return cookies.Target{Secure: t.scheme == "https", Name: t.name, Path: t.path}
 }
 
-// Check implements fetch.Protocol. Every canonical URL of http and https can be asked for.
-func (c *Client) Check(string) error { return nil }
-
 // Fetch implements fetch.Protocol. The connection of an earlier contact is used again where it
 // leads to the same server; one that turns out to have been closed meanwhile is replaced once.
 func (c *Client) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
@@ -320,14 +316,24 @@ func (c *Client) request(b []byte, req *fetch.Request, t *target) (kept, sent []
 	for _, f := range c.Header {
 		b = appendField(b, f.Name, f.Value)
 	}
+	secret, names := c.Logins.line(t, c.now())
+	own := ""
 	if c.Cookies != nil {
-		b = appendField(b, "Cookie", c.Cookies.Line(t.cookies(), c.now()))
+		own = c.Cookies.Line(t.cookies(), c.now(), names...)
 	}
-	secrets := appendField(nil, "Authorization", c.Logins.basic(t))
+	var secrets []byte
+	for _, f := range c.Logins.fields(t) {
+		secrets = appendField(secrets, f.Name, f.Value)
+	}
 	if c.Proxy.forwards(t) {
 		secrets = appendField(secrets, "Proxy-Authorization", c.Proxy.basic())
 	}
+	b, before := appendField(b, "Cookie", own), b
 	kept = append(b, "\r\n"...)
+	if secret != "" {
+		b = before
+		secrets = appendField(secrets, "Cookie", strings.TrimSuffix(secret+"; "+own, "; "))
+	}
 	if secrets == nil {
 		return kept, kept
 	}
@@ -375,7 +381,7 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, add
 	if alert, _ := alertOf(first); alert == alertNoProtocol && c.two.add(t.host) {
 		first = c.open(ctx, t, addr, conn, offerTwo)
 	}
-	if first == nil || t.scheme != "https" || !isTooNew(first) || c.Logins.basic(t) != "" {
+	if first == nil || t.scheme != "https" || !isTooNew(first) || c.Logins.know(t, c.now()) {
 		return first
 	}
 	if err := c.open(ctx, t, addr, conn, makeOld); err != nil {
@@ -406,7 +412,7 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 	}
 	*conn = Conn{conn: raw, scheme: t.scheme, host: t.host, addr: addr}
 	if t.scheme == "https" {
-		config := c.tlsConfig(t.name, conn, c.InsecureTLS && c.Logins.basic(t) == "") // a password goes to nobody who has not proved the name
+		config := c.tlsConfig(t.name, conn, c.InsecureTLS && !c.Logins.know(t, c.now())) // a password goes to nobody who has not proved the name
 		if change != nil {
 			change(config)
 		}

@@ -543,7 +543,7 @@ func TestTLS(t *testing.T) {
 	}
 	x.Close()
 	for host, want := range map[string]string{"other.test": record.OutcomeTLS, "example.com": record.OutcomeFetched, "more.test": record.OutcomeFetched} {
-		client.Logins = Logins{"https://other.test" + port: {"anna", "secret"}, "https://example.com" + port: {"anna", "secret"}}
+		client.Logins = &Logins{origins: map[string]login{"https://other.test" + port: {user: "anna"}, "https://example.com" + port: {user: "anna"}}}
 		x = do("https://" + host + port + "/")
 		if x.Outcome != want {
 			t.Errorf("insecure, with a login: %s: %q, want %q: %s", host, x.Outcome, want, x.Error)
@@ -619,7 +619,7 @@ func TestOldTLS(t *testing.T) {
 				return first, err
 			}
 			if c.login {
-				client.Logins = Logins{strings.TrimSuffix(origin, "/"): login{"anna", "secret"}}
+				client.Logins = &Logins{origins: map[string]login{strings.TrimSuffix(origin, "/"): {user: "anna"}}}
 			}
 			x := client.once(context.Background(), &fetch.Request{URL: origin, Addr: loopback})
 			outcome := record.OutcomeFetched

@@ -103,6 +103,8 @@ func TestLoginsAndHeaders(t *testing.T) {
 		t.Errorf("another host was sent %q", body(other))
 	}
 	for _, line := range []string{"https://example.org", "https://example.org anna", "example.org anna:x", "https://example.org/path anna:x", "https://example.org :x", "gopher://x anna:x", "socks5://h anna:x",
+		"https://example.org header Host: a", "https://example.org header Authorization:", "https://example.org header Range: bytes=0-", "ftp://example.org header X: a", "socks5://127.0.0.1:1 header X: a",
+		"example.org\tTRUE\t/\tFALSE\tsoon\tsid\tanna:x ", "example.org\tyes\t/\tFALSE\t0\tsid\tanna:x ", "example.org\tTRUE\t/\tFALSE\t0\tsid=anna:x ",
 		strings.Repeat("# much to say\n", 80_000) + "https://example.org anna:x\n"} {
 		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 			t.Fatal(err)
@@ -232,7 +234,7 @@ func socksProxy(asked chan<- string) func(net.Conn) {
 // mustProxy reads a proxy, USER:PASSWORD@ included.
 func mustProxy(t *testing.T, url string) *Proxy {
 	t.Helper()
-	logins := Logins{}
+	var logins *Logins
 	if scheme, rest, _ := strings.Cut(url, "://"); strings.Contains(rest, "@") {
 		who, host, _ := strings.Cut(rest, "@")
 		url = scheme + "://" + host
@@ -250,6 +252,75 @@ func mustProxy(t *testing.T, url string) *Proxy {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// TestSecrets: header fields and cookies of a file of logins go to whom they are for, and are not in what is kept. They take the place of
+// cookies of the same name that a server has set; the others are sent beside them.
+func TestSecrets(t *testing.T) {
+	url := serve(t, echo)
+	port := url[strings.LastIndexByte(url, ':'):]
+	file := filepath.Join(t.TempDir(), "logins")
+	lines := "http://a.test" + strings.TrimSuffix(port, "/") + " header Authorization: Bearer b64:x\n" +
+		"http://a.test" + strings.TrimSuffix(port, "/") + " header X-Key: k1\n" +
+		"# Netscape HTTP Cookie File\n\n" +
+		".site.test\tTRUE\t/\tFALSE\t0\tsid\tabc=\r\n" +
+		"#HttpOnly_site.test\tFALSE\t/in\tFALSE\t4102444800\tinner\t\n" +
+		"#HttpOnly_www.site.test\tFALSE\t/\tTRUE\t4102444800.0\tsecure\tx\n" +
+		"site.test\tFALSE\t/\tFALSE\t1000\told\tx\n"
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client := testClient(t)
+	var err error
+	if client.Logins, err = ReadLogins(file); err != nil {
+		t.Fatal(err)
+	}
+	client.Cookies = cookies.New()
+	for _, field := range []string{"sid=anonymous; Domain=site.test", "theme=dark; Domain=site.test"} {
+		client.Cookies.Keep(cookies.Target{Name: "site.test", Path: "/"}, field, time.Now())
+	}
+	for _, test := range []struct{ host, path, secret, kept string }{
+		{"a.test", "/", "Authorization: Bearer b64:x|X-Key: k1|", ""},
+		{"b.test", "/", "", ""},
+		{"site.test", "/", "Cookie: sid=abc=; theme=dark|", "Cookie: theme=dark|"},
+		{"www.site.test", "/in/x", "Cookie: sid=abc=; theme=dark|", "Cookie: theme=dark|"},
+		{"site.test", "/in/x", "Cookie: inner=; sid=abc=; theme=dark|", "Cookie: theme=dark|"},
+		{"other-site.test", "/", "", ""},
+	} {
+		t.Run(test.host+test.path, func(t *testing.T) {
+			x := client.once(t.Context(), &fetch.Request{URL: "http://" + test.host + strings.TrimSuffix(port, "/") + test.path, Addr: loopback})
+			defer x.Close()
+			lines := func(head string) string {
+				all := strings.ReplaceAll(head, "\r\n", "|")
+				return strings.TrimSuffix(all[strings.Index(all, "br, zstd|")+len("br, zstd|"):], "|")
+			}
+			if got := lines(body(x)); got != test.secret {
+				t.Errorf("sent %q, want %q", got, test.secret)
+			}
+			if got := lines(string(x.Sent)); got != test.kept {
+				t.Errorf("kept %q, want %q", got, test.kept)
+			}
+		})
+	}
+}
+
+// TestLogout: what would end a login is not asked for, at servers that have one that can be ended.
+func TestLogout(t *testing.T) {
+	client := testClient(t)
+	var err error
+	if client.Logins, err = ParseLogins("", []byte("https://basic.test anna:x\nhttps://key.test header X-Key: k\nsite.test\tTRUE\t/\tTRUE\t0\tsid\tx\n")); err != nil {
+		t.Fatal(err)
+	}
+	for url, refused := range map[string]bool{
+		"https://www.site.test/logout": true, "https://site.test/users/sign_out": true, "https://site.test/wp-login.php?action=logout&_wpnonce=1": true,
+		"https://site.test/index.php?title=Special:UserLogout": true, "https://site.test/Account/LogOff": true, "https://site.test/accounts/log-out/": true, "https://key.test/signout": true,
+		"https://site.test/login": false, "https://site.test/catalogout": false, "https://site.test/logoutput.html": false, "https://site.test/design-outlook": false,
+		"https://basic.test/logout": false, "https://other.test/logout": false, "http://site.test/logout": false,
+	} {
+		if err := client.Check(url); (err != nil) != refused {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
 }
 
 func TestProxy(t *testing.T) {

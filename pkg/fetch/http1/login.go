@@ -4,24 +4,37 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"mercator/formats/record"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
+	"mercator/pkg/fetch/cookies"
 	"mercator/pkg/httpmsg"
 )
 
-// Logins are user names and passwords by origin ("https://host:8443"). They are
-// sent as Basic authentication (RFC 7617), with every request to their origin and
-// to no other; or to the proxy of that URL. Those of ftp origins are for package ftp.
-type Logins map[string]login
+// Logins are what servers know us by: user names and passwords by origin ("https://host:8443"), which are sent as Basic authentication
+// (RFC 7617), other header fields by origin, and cookies. They are sent with every request to their origin and to no other; or to the
+// proxy of that URL. Those of ftp origins are for package ftp.
+type Logins struct {
+	origins map[string]login
+	cookies *cookies.Jar // nil: none
+}
 
-type login struct{ user, password string }
+type login struct {
+	user, password string
+	fields         []httpmsg.Field
+}
 
 // basic is the value of Authorization, "" for nobody.
 func (l login) basic() string {
@@ -33,10 +46,14 @@ func (l login) basic() string {
 
 const loginsMax = 1 << 20 // bytes of a file
 
-// ReadLogins reads a file of lines "ORIGIN USER:PASSWORD", such as
-// "https://example.org anna:secret". Empty lines and those that begin with # mean nothing.
-// A file that others may read or change is refused, as ssh does.
-func ReadLogins(path string) (Logins, error) {
+// wantLogin is what a line of a file of logins has.
+const wantLogin = "ORIGIN USER:PASSWORD, such as https://example.org anna:secret, ORIGIN header NAME: VALUE, or a line of a cookies.txt"
+
+// ReadLogins reads a file of lines "ORIGIN USER:PASSWORD", such as "https://example.org anna:secret", or "ORIGIN header NAME: VALUE",
+// such as "https://example.org header Authorization: Bearer abc", and those of a cookies.txt, as browsers' add-ons, curl and wget write it:
+// domain, whether its subdomains are meant, path, whether https is needed, expiry in seconds, name and value, with tabs between. Empty lines
+// and those that begin with # (but not with #HttpOnly_) mean nothing. A file that others may read or change is refused, as ssh does.
+func ReadLogins(path string) (*Logins, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
@@ -60,33 +77,54 @@ func ReadLogins(path string) (Logins, error) {
 }
 
 // ParseLogins reads the text of such a file.
-func ParseLogins(path string, b []byte) (Logins, error) {
-	all := Logins{}
+func ParseLogins(path string, b []byte) (*Logins, error) {
+	all := &Logins{origins: map[string]login{}}
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
+		text := strings.TrimPrefix(lines.Text(), "#HttpOnly_")
+		if c, ok := parseCookie(text); ok {
+			if all.cookies == nil {
+				all.cookies = cookies.New()
+			}
+			all.cookies.Put(c, time.Time{})
+			continue
+		}
+		line := strings.TrimSpace(text)
 		if line == "" || line[0] == '#' {
 			continue
 		}
 		origin, who, _ := strings.Cut(line, " ")
-		user, password, ok := strings.Cut(strings.TrimSpace(who), ":")
+		who = strings.TrimSpace(who)
+		var field httpmsg.Field
+		header, isField := strings.CutPrefix(who, "header ")
+		user, password, ok := strings.Cut(who, ":")
+		if isField {
+			field, ok = parseField(header)
+			ok = ok && (strings.EqualFold(field.Name, "Authorization") || strings.EqualFold(field.Name, "Cookie") || !slices.Contains(ours, strings.ToLower(field.Name)))
+		}
 		switch scheme, _, _ := strings.Cut(origin, "://"); scheme {
 		case "http", "https", "ftp":
 			url, host, err := canon.URL(origin)
-			ok = ok && err == nil && url == scheme+"://"+host+"/"
+			ok = ok && (scheme != "ftp" || !isField) && err == nil && url == scheme+"://"+host+"/"
 			origin = scheme + "://" + host
 		case "socks5":
 			_, err := ParseProxy(origin, nil)
-			ok = ok && err == nil
+			ok = ok && !isField && err == nil
 			origin = strings.TrimSuffix(origin, "/")
 		default:
 			ok = false
 		}
 		if !ok || user == "" {
 			// The line holds a password, so it is not shown.
-			return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: "no login", Want: "ORIGIN USER:PASSWORD, such as https://example.org anna:secret"}
+			return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: "no login", Want: wantLogin}
 		}
-		all[origin] = login{user, password}
+		l := all.origins[origin]
+		if isField {
+			l.fields = append(l.fields, field)
+		} else {
+			l.user, l.password = user, password
+		}
+		all.origins[origin] = l
 	}
 	if err := lines.Err(); err != nil {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
@@ -94,17 +132,83 @@ func ParseLogins(path string, b []byte) (Logins, error) {
 	return all, nil
 }
 
-// Login returns the name and the password for an origin.
-func (l Logins) Login(origin string) (user, password string, ok bool) {
-	who, ok := l[origin]
-	return who.user, who.password, ok
+// parseCookie reads a line of a cookies.txt.
+func parseCookie(line string) (c cookies.Cookie, ok bool) {
+	f := strings.Split(strings.TrimRight(line, "\r"), "\t")
+	if len(f) != 7 {
+		return c, false
+	}
+	seconds, err := strconv.ParseInt(strings.TrimSuffix(f[4], ".0"), 10, 64)
+	name, _, nameErr := canon.URL("http://" + strings.TrimPrefix(f[0], "."))
+	yes := func(s string) bool { return strings.EqualFold(s, "TRUE") }
+	if err != nil || nameErr != nil || !yes(f[1]) && !strings.EqualFold(f[1], "FALSE") || !yes(f[3]) && !strings.EqualFold(f[3], "FALSE") {
+		return c, false
+	}
+	c = cookies.Cookie{Domain: cookies.TargetOf(name).Name, HostOnly: !yes(f[1]), Path: f[2], Secure: yes(f[3]), Name: f[5], Value: f[6]}
+	if seconds > 0 {
+		c.Expires = time.Unix(seconds, 0)
+	}
+	return c, true
 }
 
-func (l Logins) basic(t *target) string {
-	if len(l) == 0 {
-		return ""
+// Any says whether there is one.
+func (l *Logins) Any() bool { return l != nil && (len(l.origins) > 0 || l.cookies != nil) }
+
+// Login returns the name and the password for an origin.
+func (l *Logins) Login(origin string) (user, password string, ok bool) {
+	who := l.of(origin)
+	return who.user, who.password, who.user != ""
+}
+
+func (l *Logins) of(origin string) login {
+	if l == nil {
+		return login{}
 	}
-	return l[t.scheme+"://"+t.host].basic()
+	return l.origins[origin]
+}
+
+// fields are the header fields for a server, that of cookies aside.
+func (l *Logins) fields(t *target) []httpmsg.Field {
+	who := l.of(t.scheme + "://" + t.host)
+	if who.user == "" {
+		return who.fields
+	}
+	return append([]httpmsg.Field{{Name: "Authorization", Value: who.basic()}}, who.fields...)
+}
+
+// line is the header field Cookie for a server, and the names of its cookies.
+func (l *Logins) line(t *target, now time.Time) (line string, names []string) {
+	if l == nil || l.cookies == nil {
+		return "", nil
+	}
+	if line = l.cookies.Line(t.cookies(), now); line == "" {
+		return "", nil
+	}
+	return line, strings.Split(l.cookies.Names(t.cookies(), now), ";")
+}
+
+// know says whether anything is sent to a server that is for nobody else.
+func (l *Logins) know(t *target, now time.Time) bool {
+	line, _ := l.line(t, now)
+	return line != "" || len(l.fields(t)) > 0
+}
+
+// logout are the paths and queries that end a session at common software, by their words.
+var logout = regexp.MustCompile(`(?i)(?:^|[^a-z]|user|session)(?:log|sign)[-_.+]?(?:out|off)(?:[^a-z]|$)`)
+
+// Check implements fetch.Protocol. Every canonical URL of http and https can be asked for, but for those that would end a login.
+func (c *Client) Check(url string) error {
+	if !c.Logins.Any() {
+		return nil
+	}
+	t, err := parseTarget(url)
+	if err != nil || !logout.MatchString(t.path) {
+		return nil
+	}
+	if line, _ := c.Logins.line(&t, c.now()); line == "" && len(c.Logins.of(t.scheme+"://"+t.host).fields) == 0 {
+		return nil // a password is sent each time
+	}
+	return &fetch.Failure{Outcome: record.OutcomeDenied, Err: errors.New("it might end the login of fetch.login")}
 }
 
 // ours are header fields that the Client writes itself, or that would change what
@@ -113,20 +217,29 @@ var ours = []string{"accept-encoding", "authorization", "connection", "content-l
 	"if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "proxy-authorization", "proxy-connection",
 	"range", "te", "trailer", "transfer-encoding", "upgrade", "user-agent"}
 
-// ParseHeader reads a line "Name: value" for Client.Header.
-func ParseHeader(line string) (httpmsg.Field, error) {
+// parseField reads a line "Name: value".
+func parseField(line string) (f httpmsg.Field, ok bool) {
 	name, value, ok := strings.Cut(line, ":")
-	f := httpmsg.Field{Name: name, Value: strings.TrimSpace(value)}
+	f = httpmsg.Field{Name: name, Value: strings.TrimSpace(value)}
 	token := name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 	})
-	if !ok || !token || f.Value == "" || strings.ContainsFunc(f.Value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+	return f, ok && token && f.Value != "" && !strings.ContainsFunc(f.Value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+// ParseHeader reads a line "Name: value" for Client.Header.
+func ParseHeader(line string) (httpmsg.Field, error) {
+	f, ok := parseField(line)
+	if !ok {
 		return f, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("header %q", line), Want: "one line \"Name: value\""}
 	}
-	if slices.Contains(ours, strings.ToLower(name)) {
-		e := &fault.Error{Class: fault.Usage, Found: "header " + name, Want: "one that is the same for every server and that mfetch does not write itself"}
-		if strings.EqualFold(name, "User-Agent") {
+	if slices.Contains(ours, strings.ToLower(f.Name)) {
+		e := &fault.Error{Class: fault.Usage, Found: "header " + f.Name, Want: "one that is the same for every server and that mfetch does not write itself"}
+		switch strings.ToLower(f.Name) {
+		case "user-agent":
 			e.Hint = "--user-agent and --contact make it"
+		case "authorization", "cookie":
+			e.Hint = "a line \"https://HOST header " + f.Name + ": VALUE\" in the file of fetch.login (--login) sends it to that host alone"
 		}
 		return f, e
 	}

@@ -36,7 +36,7 @@ type Proxy struct {
 
 // ParseProxy reads http://HOST:PORT or socks5://HOST:PORT. If the proxy asks for
 // a name and a password, it is given those that logins have for that URL.
-func ParseProxy(s string, logins Logins) (*Proxy, error) {
+func ParseProxy(s string, logins *Logins) (*Proxy, error) {
 	u, err := url.Parse(s)
 	if err == nil {
 		_, err = netip.ParseAddrPort("0.0.0.0:" + u.Port())
@@ -54,7 +54,7 @@ func ParseProxy(s string, logins Logins) (*Proxy, error) {
 		scheme, _, _ := canon.Split(url)
 		origin = scheme + "://" + host
 	}
-	return &Proxy{u.Scheme, u.Host, logins[origin]}, nil
+	return &Proxy{u.Scheme, u.Host, logins.of(origin)}, nil
 }
 
 // forwards says whether the proxy is sent the request itself.

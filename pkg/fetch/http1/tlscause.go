@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 
 	"mercator/formats/record"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 )
 
@@ -121,4 +123,28 @@ func causeOf(err error) string {
 		return causeCommon
 	}
 	return causeOther
+}
+
+const authoritiesMax = 4 << 20 // bytes of a file
+
+// ReadAuthorities reads a file of certificates in PEM, of authorities that are trusted as those of the system are.
+func ReadAuthorities(path string) (*tls.Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, authoritiesMax+1))
+	if err != nil {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool() // the system has none
+	}
+	if len(text) > authoritiesMax || !roots.AppendCertsFromPEM(text) {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no certificate", Want: fmt.Sprintf("certificates in PEM (-----BEGIN CERTIFICATE-----), at most %d bytes", authoritiesMax),
+			Hint: fault.Quote("openssl", "x509", "-inform", "der", "-in", path) + " makes PEM of one in DER"}
+	}
+	return &tls.Config{RootCAs: roots}, nil
 }
