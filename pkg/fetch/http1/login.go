@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"mercator/formats/record"
@@ -194,7 +195,9 @@ func (l *Logins) know(t *target, now time.Time) bool {
 }
 
 // logout are the paths and queries that end a session at common software, by their words.
-var logout = regexp.MustCompile(`(?i)(?:^|[^a-z]|user|session)(?:log|sign)[-_.+]?(?:out|off)(?:[^a-z]|$)`)
+var logout = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(?:^|[^a-z]|user|session)(?:log|sign)[-_.+]?(?:out|off)(?:[^a-z]|$)`)
+})
 
 // Check implements fetch.Protocol. Every canonical URL of http and https can be asked for, but for those that would end a login.
 func (c *Client) Check(url string) error {
@@ -202,7 +205,7 @@ func (c *Client) Check(url string) error {
 		return nil
 	}
 	t, err := parseTarget(url)
-	if err != nil || !logout.MatchString(t.path) {
+	if err != nil || !logout().MatchString(t.path) {
 		return nil
 	}
 	if line, _ := c.Logins.line(&t, c.now()); line == "" && len(c.Logins.of(t.scheme+"://"+t.host).fields) == 0 {
