@@ -94,8 +94,8 @@ type Conn struct {
 	host   string // name and port
 	addr   netip.AddrPort
 	fault  string
-	two    bool // HTTP/2 was agreed
-	wanted bool // the server asked for a certificate of ours
+	agreed string // the protocol that was agreed by ALPN
+	wanted bool   // the server asked for a certificate of ours
 	probe  *probe
 	ctx    context.Context // whose end ends the connection
 	forget func() bool     // of that
@@ -242,10 +242,10 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 			}
 		}
 		x.Sent, x.Error = kept, conn.fault
-		wanted, two := conn.wanted, conn.two
+		wanted, agreed := conn.wanted, conn.agreed
 		before := x.Wire
 		err := conn.begin(ctx, deadline)
-		if err == nil && two {
+		if err == nil && agreed == protocolTwo {
 			err = c.exchangeTwo(ctx, deadline, conn, sent, x)
 		} else if err == nil {
 			err = c.exchange(conn, sent, x)
@@ -253,21 +253,22 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 			err = fetch.Classify(err, record.OutcomeDisconnect)
 		}
 		var f *fetch.Failure
-		if errors.As(err, &f) && x.reused && x.Wire == before && f.Outcome == record.OutcomeDisconnect {
-			conn.Close() // the server closed it between two requests
+		closed := errors.As(err, &f) && x.Wire == before && f.Outcome == record.OutcomeDisconnect
+		if closed && x.reused {
+			conn.Close() // the server did so between two requests
 			continue
 		}
-		if f != nil && x.Wire == before && f.Outcome == record.OutcomeDisconnect {
+		if t.scheme == "https" && agreed != protocolTwo && (wantsTwo(x, err) || closed && agreed == "") && c.two.add(t.host) {
+			conn.Close()
+			x.head, x.Truncated = httpmsg.Head{Fields: x.fields[:0]}, ""
+			continue
+		}
+		if closed {
 			if f.Unreached = true; t.scheme == "https" {
 				if _, isAlert := alertOf(err); isAlert { // of TLS 1.3, whose client is done before its server is
 					err = unsecured(f.Err, wanted)
 				}
 			}
-		}
-		if t.scheme == "https" && !two && wantsTwo(x, err) && c.two.add(t.host) {
-			conn.Close()
-			x.head, x.Truncated = httpmsg.Head{Fields: x.fields[:0]}, ""
-			continue
 		}
 		if err == nil && x.head.Status == http.StatusMisdirectedRequest {
 			conn.Close() // another one may lead to who answers for the host
@@ -422,7 +423,7 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 			conn.Close()
 			return unsecured(err, wanted)
 		}
-		conn.conn, conn.two = secure, secure.ConnectionState().NegotiatedProtocol == protocolTwo
+		conn.conn, conn.agreed = secure, secure.ConnectionState().NegotiatedProtocol
 	}
 	return nil
 }

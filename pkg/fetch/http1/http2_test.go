@@ -161,6 +161,26 @@ func TestHTTP2Frames(t *testing.T) {
 		t.Errorf("%q, %v, %s %s", body, err, x.Outcome, x.Error)
 	}
 	x.Close()
+	var closes atomic.Int32
+	closing := serve(t, func(c net.Conn) { // as nghttpd does
+		agreed := config.Clone()
+		if closes.Add(1) > 1 {
+			agreed.NextProtos = []string{"h2"}
+		}
+		if secure := tls.Server(c, agreed); secure.Handshake() == nil && secure.ConnectionState().NegotiatedProtocol == "h2" {
+			server.ServeConn(secure, &http2.ServeConnOpts{Handler: handler})
+		} else {
+			request(secure)
+			secure.Close()
+		}
+	})
+	for range 2 {
+		x = trusting.once(t.Context(), &fetch.Request{URL: strings.Replace(closing, "http:", "https:", 1), Addr: loopback})
+		if x.Outcome != record.OutcomeFetched {
+			t.Error(x.Outcome, x.Error)
+		}
+		x.Close()
+	}
 	x = trusting.once(t.Context(), &fetch.Request{URL: serve(t, settings), Addr: loopback})
 	if x.Outcome != record.OutcomeProtocol || !strings.Contains(x.Error, errTwo.Error()) {
 		t.Errorf("without TLS: %s %s", x.Outcome, x.Error)
