@@ -14,6 +14,7 @@ import (
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
 	"mercator/pkg/fault"
+	"mercator/pkg/setting"
 )
 
 const about = `Run a crawl in a folder.
@@ -83,7 +84,7 @@ func (g *grammar) AfterApply(kctx *kong.Context) error {
 	case g.Config != "" && !slices.Contains(makes, verb.Name):
 		flag, change = "--config", "KEY=VALUE"
 	case g.Memory != 0 && slices.Contains(runs, verb.Name):
-		flag, change = "--memory", "memory.stages="+fmt.Sprint(g.Memory)
+		flag, change = "--memory", "memory.total="+setting.Text(max(g.Memory, 512<<20)) // which one task has room in
 	default:
 		return nil
 	}

@@ -124,7 +124,7 @@ func (c Command) Main(manual string) int {
 	if kctx == nil {
 		return code
 	}
-	debug.SetMemoryLimit(goLimit(std.MemoryLimit()))
+	BoundMemory(std.MemoryLimit())
 	if n := std.Common.Threads; n > 0 {
 		runtime.GOMAXPROCS(max(n, 2)) // one more than the work, for the collector and I/O
 	}
@@ -696,11 +696,11 @@ func (s *Std) MemoryLimit() int64 {
 	return int64(s.defaultMemory)
 }
 
-// goLimit is the part of the resident memory that the Go heap may take: the
-// program's text and the runtime's own pages are the rest.
-func goLimit(rss int64) int64 {
+// BoundMemory keeps the process to so many bytes of resident memory: of them the Go heap gets what the program's text and the runtime's
+// own pages leave.
+func BoundMemory(rss int64) {
 	const outside = 28 << 20
-	return max(rss-outside, rss/4)
+	debug.SetMemoryLimit(max(rss-outside, rss/4))
 }
 
 // BoundHeap is for a command that keeps more outside the Go heap than others, so many bytes: of its memory the heap gets the rest.

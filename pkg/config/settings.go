@@ -40,6 +40,7 @@ type File struct {
 	Memory struct {
 		Fetch  Size `key:"memory.fetch" name:"memory" default:"128M" range:"1M" help:"Bound on mfetch's resident memory."`
 		Stages Size `key:"memory.stages" name:"memory" default:"64M" range:"32M" help:"Bound for each other command."`
+		Total  Size `key:"memory.total" range:"64M" like:"1G" help:"Bound on the resident memory of mcrawl run: as many shards work at a time as it has room for." note:"where it is not set, the sum of memory.fetch and memory.stages over all that works at a time"`
 	}
 
 	Sets struct {

@@ -2,9 +2,62 @@ package driver
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"mercator/pkg/command/mfetch"
+	"mercator/pkg/config"
 )
+
+// TestRoom: memory.total and the limit of open files bound how many shards work at a time, and a task has what its commands may take.
+func TestRoom(t *testing.T) {
+	const M = 1 << 20
+	files, known := mfetch.FilesLimit()
+	for _, test := range []struct {
+		name           string
+		shards         int
+		alone          bool
+		total          config.Size
+		connections    int
+		one, all       config.Size
+		fetch, extract int
+		says           string
+	}{
+		{"a round is one task", 0, false, 0, 256, 128*M + 6*64*M, 128*M + 6*64*M, 1, 1, ""},
+		{"a stage alone", 0, true, 0, 256, 128 * M, 128 * M, 1, 1, ""},
+		{"all at a time", 8, false, 0, 256, 128 * M, 8 * 128 * M, 8, 2, ""},
+		{"no more than 32", 99, false, 0, 256, 128 * M, 32 * 128 * M, 32, 2, ""},
+		{"a task of many", 99, true, 0, 256, 128 * M, 128 * M, 32, 2, ""},
+		{"room for two fetchers", 8, false, 300 * M, 256, 128 * M, 8 * 128 * M, 2, 2, ""},
+		{"room for one", 8, false, 128 * M, 256, 128 * M, 8 * 128 * M, 1, 2, ""},
+		{"files for two", 8, false, 0, int(min(files, 1e6)/2-64) * 2 / 3, 128 * M, 8 * 128 * M, 2, 2, "2 of 8 shards fetch at a time, by the limit of open files"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.says != "" && (!known || files > 1e6) {
+				t.Skip("the limit of open files is no number of this test")
+			}
+			said := ""
+			d := &Driver{plan: plan{crawl: "crawl", shards: test.shards}, opt: Options{Threads: 2, Warn: func(f string, a ...any) { said = fmt.Sprintf(f, a...) }}}
+			conf := &config.Config{}
+			conf.File.Memory.Fetch, conf.File.Memory.Stages, conf.File.Memory.Total = 128*M, 64*M, test.total
+			conf.File.Fetch.Connections = test.connections
+			if one, all := d.needs(conf, test.alone); one != test.one || all != test.all {
+				t.Errorf("one task may take %d MiB, all %d; want %d, %d", one/M, all/M, test.one/M, test.all/M)
+			}
+			for _, s := range d.plan.of(0).stages("r1", nil) {
+				want, is := map[string]int{fetchStage: test.fetch, "extract": test.extract}[s.name]
+				if got := d.room(conf, s); is && got != want {
+					t.Errorf("%s: %d at a time, want %d", s.name, got, want)
+				}
+			}
+			if !strings.HasPrefix(said, test.says) || test.says == "" && said != "" {
+				t.Errorf("said %q, want %q", said, test.says)
+			}
+		})
+	}
+}
 
 // TestOutage: an error of squeue is told once, and ends the run when it has lasted.
 func TestOutage(t *testing.T) {

@@ -307,7 +307,7 @@ func accounted(l record.Ledger, known string) string {
 
 // Form is what the crawl's URLs look like.
 func (d *Driver) Form() (canon.Options, error) {
-	conf, err := d.settings()
+	conf, err := d.load()
 	if err != nil {
 		return canon.Options{}, err
 	}

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,7 +25,6 @@ import (
 	"mercator/pkg/command/mfrontier"
 	"mercator/pkg/command/mresolve"
 	"mercator/pkg/command/murlset"
-	"mercator/pkg/config"
 	"mercator/pkg/coprocess"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
@@ -94,12 +92,6 @@ const afterKill = time.Second
 var commandsHere = map[string]cli.Command{
 	"mfrontier": mfrontier.Command, "mresolve": mresolve.Command, "mfetch": mfetch.Command, "mfpset": mfpset.Command,
 	"mfocus": mfocus.Command, "mextract": mextract.Command, "murlset": murlset.Command, "mckpt": mckpt.Command,
-}
-
-// boundMemory gives the heap of this process what the commands of a round may take as processes. Each keeps its own bounds within it.
-func boundMemory(conf *config.Config) {
-	const stages = 6 // beside mfetch
-	debug.SetMemoryLimit(int64(conf.File.Memory.Fetch + stages*conf.File.Memory.Stages))
 }
 
 // CommandsVariable is the environment variable that names a folder of programs. One that is called as a command of a round is run in that one's place, as

@@ -102,17 +102,30 @@ func (d *Driver) tellers(r *runner, shard int) {
 	}
 }
 
-// settings reads crawl.toml, which may have changed since the round before.
-func (d *Driver) settings() (*config.Config, error) {
+// load reads crawl.toml.
+func (d *Driver) load() (*config.Config, error) {
 	conf, err := config.Load(filepath.Join(d.Crawl.Dir(), config.Name))
-	if err != nil {
-		return nil, err
-	}
-	d.plan.modules, d.plan.allowNet = len(conf.File.Extract.Module) > 0, conf.File.Network.AllowNet
-	boundMemory(conf)
-	d.plan.focused, d.plan.canonical = conf.File.Focus.Model != "", conf.File.Resolve.Canonical
-	if d.plan.shards > 0 {
+	if err == nil && d.plan.shards > 0 {
 		err = conf.Shardable()
+	}
+	return conf, err
+}
+
+// settings reads crawl.toml, which may have changed since the round before, and plans by it. No task may be at work.
+func (d *Driver) settings() (*config.Config, error) {
+	conf, err := d.load()
+	if conf != nil {
+		f := &conf.File
+		d.plan.modules, d.plan.allowNet, d.plan.focused, d.plan.canonical = len(f.Extract.Module) > 0, f.Network.AllowNet, f.Focus.Model != "", f.Resolve.Canonical
+	}
+	return conf, err
+}
+
+// bounded is settings with the memory of a run.
+func (d *Driver) bounded() (*config.Config, error) {
+	conf, err := d.settings()
+	if err == nil {
+		err = d.boundMemory(conf, false)
 	}
 	return conf, err
 }
@@ -203,7 +216,7 @@ func (d *Driver) stopping() {
 
 func (d *Driver) costOfKill() string {
 	pause := "30s"
-	if conf, err := d.settings(); err == nil {
+	if conf, err := d.load(); err == nil {
 		pause = conf.File.Politeness.MaxDelay.String()
 	}
 	return "URLs in flight are fetched again, and the next run leaves all hosts alone for " + pause
@@ -227,7 +240,7 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 	if err != nil {
 		return fmt.Errorf("mckpt rounds: %w", err)
 	}
-	conf, err := d.settings()
+	conf, err := d.bounded()
 	if err != nil {
 		return err
 	}
@@ -254,7 +267,7 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 		if err != nil {
 			return err
 		}
-		conf, err := d.settings() // as a person may have changed them by now
+		conf, err := d.bounded() // as a person may have changed them by now
 		if err != nil {
 			return err
 		}

@@ -181,6 +181,11 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 	if err != nil {
 		return err
 	}
+	if conf, err := d.load(); err != nil {
+		return err
+	} else if err := d.boundMemory(conf, true); err != nil {
+		return err
+	}
 	if of.closed {
 		if at == len(list) { // who closed it may have been killed before the push
 			return d.push(ctx)

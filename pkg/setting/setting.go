@@ -28,10 +28,10 @@ func Wrong(name string, value any, want string) *fault.Error {
 }
 
 // Named is a flag or a setting with its value, in an error.
-func Named(name string, value any) string { return name + " " + shown(value) }
+func Named(name string, value any) string { return name + " " + Text(value) }
 
-// shown is a value as people write it: "text", 25h, 64M.
-func shown(value any) string {
+// Text is a value as people write it: "text", 25h, 64M.
+func Text(value any) string {
 	switch v := value.(type) {
 	case string:
 		return strconv.Quote(v)

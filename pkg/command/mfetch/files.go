@@ -10,13 +10,17 @@ import (
 // pipes, sockets of DNS, the runtime's.
 const filesBeside = 64
 
+// FilesOf is how many files a fetcher may have open. A connection has a socket, and a file while a body beyond 64 KiB comes in: one for every
+// second connection is reckoned with.
+func FilesOf(connections int) uint64 {
+	return uint64(connections) + uint64(connections)/2 + filesBeside
+}
+
 // enoughFiles refuses more connections than the process may have open files for:
-// else servers would be blamed for what this machine cannot do. A connection has a
-// socket, and a file while a body beyond 64 KiB comes in: one for every second
-// connection is reckoned with.
+// else servers would be blamed for what this machine cannot do.
 func enoughFiles(connections int) error {
-	limit, known := filesLimit()
-	want := uint64(connections) + uint64(connections)/2 + filesBeside
+	limit, known := FilesLimit()
+	want := FilesOf(connections)
 	if !known || limit >= want {
 		return nil
 	}

@@ -2,4 +2,5 @@
 
 package mfetch
 
-func filesLimit() (limit uint64, known bool) { return 0, false }
+// FilesLimit is not known here.
+func FilesLimit() (limit uint64, known bool) { return 0, false }

@@ -4,10 +4,10 @@ package mfetch
 
 import "syscall"
 
-// filesLimit is how many files the process may have open, after raising that to
+// FilesLimit is how many files the process may have open, after raising that to
 // what an unprivileged process is allowed. The Go runtime raises it too, but not
 // where something has touched the limit before.
-func filesLimit() (limit uint64, known bool) {
+func FilesLimit() (limit uint64, known bool) {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		return 0, false
