@@ -703,16 +703,19 @@ func BoundMemory(rss int64) {
 	debug.SetMemoryLimit(max(rss-outside, rss/4))
 }
 
+// Alone reports whether the command has the process for itself.
+func (s *Std) Alone() bool { return s.call == nil }
+
 // BoundHeap is for a command that keeps more outside the Go heap than others, so many bytes: of its memory the heap gets the rest.
 func (s *Std) BoundHeap(outside int64) {
-	if s.call == nil { // else the process has one bound for all
+	if s.Alone() { // else the process has one bound for all
 		debug.SetMemoryLimit(max(s.MemoryLimit()-outside, s.MemoryLimit()/4))
 	}
 }
 
 // CollectAt has garbage collected when the heap has grown by so many percent.
 func (s *Std) CollectAt(percent int) {
-	if s.call == nil {
+	if s.Alone() {
 		debug.SetGCPercent(percent)
 	}
 }

@@ -29,6 +29,7 @@ type Settings struct {
 	Archive    string             // fetch store with the WARC files; "": rows have their bodies, as those of WARCInput do
 	MaxBody    int64              // bytes of a decoded body; 0: DefaultMaxBody
 	Threads    int                // workers; 0: 1
+	Alone      bool               // the process does nothing else: memory of a large document goes back to the system after it
 	Raw        bool               // links stay as they are written, for Resolve: see BaseColumn
 
 	WARC *WARCInput // what Rows reads, where that is WARC files: it has the headers; nil: those are read from Archive

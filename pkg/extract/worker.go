@@ -83,7 +83,7 @@ func (w *worker) run(ctx context.Context, j *job, bodies *semaphore.Weighted) {
 	o.wait.end = &o.ending
 	o.letGo() // the job stays in line until its turn
 	w.seen.reset()
-	large := j.cost > bodiesInFlight/2 || cap(w.finder.found.text) > bodiesInFlight/2
+	large := w.Alone && (j.cost > bodiesInFlight/2 || cap(w.finder.found.text) > bodiesInFlight/2)
 	w.finder.found.reset()
 	w.finder.refused, w.finder.refusedSet = nil, nil
 	if large { // before another document may take its place

@@ -114,7 +114,7 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	settings := extract.Settings{
 		Links:  extract.Options{Canon: opt, Sources: from, MaxLinks: c.MaxLinks, IgnoreNofollow: c.IgnoreNofollow, Agent: c.UserAgent, HTMLEngine: c.HTMLEngine},
-		Filter: rules, Duplicates: c.Duplicates, Archive: c.WARC, MaxBody: int64(c.MaxBody), Threads: std.Threads(), Raw: c.Raw,
+		Filter: rules, Duplicates: c.Duplicates, Archive: c.WARC, MaxBody: int64(c.MaxBody), Threads: std.Threads(), Alone: std.Alone(), Raw: c.Raw,
 	}
 	in, err := c.input(std, opt, &settings)
 	if err != nil {
