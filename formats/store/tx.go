@@ -86,7 +86,7 @@ func Lock(ctx context.Context, fsys durable.FS, file, what string, wait time.Dur
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, ctx.Err()
+			return nil, context.Cause(ctx)
 		case <-timer.C:
 		}
 	}

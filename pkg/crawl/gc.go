@@ -143,7 +143,7 @@ func (c *Crawl) sound(ctx context.Context, keep int) (cur store.Current, err err
 			v.note(name, bad)
 			damage = cmp.Or(damage, err)
 		}
-		if err := cmp.Or(ctx.Err(), v.failed); err != nil {
+		if err := cmp.Or(context.Cause(ctx), v.failed); err != nil {
 			return cur, err
 		}
 	}
@@ -152,7 +152,7 @@ func (c *Crawl) sound(ctx context.Context, keep int) (cur store.Current, err err
 	}
 	for n := cur.Checkpoint; slices.Contains(numbers, n) && !slices.Contains(old, n); n = v.bound[n] {
 		err := v.roundSound(n)
-		if err := cmp.Or(ctx.Err(), v.failed); err != nil {
+		if err := cmp.Or(context.Cause(ctx), v.failed); err != nil {
 			return cur, err
 		}
 		if err != nil {

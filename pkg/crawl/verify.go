@@ -143,7 +143,7 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 			return nil, err
 		}
 	}
-	if err := cmp.Or(ctx.Err(), v.failed); err != nil {
+	if err := cmp.Or(context.Cause(ctx), v.failed); err != nil {
 		return nil, err
 	}
 	for n := range v.bound {
@@ -305,7 +305,7 @@ type verifyReader struct {
 }
 
 func (r verifyReader) Read(p []byte) (int, error) {
-	if err := r.v.ctx.Err(); err != nil {
+	if err := context.Cause(r.v.ctx); err != nil {
 		return 0, err
 	}
 	n, err := r.in.Read(p)
@@ -719,7 +719,7 @@ func (v *verifier) contents() error {
 	}
 	sort.Strings(names)
 	for _, name := range names {
-		if err := v.ctx.Err(); err != nil {
+		if err := context.Cause(v.ctx); err != nil {
 			return err
 		}
 		if bad, err := v.content(name); err != nil {
@@ -885,7 +885,7 @@ func (v *verifier) recordFiles(part *Crawl) error {
 		another := false // the files are another epoch's: the pipelines exchange them
 		whole := map[string]bool{}
 		for _, f := range files {
-			if err := v.ctx.Err(); err != nil {
+			if err := context.Cause(v.ctx); err != nil {
 				return err
 			}
 			path := part.roundsPath(r.Name(), f.Name())
@@ -934,7 +934,7 @@ func (v *verifier) exchanges() error {
 		}
 		exchange.Verify(v.c.exchangesOf(k, side), k.Exchanges, v.problem)
 	}
-	return v.ctx.Err()
+	return context.Cause(v.ctx)
 }
 
 // errLonger: all that generations say of a file holds, and there is more behind it.

@@ -97,7 +97,7 @@ func extend(ctx context.Context, set Set, tx *store.Tx, src merge.Source, n uint
 			break
 		}
 		if err == nil {
-			err = ctx.Err()
+			err = context.Cause(ctx)
 		}
 		if err != nil {
 			return 0, err

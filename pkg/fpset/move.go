@@ -127,7 +127,7 @@ func (mv *moving) within(s *runs, first, last uint64, dst merge.Dest, lot *shard
 			return nil
 		}
 		if err == nil {
-			err = mv.ctx.Err()
+			err = context.Cause(mv.ctx)
 		}
 		if err != nil {
 			return err

@@ -232,7 +232,7 @@ func (u *update) file(ctx context.Context, f File) error {
 				}
 			}
 			if ctx.Err() != nil {
-				return ctx.Err()
+				return context.Cause(ctx)
 			}
 			if u.Progress != nil {
 				u.Progress(int64(len(window)))
@@ -280,7 +280,7 @@ func (u *update) read(ctx context.Context, f File, store string, out chan<- []jo
 		select {
 		case out <- window:
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 		window, bytes = nil, 0
 		return nil

@@ -230,7 +230,7 @@ func (c *copier) lacks(ctx context.Context, f *File, each func(name string, p Pa
 		for _, p := range parts {
 			hash := xxh3.New()
 			n, err := io.Copy(hash, io.NewSectionReader(in, at, p.Length))
-			if err := cmp.Or(err, ctx.Err()); err != nil {
+			if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 				return err
 			}
 			if n != p.Length || store.HexSum(hash) != p.Sum {

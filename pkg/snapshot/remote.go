@@ -83,14 +83,15 @@ func (c *children) run(ctx context.Context, missing func(code int, stderr string
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &limited{&stderr, 64 << 10}
 	cmd.ExtraFiles = []*os.File{c.lock} // a program that outlives this process keeps the lock
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	cmd.SysProcAttr = coprocess.EndWithUs()
+	cmd.SysProcAttr.Setpgid = true // a terminal's Ctrl-C is for this program, which ends it
 	runtime.LockOSThread() // see there
 	defer runtime.UnlockOSThread()
 	err = cmd.Run()
 	if ctx.Err() != nil {
-		return nil, false, ctx.Err()
+		return nil, false, context.Cause(ctx)
 	}
 	if err == nil {
 		return stdout.Bytes(), true, nil
@@ -261,7 +262,7 @@ func (r folder) list(ctx context.Context) (map[string]int64, error) {
 	files := map[string]int64{}
 	err := filepath.WalkDir(string(r), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
-			return errors.Join(err, ctx.Err())
+			return errors.Join(err, context.Cause(ctx))
 		}
 		info, err := e.Info()
 		if err != nil {
@@ -349,7 +350,7 @@ func (r folder) remove(ctx context.Context, names []string) error {
 			return err
 		}
 	}
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 // ctxReader is a reader that ends with ctx.
@@ -359,7 +360,7 @@ type ctxReader struct {
 }
 
 func (r ctxReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
+	if err := context.Cause(r.ctx); err != nil {
 		return 0, err
 	}
 	return r.r.Read(p)

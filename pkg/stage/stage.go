@@ -24,7 +24,7 @@
 // # Invariants
 //
 //   - No sink gets a trailer before the store has committed.
-//   - A body that fails, a cancelled context, a truncated input or an an unbalanced
+//   - A body that fails, a cancelled context, a truncated input or an unbalanced
 //     ledger leaves the store and every sink file as they were.
 //   - Repeating a committed transaction changes nothing: its input is drained
 //     and compared with what was committed, then the kept output is emitted.
@@ -409,7 +409,7 @@ func PassAll[T record.Row](progress func(n int64)) func(ctx context.Context, b *
 	return func(ctx context.Context, b *Batch[T, T]) error {
 		return record.Each(b, func(row *T) error {
 			progress(1)
-			return cmp.Or(b.Pass(row), ctx.Err())
+			return cmp.Or(b.Pass(row), context.Cause(ctx))
 		})
 	}
 }

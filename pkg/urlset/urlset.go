@@ -204,7 +204,7 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 		}
 		opt.Progress(1)
 		if lookups++; lookups%checkEvery == 0 && ctx.Err() != nil {
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 		if popular.seen(key) {
 			continue // the first of them is in this batch
@@ -325,7 +325,7 @@ func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL],
 	var row record.URL
 	for n := 0; ; n++ {
 		if n%checkEvery == 0 && ctx.Err() != nil {
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 		number, _, err := wanted.Next()
 		if err == io.EOF {

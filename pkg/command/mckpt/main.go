@@ -548,7 +548,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 	} {
 		err := check()
 		if fewFiles := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, fs.ErrPermission); ctx.Err() != nil || fewFiles {
-			return cmp.Or(ctx.Err(), err)
+			return cmp.Or(context.Cause(ctx), err)
 		} else if err != nil && !slices.Contains(v.Problems, err.Error()) {
 			v.Problems = append(v.Problems, err.Error())
 			if own := new(fault.Error); errors.As(err, &own) && own.Hint != "" {

@@ -255,7 +255,7 @@ func (f *Folder) gather(ctx context.Context, files []File, from, runs int) (err 
 			if f.opt.Progress != nil {
 				f.opt.Progress(4096)
 			}
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 		return nil
 	}
@@ -613,7 +613,7 @@ func (f *Folder) Each(ctx context.Context, each func(p *Page, hub, authority flo
 			return err
 		}
 		if n%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 		err = pages.next()
 	}

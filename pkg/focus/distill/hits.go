@@ -269,7 +269,7 @@ func (f *Folder) score(ctx context.Context, runs int) (err error) {
 		}
 	}()
 	next := func(of **table, edges, values *table) error {
-		if err := ctx.Err(); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		sums, err := f.spread(edges, values)
@@ -455,7 +455,7 @@ func (f *Folder) Raise(ctx context.Context, most int, each func(*Raised) error) 
 			}
 		}
 		if err == nil {
-			err = ctx.Err()
+			err = context.Cause(ctx)
 		}
 	}
 	return err

@@ -254,5 +254,5 @@ func Each(ctx context.Context, path string, q Query, each func(*Row) error) erro
 	if err := rows.Err(); err != nil && ctx.Err() == nil {
 		return corrupt(path, err)
 	}
-	return ctx.Err()
+	return context.Cause(ctx)
 }

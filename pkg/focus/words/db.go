@@ -327,7 +327,7 @@ const taken = 256
 // Run takes words at the front, until none waits, and puts those that are similar in at the rear.
 func (x *Expansion) Run(ctx context.Context, progress func(n int64)) error {
 	for more := true; more; {
-		if err := ctx.Err(); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return context.Cause(ctx)
 		}
 		n := int64(0)
