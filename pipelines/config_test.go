@@ -43,6 +43,7 @@ var settings = map[string][2]string{
 	"fetch.contact":       {`"me@example.org"`, "me@example.org"},
 	"memory.fetch":        {`"77M"`, "80740352"},
 	"memory.stages":       {`"77M"`, "80740352"},
+	"memory.total":        {`"770M"`},
 	"sets.polynomial":     {`"d800000000000000"`, "d800000000000000"},
 	"frontier.policy":     {`"seven"`, "seven"},
 	"frontier.queues":     {`7`, "7"},
@@ -210,7 +211,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 			}
 		})
 	}
-	if got := fmt.Sprint(pipelines); got != "[seeds bare_seeds rounds push resolve.canonical focus.distill focus.patience engine.on engine.args engine.bin]" {
+	if got := fmt.Sprint(pipelines); got != "[seeds bare_seeds rounds push memory.total resolve.canonical focus.distill focus.patience engine.on engine.args engine.bin]" {
 		t.Errorf("settings of no command: %s", got)
 	}
 }

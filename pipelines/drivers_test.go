@@ -13,66 +13,61 @@ import (
 	"time"
 )
 
-// TestHelperIsKilled kills each command that tells a driver what to do, one in each run. The
+// TestHelperIsKilled kills each command that tells mercator.mk what to do, one in each run. The
 // driver ends with a message, and the same command again does the rounds that crawl.toml asks
 // for, as a walk: a driver that missed an answer would go on without end, or take the other branch.
 func TestHelperIsKilled(t *testing.T) {
+	if !long {
+		t.Skip("mercator.mk makes some rounds for each helper: MERCATOR_LONG=1")
+	}
 	t.Parallel()
 	w := startWeb(t, 9, 2, 20)
 	config := filepath.Join(t.TempDir(), "crawl.toml")
 	if err := os.WriteFile(config, []byte("rounds = 1\n[frontier]\npolicy = \"walk\"\nwalkers = 3\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for driver := range drivers {
-		if !long && driver == "mercator.mk" {
-			continue
+	// Each helper call leaves its name in calls; the one of number victim is killed.
+	dir := t.TempDir()
+	calls, victim := filepath.Join(dir, "calls"), filepath.Join(dir, "victim")
+	folder := wrap(t, "mckpt", "")
+	for _, name := range []string{"mckpt", "mfrontier"} {
+		script := fmt.Sprintf("#!/bin/sh\ncase %s,$1 in mckpt,*|mfrontier,stat) echo \"%s $*\" >> %s\n"+
+			"[ \"$(wc -l < %[3]s)\" -ne \"$(cat %s)\" ] || kill -9 $$ ;; esac\nexec %s \"$@\"\n", name, name, calls, victim, bin+name)
+		os.Remove(folder + name)
+		if err := os.WriteFile(folder+name, []byte(script), 0o777); err != nil {
+			t.Fatal(err)
 		}
-		t.Run(driver, func(t *testing.T) {
-			t.Parallel()
-			// Each helper call leaves its name in calls; the one of number victim is killed.
-			dir := t.TempDir()
-			calls, victim := filepath.Join(dir, "calls"), filepath.Join(dir, "victim")
-			folder := wrap(t, "mckpt", "")
-			for _, name := range []string{"mckpt", "mfrontier"} {
-				script := fmt.Sprintf("#!/bin/sh\ncase %s,$1 in mckpt,*|mfrontier,stat) echo \"%s $*\" >> %s\n"+
-					"[ \"$(wc -l < %[3]s)\" -ne \"$(cat %s)\" ] || kill -9 $$ ;; esac\nexec %s \"$@\"\n", name, name, calls, victim, bin+name)
-				os.Remove(folder + name)
-				if err := os.WriteFile(folder+name, []byte(script), 0o777); err != nil {
-					t.Fatal(err)
-				}
+	}
+	said := regexp.MustCompile(`exit status 137|Error 137|Killed|was killed`)
+	for n := 1; ; n++ {
+		c := newCrawl(t, w, "CONFIG="+config, "BIN="+folder)
+		for file, text := range map[string]string{calls: "", victim: fmt.Sprint(n)} {
+			if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
 			}
-			said := regexp.MustCompile(`exit status 137|Error 137|Killed|was killed`)
-			for n := 1; ; n++ {
-				c := newCrawl(t, w, "CONFIG="+config, "BIN="+folder)
-				for file, text := range map[string]string{calls: "", victim: fmt.Sprint(n)} {
-					if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-						t.Fatal(err)
-					}
-				}
-				out, err := c.command(t, driver).CombinedOutput()
-				made, _ := os.ReadFile(calls)
-				lines := strings.Split(strings.TrimSpace(string(made)), "\n")
-				if len(lines) < n {
-					if least := map[string]int{"mercator.mk": 10, "mcrawl": 2}[driver]; err != nil || n < least {
-						t.Fatalf("%d helpers, %v\n%s", len(lines), err, tail(out))
-					}
-					break
-				}
-				killed := lines[n-1]
-				// "mckpt hold" becomes the driver, which says nothing when it is killed.
-				if err == nil || !said.Match(out) && !strings.HasPrefix(killed, "mckpt hold") {
-					t.Errorf("%q was killed: %v\n%s", killed, err, tail(out))
-				}
-				c.finish(t, driver)
-				if left := c.outcomes(t); len(left) != 1 || !strings.HasSuffix(left[0], "fetched.arrows.zst") {
-					t.Errorf("%q was killed: the walk of one round left %q", killed, left)
-				}
-				if out := output(t, "mckpt", "show", "--next-round", c.dir); out != "2\n" {
-					t.Errorf("%q was killed: after one round comes %s", killed, out)
-				}
-				output(t, "mckpt", "verify", "--quiet", c.dir)
+		}
+		out, err := c.command(t, "mercator.mk").CombinedOutput()
+		made, _ := os.ReadFile(calls)
+		lines := strings.Split(strings.TrimSpace(string(made)), "\n")
+		if len(lines) < n {
+			if err != nil || n < 10 {
+				t.Fatalf("%d helpers, %v\n%s", len(lines), err, tail(out))
 			}
-		})
+			break
+		}
+		killed := lines[n-1]
+		// "mckpt hold" becomes the driver, which says nothing when it is killed.
+		if err == nil || !said.Match(out) && !strings.HasPrefix(killed, "mckpt hold") {
+			t.Errorf("%q was killed: %v\n%s", killed, err, tail(out))
+		}
+		c.finish(t, "mercator.mk")
+		if left := c.outcomes(t); len(left) != 1 || !strings.HasSuffix(left[0], "fetched.arrows.zst") {
+			t.Errorf("%q was killed: the walk of one round left %q", killed, left)
+		}
+		if out := output(t, "mckpt", "show", "--next-round", c.dir); out != "2\n" {
+			t.Errorf("%q was killed: after one round comes %s", killed, out)
+		}
+		output(t, "mckpt", "verify", "--quiet", c.dir)
 	}
 }
 

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"mercator/pkg/fault"
@@ -15,7 +18,7 @@ type Call struct {
 	Args   []string
 	In     io.Reader         // standard input; nil: it is empty
 	Out    io.Writer         // standard output; nil: nobody reads it
-	Warn   func(line string) // gets each line of a warning, with the command's name
+	Warn   func(line string) // gets each line of a warning, with the command's name; nil: nobody
 	Report func(value any)   // gets each second what --progress json prints; nil: nobody wants it
 	Wait   func(w Wait)      // gets what the command waits for
 }
@@ -25,22 +28,30 @@ type Failed struct {
 	Err   error
 	Code  int      // exit code of the command as a process
 	Lines []string // what the process prints of it: the error, and a hint if there is one
-	// NamesSetting: the hint is the command that changes a setting of the crawl.
-	NamesSetting bool
+
+	NamesSetting bool // the hint is the command that changes a setting of the crawl
 }
 
 func (f *Failed) Error() string { return f.Err.Error() }
 func (f *Failed) Unwrap() error { return f.Err }
 
+// FailedBy is the failure of a command by an error, of which nothing is printed yet.
+func FailedBy(err error) *Failed {
+	if errors.Is(err, ErrReaderGone) {
+		return &Failed{Err: err, Code: ExitReaderGone}
+	}
+	return &Failed{Err: err, Code: fault.ClassOf(err).ExitCode()}
+}
+
 // Followed reports whether the command may have failed only because one beside it in the pipe did: its input ended early, or nobody
 // reads its output.
 func (f *Failed) Followed() bool {
-	return f.Code == fault.Upstream.ExitCode() || f.Code == exitReaderGone
+	return f.Code == fault.Upstream.ExitCode() || f.Code == ExitReaderGone
 }
 
-// Call runs the command, and returns a *Failed if that fails. A command that is cancelled returns when it has cleaned up.
-func (c Command) Call(ctx context.Context, call Call) error {
-	said := &lineWriter{emit: call.Warn}
+// Call runs the command; nil: it went well. A command that is cancelled returns when it has cleaned up.
+func (c Command) Call(ctx context.Context, call Call) *Failed {
+	said := &LineWriter{Emit: call.Warn}
 	in, out := call.In, call.Out
 	if in == nil {
 		in = strings.NewReader("")
@@ -48,34 +59,68 @@ func (c Command) Call(ctx context.Context, call Call) error {
 	if out == nil {
 		out = io.Discard
 	}
-	std := &Std{Name: c.Name, In: in, Out: out, Err: said, Now: time.Now, args: call.Args, defaultMemory: c.Memory, call: &call}
-	kctx, code := c.parse(std, c.Grammar(), io.Discard)
-	if kctx == nil && code == 0 {
-		return nil
+	if call.Warn == nil {
+		said.Emit = func(string) {}
 	}
+	std := &Std{Name: c.Name, In: in, Out: out, Err: said, Now: time.Now, args: call.Args, defaultMemory: c.Memory, call: &call}
+	kctx, _ := c.parse(std, c.Grammar(), io.Discard)
 	err := std.parsed
 	if kctx != nil {
 		err = std.runHere(ctx, kctx)
 	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = context.Cause(ctx)
+	}
 	if err == nil {
 		return nil
 	}
-	failed := &Failed{Err: err}
-	said.emit = func(line string) { failed.Lines = append(failed.Lines, line) }
-	failed.Code = std.fail(err)
-	last := failed.Lines[max(0, len(failed.Lines)-1):]
-	failed.NamesSetting = len(last) > 0 && strings.HasPrefix(last[0], c.Name+": hint: ") && strings.Contains(last[0], "\"mcrawl set ")
+	failed := FailedBy(err)
+	if failed.Code != ExitReaderGone {
+		said.Emit = func(line string) { failed.Lines = append(failed.Lines, line) }
+		std.fail(err)
+		failed.NamesSetting = std.hintSets
+	}
 	return failed
 }
 
-// lineWriter gives each line that is written to it to a function. All of a line comes in one write.
-type lineWriter struct{ emit func(line string) }
+// LineWriter gives each line that is written to it to a function.
+type LineWriter struct {
+	Emit func(line string)
+	mu   sync.Mutex // End may come while a write goes on
+	rest []byte
+}
 
-func (w *lineWriter) Write(p []byte) (int, error) {
-	for line := range strings.Lines(string(p)) {
-		w.emit(strings.TrimSuffix(line, "\n"))
+// longestPiece bounds a line that a LineWriter gives, in bytes; a longer one comes in pieces.
+const longestPiece = 16 << 10
+
+func (l *LineWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = append(l.rest, b...)
+	for {
+		i := bytes.IndexByte(l.rest, '\n')
+		switch {
+		case i >= 0:
+			l.Emit(string(l.rest[:i]))
+			l.rest = l.rest[i+1:]
+		case len(l.rest) > longestPiece:
+			l.Emit(string(l.rest))
+			l.rest = nil
+		default:
+			l.rest = bytes.Clone(l.rest) // the start of the buffer goes
+			return len(b), nil
+		}
 	}
-	return len(p), nil
+}
+
+// End gives the last line, which may lack its end.
+func (l *LineWriter) End() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.rest) > 0 {
+		l.Emit(string(l.rest))
+		l.rest = nil
+	}
 }
 
 // Wait is what a command waits for before it can go on.

@@ -83,6 +83,7 @@ type Std struct {
 	manual        string            // manual.md of the command
 	args          []string          // of the command line
 	call          *Call             // in which the command runs; nil: it is a process
+	hintSets      bool              // the hint that was printed is the command that changes a setting
 	parsed        error             // what is wrong with the command line
 	given         []string          // flags of the command line
 	takesText     bool              // it has the flag --text
@@ -508,8 +509,8 @@ func named(kctx *kong.Context, err error) error {
 	return err
 }
 
-// exitReaderGone is what a shell shows of a program that SIGPIPE ended.
-const exitReaderGone = 128 + int(syscall.SIGPIPE)
+// ExitReaderGone is the exit code where nobody reads the output any more: what a shell shows of a program that SIGPIPE ended.
+const ExitReaderGone = 128 + int(syscall.SIGPIPE)
 
 // exitCode is 0 for no error, and otherwise that of err's class.
 func exitCode(err error) int {
@@ -517,7 +518,7 @@ func exitCode(err error) int {
 	case err == nil:
 		return 0
 	case readerGone(err):
-		return exitReaderGone
+		return ExitReaderGone
 	}
 	return fault.ClassOf(err).ExitCode()
 }
@@ -525,7 +526,7 @@ func exitCode(err error) int {
 // fail prints err and returns the exit code.
 func (s *Std) fail(err error) int {
 	code := exitCode(err)
-	if code == 0 || code == exitReaderGone { // quietly: the reader had enough
+	if code == 0 || code == ExitReaderGone { // quietly: the reader had enough
 		return code
 	}
 	text := err.Error()
@@ -543,7 +544,8 @@ func (s *Std) fail(err error) int {
 		return code // the answer is the exit code alone
 	}
 	colors := hasColors(s.Err)
-	fmt.Fprintf(s.Err, "%s: %s\n", paint(colors, "bad", s.Name), shown(s.inSettings(text)))
+	text, _ = s.inSettings(text)
+	fmt.Fprintf(s.Err, "%s: %s\n", paint(colors, "bad", s.Name), shown(text))
 	hint := fault.HintOf(err)
 	if s.takesText && errors.Is(err, record.ErrNoStream) {
 		hint = "add --text if that is text, one URL a line; mcat shows what a file is"
@@ -560,7 +562,8 @@ func (s *Std) fail(err error) int {
 		hint = s.damageHint(err)
 	}
 	if hint != "" {
-		fmt.Fprintf(s.Err, "%s: %s %s\n", s.Name, paint(colors, "command", "hint:"), shown(s.inSettings(hint)))
+		hint, s.hintSets = s.inSettings(hint)
+		fmt.Fprintf(s.Err, "%s: %s %s\n", s.Name, paint(colors, "command", "hint:"), shown(hint))
 	}
 	return code
 }
@@ -752,7 +755,8 @@ func (s *Std) Warn(format string, args ...any) {
 
 // WarnAlways is Warn, also with --quiet: of losses.
 func (s *Std) WarnAlways(format string, args ...any) {
-	fmt.Fprintf(s.Err, "%s: %s\n", paint(hasColors(s.Err), "note", s.Name), shown(s.inSettings(fmt.Sprintf(format, args...))))
+	text, _ := s.inSettings(fmt.Sprintf(format, args...))
+	fmt.Fprintf(s.Err, "%s: %s\n", paint(hasColors(s.Err), "note", s.Name), shown(text))
 }
 
 // buildInfo describes the binary: module version, commit and Go version.

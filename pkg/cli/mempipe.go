@@ -2,26 +2,29 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"sync"
-	"syscall"
 )
 
+// ErrReaderGone is what the writer of a MemoryPipe meets when nobody reads any more.
+var ErrReaderGone = errors.New("the reader has had enough")
+
 // MemoryPipe takes bytes from one command of this process to the next, as a pipe of the system does between two processes:
-// it holds up to pipeHolds bytes, its reader meets io.EOF when its writer is done, and its writer EPIPE when its reader is.
+// it holds up to pipeHolds bytes, its reader meets io.EOF when its writer is done, and its writer ErrReaderGone when its reader is.
 type MemoryPipe struct {
-	mu            sync.Mutex
-	changed       sync.Cond
-	held          []byte
-	wrote, read   bool // the end of it is closed
-	interrupted   error
-	stopListening func() bool
+	mu                     sync.Mutex
+	changed                sync.Cond
+	ring                   []byte
+	at, held               int // of ring: where what waits begins, and how much it is
+	writerDone, readerDone bool
+	interrupted            error
+	stopListening          func() bool
 }
 
-// pipeHolds bounds what waits in a MemoryPipe, in bytes.
-const pipeHolds = 1 << 20
+// pipeHolds bounds what waits in a MemoryPipe, in bytes; it begins with room for pipeBegins.
+const pipeHolds, pipeBegins = 1 << 20, 32 << 10
 
 // NewMemoryPipe makes a pipe whose ends fail once ctx has ended.
 func NewMemoryPipe(ctx context.Context) *MemoryPipe {
@@ -40,20 +43,22 @@ func NewMemoryPipe(ctx context.Context) *MemoryPipe {
 func (p *MemoryPipe) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.held) == 0 && len(b) > 0 {
+	for p.held == 0 && len(b) > 0 {
 		switch {
 		case p.interrupted != nil:
 			return 0, p.interrupted
-		case p.read:
+		case p.readerDone:
 			return 0, fs.ErrClosed
-		case p.wrote:
+		case p.writerDone:
 			return 0, io.EOF
 		}
 		p.changed.Wait()
 	}
-	n := copy(b, p.held)
-	if p.held = p.held[n:]; len(p.held) == 0 {
-		p.held = p.held[:0:0]
+	n := copy(b, p.ring[p.at:min(p.at+p.held, len(p.ring))])
+	if p.held -= n; p.held == 0 {
+		p.at = 0
+	} else {
+		p.at = (p.at + n) % len(p.ring)
 	}
 	p.changed.Broadcast()
 	return n, nil
@@ -67,17 +72,21 @@ func (p *MemoryPipe) Write(b []byte) (n int, err error) {
 		switch {
 		case p.interrupted != nil:
 			return n, p.interrupted
-		case p.read: // as the system says it of standard output
-			return n, &fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.EPIPE}
+		case p.readerDone:
+			return n, ErrReaderGone
 		}
-		if room := pipeHolds - len(p.held); room > 0 {
-			part := b[:min(room, len(b))]
-			p.held = append(p.held, part...)
-			b, n = b[len(part):], n+len(part)
-			p.changed.Broadcast()
+		if p.held == len(p.ring) && p.held < pipeHolds {
+			p.ring = append(append(make([]byte, 0, max(pipeBegins, 2*p.held)), p.ring[p.at:]...), p.ring[:p.at]...)
+			p.ring, p.at = p.ring[:cap(p.ring)], 0
+		}
+		if p.held == len(p.ring) {
+			p.changed.Wait()
 			continue
 		}
-		p.changed.Wait()
+		end := (p.at + p.held) % len(p.ring)
+		part := copy(p.ring[end:min(len(p.ring), end+len(p.ring)-p.held)], b)
+		p.held, b, n = p.held+part, b[part:], n+part
+		p.changed.Broadcast()
 	}
 	return n, nil
 }
@@ -86,7 +95,7 @@ func (p *MemoryPipe) Write(b []byte) (n int, err error) {
 func (p *MemoryPipe) WriterDone() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wrote = true
+	p.writerDone = true
 	p.changed.Broadcast()
 }
 
@@ -94,7 +103,7 @@ func (p *MemoryPipe) WriterDone() {
 func (p *MemoryPipe) ReaderDone() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.read, p.held = true, nil
+	p.readerDone, p.ring, p.at, p.held = true, nil, 0, 0
 	p.stopListening()
 	p.changed.Broadcast()
 }

@@ -159,13 +159,13 @@ var flagAndValue = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // inSettings is a message in which a flag that nobody typed is the setting of the crawl folder that it stands for: who
-// runs mcrawl sees no flags of mfetch. "--allow-net NETWORK" becomes the command that changes the setting, and so does a flag without a value.
-func (s *Std) inSettings(message string) string {
+// runs mcrawl sees no flags of mfetch. "--allow-net NETWORK" becomes the command that changes the setting, and so does a flag without a value. sets reports whether one did.
+func (s *Std) inSettings(message string) (text string, sets bool) {
 	path := config.Find(s.args)
 	if path == "" || s.Given("config") || !strings.Contains(message, "--") {
-		return message
+		return message, false
 	}
-	return flagAndValue().ReplaceAllStringFunc(message, func(text string) string {
+	text = flagAndValue().ReplaceAllStringFunc(message, func(text string) string {
 		m := flagAndValue().FindStringSubmatch(text)
 		k, err := config.KeyOf(s.keys[m[2]])
 		if err != nil || s.Given(m[2]) {
@@ -178,8 +178,10 @@ func (s *Std) inSettings(message string) string {
 		if value == "" {
 			return m[1] + k.Name
 		}
+		sets = true
 		return m[1] + strconv.Quote(fault.Quote("mcrawl", "set", filepath.Dir(path), k.Name+"="+value))
 	})
+	return text, sets
 }
 
 // settingOf is what a flag would be if the command line did not have it.

@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -34,7 +35,7 @@ func TestOnlyFlagsBecomeSettings(t *testing.T) {
 		if want == "" {
 			want = message
 		}
-		if got := s.inSettings(message); got != want {
+		if got, sets := s.inSettings(message); got != want || sets != strings.Contains(want, "mcrawl set") {
 			t.Errorf("%s\n becomes %s\n want    %s", message, got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -206,14 +207,11 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 	return nil
 }
 
-// classes of exit codes.
-var classes = []fault.Class{fault.Usage, fault.Corrupt, fault.Upstream, fault.Busy, fault.No, fault.Program, fault.Superseded, fault.Interrupted}
-
 // lost is the error of a task that failed, with the last words of its log.
 func (d *Driver) lost(round, stage string, f failed) error {
 	t := tasks{dir: d.Crawl.Dir()}
 	file := t.log(round, stage, strconv.Itoa(f.shard))
-	found, hint := lastWords(file)
+	found, hint, crashed := lastWords(file)
 	e := &fault.Error{File: d.Crawl.Dir(), Place: fmt.Sprintf("round %s, stage %s, shard %d", round, stage, f.shard), Hint: cmp.Or(hint, "its log is "+file)}
 	if f.node != "" {
 		e.Place += ", on " + f.node
@@ -222,20 +220,21 @@ func (d *Driver) lost(round, stage string, f failed) error {
 	if found == "" && f.why == "" {
 		e.Found = "ended before it was done"
 	}
-	for _, c := range classes {
-		if c.ExitCode() == f.code {
-			e.Class = c
-		}
+	if !crashed { // of which the exit code is that of wrong usage
+		e.Class = fault.OfExitCode(f.code)
 	}
 	return e
 }
 
-// lastWords are the last line of a log that says more than that a command failed, and the hint after it.
-func lastWords(file string) (found, hint string) {
-	const most = 16 << 10
+// crash is how the first line begins that the Go runtime prints of a program that it ends, with exit code 2. A traceback follows.
+var crash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(panic: |fatal error: |SIG[A-Z]+: )`) })
+
+// lastWords are the last line of a log that says more than that a command failed, and the hint after it; or the first of a crash.
+func lastWords(file string) (found, hint string, crashed bool) {
+	const most = 1 << 20 // the tracebacks of a fetcher's goroutines may be half of it
 	f, err := os.Open(file)
 	if err != nil {
-		return "no log " + file, ""
+		return "no log " + file, "", false
 	}
 	defer f.Close() // was read only
 	if st, err := f.Stat(); err == nil && st.Size() > most {
@@ -244,13 +243,16 @@ func lastWords(file string) (found, hint string) {
 	b, _ := io.ReadAll(io.LimitReader(f, most)) // what can be read helps
 	for line := range strings.Lines(string(b)) {
 		line = strings.TrimSpace(line)
+		if crashed = crashed && !strings.HasPrefix(line, "mcrawl: "); crashed { // such a line is of another try
+			continue
+		}
 		if _, text, is := strings.Cut(line, ": hint: "); is {
 			hint = text
 		} else if line != "" && !strings.HasPrefix(line, "at ") && !(strings.HasPrefix(line, "mcrawl: ") && strings.Contains(line, " ended with exit code ")) { // "at": Java's calls
-			found, hint = strings.TrimPrefix(line, ": "), ""
+			found, hint, crashed = strings.TrimPrefix(line, ": "), "", crash().MatchString(line)
 		}
 	}
-	return found, hint
+	return found, hint, crashed
 }
 
 // fetchTasks bounds how many shards fetch at a time. They wait for politeness, not for processors: where one begins when another has ended,

@@ -73,7 +73,7 @@ func (s *spark) run(ctx context.Context, round, stage string, shards []int) (lis
 		return nil, context.Cause(ctx)
 	case line, more := <-s.answers:
 		if !more {
-			found, _ := lastWords(s.appLog())
+			found, _, _ := lastWords(s.appLog())
 			return nil, &fault.Error{File: "pyspark", Found: fmt.Sprintf("ended (%v): %s", <-s.ended, found), Hint: "its log is " + s.appLog() + "; engine.args in crawl.toml has its options"}
 		}
 		s.busy = false

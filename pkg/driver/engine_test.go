@@ -1,14 +1,19 @@
 package driver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"mercator/pkg/command/mfetch"
 	"mercator/pkg/config"
+	"mercator/pkg/crawl"
+	"mercator/pkg/fault"
 )
 
 // TestRoom: memory.total and the limit of open files bound how many shards work at a time, and a task has what its commands may take.
@@ -80,5 +85,38 @@ func TestOutage(t *testing.T) {
 		if news, end := o.note(c.err, begun.Add(c.after)); news != c.news || end != c.end {
 			t.Errorf("%v after %v: news %v, end %v; want %v, %v", c.err, c.after, news, end, c.news, c.end)
 		}
+	}
+}
+
+// TestLastWords: of a log that is told which says most; of a crash not the traceback, nor that its exit code is that of wrong usage.
+func TestLastWords(t *testing.T) {
+	trace := "\ngoroutine 1 [running]:\nmain.main()\n\t/src/main.go:7 +0x1d\nexit status 2\n"
+	for _, test := range []struct {
+		name, log, found, hint string
+		class                  fault.Class
+	}{
+		{"a panic", "mfetch: slow\npanic: runtime error: index out of range [3] with length 2" + trace, "panic: runtime error: index out of range [3] with length 2", "", ""},
+		{"no memory", "fatal error: runtime: out of memory\n\nruntime stack:" + trace, "fatal error: runtime: out of memory", "", ""},
+		{"many goroutines", "fatal error: all goroutines are asleep - deadlock!\n" + strings.Repeat(trace, 5000), "fatal error: all goroutines are asleep - deadlock!", "", ""},
+		{"a signal", "SIGQUIT: quit\nPC=0x1 m=0 sigcode=0" + trace, "SIGQUIT: quit", "", ""},
+		{"a try before crashed", "panic: once" + trace + "mcrawl: crawl: no such shard\nmcrawl: hint: look\n", "mcrawl: crawl: no such shard", "look", fault.Usage},
+		{"wrong usage", "mcrawl: crawl: no such shard\n", "mcrawl: crawl: no such shard", "", fault.Usage},
+		{"a command", "mfetch: f: broken\nmfetch: hint: mend it\nmcrawl: crawl: mfetch ended with exit code 2\n", "mfetch: f: broken", "mend it", fault.Usage},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			d := &Driver{Crawl: &crawl.Crawl{}}
+			file := (&tasks{}).log("r1", "fetch", "0")
+			if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(test.log), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			err := d.lost("r1", "fetch", failed{code: 2})
+			if want := "round r1, stage fetch, shard 0: " + test.found; err.Error() != want || fault.ClassOf(err) != test.class || fault.HintOf(err) != cmp.Or(test.hint, "its log is "+file) {
+				t.Errorf("%v (%s; %s), want %s (%s; %s)", err, fault.ClassOf(err), fault.HintOf(err), want, test.class, test.hint)
+			}
+		})
 	}
 }

@@ -85,11 +85,8 @@ const (
 	afterSignal = 300 * time.Millisecond // then a message says what a second signal does
 )
 
-// afterKill is how long programs that a killed driver has started may hold the crawl.
-const afterKill = time.Second
-
-// commandsHere are the commands that run in this process, each in goroutines of its own.
-var commandsHere = map[string]cli.Command{
+// ownCommands are the commands that run in this process, each in goroutines of its own.
+var ownCommands = map[string]cli.Command{
 	"mfrontier": mfrontier.Command, "mresolve": mresolve.Command, "mfetch": mfetch.Command, "mfpset": mfpset.Command,
 	"mfocus": mfocus.Command, "mextract": mextract.Command, "murlset": murlset.Command, "mckpt": mckpt.Command,
 }
@@ -99,44 +96,25 @@ var commandsHere = map[string]cli.Command{
 const CommandsVariable = "MERCATOR_COMMANDS"
 
 // command is what runs a command of a pipe.
-func command(name string) (run func(context.Context, cli.Call) error, err error) {
+func command(name string) (run func(context.Context, cli.Call) *cli.Failed, err error) {
 	if dir := os.Getenv(CommandsVariable); dir != "" {
 		path, err := exec.LookPath(filepath.Join(dir, name))
 		if err == nil {
-			return func(ctx context.Context, c cli.Call) error { return callProcess(ctx, path, c) }, nil
+			return func(ctx context.Context, c cli.Call) *cli.Failed { return runProcess(ctx, path, c) }, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, &fault.Error{Class: fault.Usage, Place: CommandsVariable, Found: err.Error(), Want: "a folder of programs"}
 		}
 	}
-	here, found := commandsHere[name]
+	own, found := ownCommands[name]
 	if !found {
 		return nil, fmt.Errorf("%s is no command of a pipe", name)
 	}
-	return here.Call, nil
-}
-
-// callProcess is a Call of a program.
-func callProcess(ctx context.Context, path string, c cli.Call) error {
-	name := filepath.Base(path)
-	err := runProcess(ctx, path, c.Args, c.In, c.Out, c.Warn)
-	exit := (*exec.ExitError)(nil)
-	switch {
-	case err == nil:
-		return nil
-	case !errors.As(err, &exit):
-		return &cli.Failed{Err: err, Code: fault.ClassOf(err).ExitCode(), Lines: []string{name + ": " + err.Error()}}
-	}
-	code := exit.ExitCode()
-	if status, _ := exit.Sys().(syscall.WaitStatus); status.Signaled() && status.Signal() == syscall.SIGPIPE {
-		code = 128 + int(syscall.SIGPIPE)
-	}
-	return &cli.Failed{Err: err, Code: code}
+	return own.Call, nil
 }
 
 // runner runs pipes, one at a time.
 type runner struct {
-	in       *cli.MemoryPipe            // standard input of the first command of a pipe; nil: nothing
 	said     func(command, line string) // gets each line of a warning or of an error, one at a time
 	fetching func(p *fetch.Progress)    // gets how mfetch goes on; nil: nobody wants it
 	waits    func(w cli.Wait)           // gets what a command waits for; nil: said does
@@ -147,7 +125,7 @@ type runner struct {
 
 // ended is how a command of a pipe did.
 type ended struct {
-	at    int // its place in the pipe
+	at    int // its place in the pipe; -1: it is what feeds the first
 	words []string
 	err   *cli.Failed
 	when  time.Time
@@ -155,31 +133,53 @@ type ended struct {
 
 // run runs a pipe and returns what its last command wrote. An error tells which command failed
 // first, and has the class of its exit code.
-func (p *runner) run(ctx context.Context, pipe Pipe) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
+func (p *runner) run(ctx context.Context, pipe Pipe) ([]byte, error) { return p.runFed(ctx, nil, pipe) }
+
+// runFed is run of a pipe that reads what feed writes; nil: it reads nothing.
+func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *cli.MemoryPipe) error, pipe Pipe) ([]byte, error) {
+	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
+	}
+	commands, reports := make([]func(context.Context, cli.Call) *cli.Failed, len(pipe)), make([]saying, len(pipe))
+	for i, words := range pipe {
+		var err error
+		if commands[i], err = command(words[0]); err != nil {
+			return nil, err
+		}
+		reports[i].ahead.Store(int32(i))
 	}
 	within, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var out bytes.Buffer
-	tells := make([]saying, len(pipe))
-	ends := make(chan ended, len(pipe))
-	began, in := time.Now(), p.in
+	left, ends := len(pipe), make(chan ended, len(pipe)+1)
+	began, in := time.Now(), (*cli.MemoryPipe)(nil)
+	if feed != nil {
+		to := cli.NewMemoryPipe(within)
+		left, in = left+1, to
+		go func() {
+			e := ended{at: -1}
+			if err := feed(within, to); err != nil {
+				e.err = cli.FailedBy(err)
+			}
+			ends <- e // before the others can see that the pipe has ended
+			to.WriterDone()
+		}()
+	}
 	for i, words := range pipe {
-		run, err := command(words[0])
-		if err != nil {
-			return nil, err
-		}
-		tells[i].ahead.Store(int32(i))
 		from, to := in, (*cli.MemoryPipe)(nil)
-		call := cli.Call{Args: words[1:], Out: &out, Warn: func(line string) { p.tell(words[0], line) },
+		call := cli.Call{Args: words[1:], Out: &out,
+			Warn: func(line string) {
+				if within.Err() == nil { // else it is of the end
+					p.tell(words[0], line)
+				}
+			},
 			Wait: func(w cli.Wait) {
-				tells[i].waits(time.Now())
+				reports[i].waits(time.Now())
 				p.wait(words[0], w)
 			}}
 		if words[0] == "mfetch" || words[0] == "mresolve" {
 			call.Report = func(value any) {
-				tells[i].take(value, time.Now())
+				reports[i].take(value, time.Now())
 				if f, is := value.(fetch.Progress); is && p.fetching != nil {
 					p.fetching(&f)
 				}
@@ -194,30 +194,31 @@ func (p *runner) run(ctx context.Context, pipe Pipe) ([]byte, error) {
 		}
 		in = to
 		go func() {
-			err := run(within, call)
+			err := commands[i](within, call)
+			for j := range reports[i+1:] {
+				reports[i+1+j].ahead.Add(-1)
+			}
+			ends <- ended{at: i, words: words, err: err, when: time.Now()}
 			if to != nil {
 				to.WriterDone()
 			}
 			if from != nil {
 				from.ReaderDone()
 			}
-			for j := range tells[i+1:] {
-				tells[i+1+j].ahead.Add(-1)
-			}
-			e := ended{at: i, words: words, when: time.Now()}
-			errors.As(err, &e.err)
-			ends <- e
 		}()
 	}
 	var leave <-chan time.Time
 	interrupted := ctx.Done()
-	whens := make([]time.Time, len(pipe))
+	endedAt := make([]time.Time, len(pipe))
 	var failed []ended // in the order in which they ended
-	for left := len(pipe); left > 0; {
+	for left > 0 {
 		select {
 		case e := <-ends:
 			left--
-			if whens[e.at] = e.when; e.err != nil {
+			if e.at >= 0 {
+				endedAt[e.at] = e.when
+			}
+			if e.err != nil {
 				failed = append(failed, e)
 				stop(errOther)
 			}
@@ -232,12 +233,15 @@ func (p *runner) run(ctx context.Context, pipe Pipe) ([]byte, error) {
 	}
 	if len(failed) > 0 {
 		first := cause(failed)
+		if first.at < 0 {
+			return nil, first.err.Err
+		}
 		for _, line := range first.err.Lines {
 			p.tell(first.words[0], line)
 		}
 		return nil, failure(first)
 	}
-	p.spend(pipe, tells, began, whens)
+	p.spend(pipe, reports, began, endedAt)
 	return out.Bytes(), nil
 }
 
@@ -267,7 +271,7 @@ func cause(failed []ended) ended {
 		if !e.err.Followed() {
 			return e
 		}
-		if e.at < first.at && fault.ClassOf(e.err) == fault.Upstream {
+		if e.at < first.at && fault.ClassOf(e.err) == fault.Upstream && !errors.Is(e.err, errOther) {
 			first = e
 		}
 	}
@@ -276,7 +280,9 @@ func cause(failed []ended) ended {
 
 func failure(e ended) error {
 	f := &fault.Error{Class: fault.ClassOf(e.err), Found: fmt.Sprintf("%s ended with exit code %d", verb(e.words), e.err.Code), Err: e.err}
-	if exit := (*exec.ExitError)(nil); errors.As(e.err, &exit) {
+	if e.err.Code == cli.ExitReaderGone {
+		f.Found = verb(e.words) + " could not write on: the command after it ended before it had read all"
+	} else if exit := (*exec.ExitError)(nil); errors.As(e.err, &exit) {
 		if status, _ := exit.Sys().(syscall.WaitStatus); status.Signaled() {
 			f.Found = fmt.Sprintf("%s was killed (signal %d, %s)", verb(e.words), status.Signal(), status.Signal())
 		}
@@ -292,101 +298,70 @@ func verb(words []string) string {
 	return words[0]
 }
 
-// runProcess runs a program, which ends at the latest with this one. said gets each line of its standard error. An error has the class of the exit code.
-func runProcess(ctx context.Context, path string, args []string, in io.Reader, out io.Writer, said func(line string)) (err error) {
-	done := make(chan struct{})
+// runProcess is a Call of a program, which ends at the latest with this one.
+func runProcess(ctx context.Context, path string, c cli.Call) *cli.Failed {
+	done, err := make(chan struct{}), error(nil)
 	go func() {
 		defer close(done)
 		// The thread that started a process has to live as long as it: see coprocess.EndWithUs.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		cmd := exec.CommandContext(ctx, path, args...)
+		cmd := exec.CommandContext(ctx, path, c.Args...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = afterTerm
 		cmd.SysProcAttr = coprocess.EndWithUs()
 		cmd.SysProcAttr.Setpgid = true // a terminal's Ctrl-C is for the driver
-		if file, is := in.(*os.File); is {
+		if file, is := c.In.(*os.File); is {
 			cmd.Stdin = file
-		} else if in != nil {
+		} else if c.In != nil {
 			var to io.WriteCloser
 			if to, err = cmd.StdinPipe(); err != nil {
 				return
 			}
 			go func() {
-				_, _ = io.Copy(to, in) // the program may have read enough
+				_, _ = io.Copy(to, c.In) // the program may have read enough
 				to.Close()
 			}()
 		}
-		text := &lines{emit: said}
-		cmd.Stdout, cmd.Stderr = out, text
+		text := &cli.LineWriter{Emit: c.Warn}
+		cmd.Stdout, cmd.Stderr = c.Out, text
 		err = cmd.Run()
-		text.end()
+		text.End()
 		if cmd.Process != nil {
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has started
 		}
 	}()
 	<-done
+	if errors.Is(err, exec.ErrWaitDelay) { // it ended well, and what it had started held its standard error
+		err = nil
+	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
-	exit := (*exec.ExitError)(nil)
+	if err == nil {
+		return nil
+	}
+	exit, name := (*exec.ExitError)(nil), filepath.Base(path)
 	if !errors.As(err, &exit) {
-		return err
+		failed := cli.FailedBy(err)
+		failed.Lines = []string{name + ": " + err.Error()}
+		return failed
 	}
-	f := &fault.Error{Found: filepath.Base(path) + " ended with " + exit.String(), Err: err}
-	for _, c := range classes {
-		if c.ExitCode() == exit.ExitCode() {
-			f.Class = c
-		}
+	code := exit.ExitCode()
+	if status, _ := exit.Sys().(syscall.WaitStatus); status.Signaled() && status.Signal() == syscall.SIGPIPE {
+		code = cli.ExitReaderGone
 	}
-	return f
+	return &cli.Failed{Err: &fault.Error{Class: fault.OfExitCode(code), Found: name + " ended with " + exit.String(), Err: exit}, Code: code}
 }
 
-// runCommand is runProcess of a command of ours that is no part of a round, such as mweb.
+// runCommand runs a command of ours that is no part of a round, such as mweb. said gets each line of its standard error.
 func runCommand(ctx context.Context, words []string, in io.Reader, out io.Writer, said func(line string)) error {
 	path, err := find(words[0])
 	if err != nil {
 		return err
 	}
-	return runProcess(ctx, path, words[1:], in, out, said)
-}
-
-// longestLine bounds a line of a process, in bytes; a longer one comes in pieces.
-const longestLine = 16 << 10
-
-// lines gives each line that is written to it to a function.
-type lines struct {
-	emit func(line string)
-	mu   sync.Mutex // end may come while a write goes on
-	rest []byte
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.rest = append(l.rest, b...)
-	for {
-		i := bytes.IndexByte(l.rest, '\n')
-		switch {
-		case i >= 0:
-			l.emit(string(l.rest[:i]))
-			l.rest = l.rest[i+1:]
-		case len(l.rest) > longestLine:
-			l.emit(string(l.rest))
-			l.rest = nil
-		default:
-			l.rest = bytes.Clone(l.rest) // the start of the buffer goes
-			return len(b), nil
-		}
+	if failed := runProcess(ctx, path, cli.Call{Args: words[1:], In: in, Out: out, Warn: said}); failed != nil {
+		return failed.Err
 	}
-}
-
-// end gives the last line, which may lack its end.
-func (l *lines) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.rest) > 0 {
-		l.emit(string(l.rest))
-		l.rest = nil
-	}
+	return nil
 }

@@ -3,7 +3,9 @@ package driver
 import (
 	"context"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,11 +24,11 @@ func (c *toy) Run(ctx context.Context, std *cli.Std) error { return c.run(ctx, s
 // toys are commands of a pipe for a test.
 func toys(t *testing.T, run map[string]func(ctx context.Context, std *cli.Std) error) {
 	t.Helper()
-	was := commandsHere
-	t.Cleanup(func() { commandsHere = was })
-	commandsHere = map[string]cli.Command{}
+	was := ownCommands
+	t.Cleanup(func() { ownCommands = was })
+	ownCommands = map[string]cli.Command{}
 	for name, run := range run {
-		commandsHere[name] = cli.Command{Name: name, Grammar: func() any { return &toy{run: run} }}
+		ownCommands[name] = cli.Command{Name: name, Grammar: func() any { return &toy{run: run} }}
 	}
 }
 
@@ -65,6 +67,11 @@ func TestCause(t *testing.T) {
 		{"the pipe ended early, and none knows why", func(context.Context, *cli.Std) error { return nil }, short, short, fault.Upstream, "mb ended with exit code 4",
 			"mb: standard input: nothing in it,mb: hint: see there"},
 		{"a program of the user's", pass, func(ctx context.Context, std *cli.Std) error { short(ctx, std); return fails(fault.Program)(ctx, std) }, short, fault.Program, "mb ended with exit code 7", "mb: broken"},
+		{"the last is cut, and the first only waits", func(ctx context.Context, _ *cli.Std) error { <-ctx.Done(); return context.Cause(ctx) },
+			func(context.Context, *cli.Std) error { return nil }, short, fault.Upstream, "mc ended with exit code 4", "mc: standard input: nothing in it,mc: hint: see there"},
+		{"one that says only that it was cancelled", func(ctx context.Context, std *cli.Std) error { <-ctx.Done(); std.Warn("stopping"); return ctx.Err() },
+			fails(fault.Busy), short, fault.Busy, "mb ended with exit code 5", "mb: broken"},
+		{"one that reads half", yes, func(context.Context, *cli.Std) error { return nil }, pass, "", "ma could not write on: the command after it ended before it had read all", ""},
 		{"one that does not notice", func(ctx context.Context, _ *cli.Std) error { <-ctx.Done(); return context.Cause(ctx) }, fails(fault.Busy), short, fault.Busy, "mb ended with exit code 5", "mb: broken"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -77,6 +84,72 @@ func TestCause(t *testing.T) {
 			}
 			if got := strings.Join(said, ","); got != test.said {
 				t.Errorf("said %q, want %q", got, test.said)
+			}
+		})
+	}
+}
+
+// TestFed: a pipe that is fed ends with what feeds it, and the error of that is the pipe's.
+func TestFed(t *testing.T) {
+	broken := &fault.Error{Class: fault.Corrupt, Found: "a part that is damaged"}
+	missing := &fault.Error{Class: fault.Upstream, Found: "a part that is missing"}
+	for _, test := range []struct {
+		name  string
+		feed  func(to *cli.MemoryPipe) error
+		a     func(context.Context, *cli.Std) error
+		class fault.Class
+		found string
+		said  string
+	}{
+		{"it is read whole", func(to *cli.MemoryPipe) error { _, err := io.WriteString(to, "rows"); return err }, pass, "", "", ""},
+		{"it fails", func(to *cli.MemoryPipe) error { io.WriteString(to, "ro"); return broken }, short, fault.Corrupt, broken.Found, ""},
+		{"it fails, as it waits for others", func(*cli.MemoryPipe) error { return missing }, short, fault.Upstream, missing.Found, ""},
+		{"the command fails", func(to *cli.MemoryPipe) error {
+			for {
+				if _, err := to.Write(make([]byte, 1000)); err != nil {
+					return err
+				}
+			}
+		}, fails(fault.Busy), fault.Busy, "ma ended with exit code 5", "ma: broken"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			toys(t, map[string]func(context.Context, *cli.Std) error{"ma": test.a})
+			var said []string
+			p := runner{said: func(_, line string) { said = append(said, line) }}
+			out, err := p.runFed(t.Context(), func(_ context.Context, to *cli.MemoryPipe) error { return test.feed(to) }, Pipe{{"ma"}})
+			if test.found == "" && (err != nil || string(out) != "rows") || test.found != "" && (err == nil || err.Error() != test.found || fault.ClassOf(err) != test.class) {
+				t.Errorf("%q, %v (%s), want %s (%s)", out, err, fault.ClassOf(err), test.found, test.class)
+			}
+			if got := strings.Join(said, ","); got != test.said {
+				t.Errorf("said %q, want %q", got, test.said)
+			}
+		})
+	}
+}
+
+// TestProgramInPlace: a program that ends well has done so, though what it started holds its standard error; one that reads half is named.
+func TestProgramInPlace(t *testing.T) {
+	toys(t, map[string]func(context.Context, *cli.Std) error{"ma": yes, "mc": pass})
+	dir := t.TempDir()
+	t.Setenv(CommandsVariable, dir)
+	for _, test := range []struct{ name, script, out, found string }{
+		{"a child holds its standard error", "echo done; sleep 99 > /dev/null & exit 0", "done\n", ""},
+		{"it reads half", "head -c 5000; exit 0", "", "ma could not write on: the command after it ended before it had read all"},
+		{"it fails", "exit 7", "", "mb ended with exit code 7"},
+		{"it is killed", "kill -9 $$", "", "mb was killed (signal 9, killed)"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(dir, "mb"), []byte("#!/bin/sh\n"+test.script+"\n"), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			p := runner{said: func(_, line string) { t.Error(line) }}
+			pipe := Pipe{{"ma"}, {"mb"}, {"mc"}}
+			if test.found == "" {
+				pipe = pipe[1:]
+			}
+			out, err := p.run(t.Context(), pipe)
+			if string(out) != test.out || (err == nil) != (test.found == "") || err != nil && err.Error() != test.found {
+				t.Errorf("%q, %v, want %q, %s", out, err, test.out, test.found)
 			}
 		})
 	}
@@ -96,26 +169,6 @@ func TestInterrupted(t *testing.T) {
 	p := runner{said: func(_, line string) { t.Error(line) }}
 	if _, err := p.run(ctx, Pipe{{"ma"}, {"mb"}}); err != stop {
 		t.Error(err)
-	}
-}
-
-// A line of standard error that does not end is told in pieces, and nothing of it is lost.
-func TestLines(t *testing.T) {
-	var got []string
-	l := lines{emit: func(line string) { got = append(got, line) }}
-	long := strings.Repeat("x", 3*longestLine)
-	io.WriteString(&l, "a\nb")
-	io.WriteString(&l, "c\n\n")
-	for i := 0; i < len(long); i += 1000 {
-		io.WriteString(&l, long[i:min(i+1000, len(long))])
-		if len(l.rest) > longestLine+1000 {
-			t.Fatalf("%d bytes are held", len(l.rest))
-		}
-	}
-	l.end()
-	l.end()
-	if strings.Join(got[:3], ",") != "a,bc," || strings.Join(got[3:], "") != long || len(got) < 5 {
-		t.Errorf("%d lines, %.60q", len(got), got)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,8 +57,12 @@ type Driver struct {
 	warned sync.Map      // lines of this round, and the shard that said each: what several shards say is told once
 }
 
-// lockWait is how long a driver waits for one that was killed: what it started may still end.
-const lockWait = 5 * time.Second
+// How long the driver before may hold the crawl when it ends: one that is interrupted ends its round, one that is killed is gone when the
+// system has seen to that.
+const (
+	lockWait  = 5 * time.Second
+	afterKill = time.Second
+)
 
 // Open opens a crawl folder for a driver.
 func Open(dir string, opt Options) (*Driver, error) {
@@ -232,13 +235,9 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 	} else if moved != nil {
 		d.opt.Teller.Said("mcrawl: " + strings.TrimSuffix(moved.String(), "\n"))
 	}
-	out, err := d.runner.run(ctx, Pipe{{"mckpt", "rounds", d.plan.crawl}})
+	n, err := d.Crawl.TidyRounds(ctx)
 	if err != nil {
-		return d.wrong("", err)
-	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(out)), 10, 64)
-	if err != nil {
-		return fmt.Errorf("mckpt rounds: %w", err)
+		return err
 	}
 	conf, err := d.bounded()
 	if err != nil {
@@ -366,12 +365,8 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 	var err error
 	if empty {
 		var nothing bool
-		if d.plan.shards > 0 {
-			nothing, err = d.nothingFetched(ctx)
-		} else { // tells what is parked, too
-			var failed *cli.Failed
+		if nothing, err = d.nothingFetched(ctx); err == nil && d.plan.shards == 0 { // tells what is parked, and what became of the URLs if nothing was fetched
 			_, err = d.runner.run(ctx, Pipe{{"mfrontier", "stat", "--empty", d.plan.path("frontier")}})
-			nothing = errors.As(err, &failed) && failed.Code == 1
 		}
 		var barren error
 		if nothing || err == nil {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -13,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"mercator/formats/record"
@@ -374,30 +372,6 @@ func (d *Driver) receive(ctx context.Context, s step) error {
 	return d.gather(ctx, s.from, keptRows{a})
 }
 
-// feed is run with the rows of a step as the input of the pipe.
-func (d *Driver) feed(ctx context.Context, run *runner, s step, pipe Pipe) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	rows := cli.NewMemoryPipe(ctx)
-	gathered := make(chan error, 1)
-	go func() {
-		err := d.gather(ctx, s.from, pipedRows{rows})
-		rows.WriterDone()
-		if err != nil && !errors.Is(err, syscall.EPIPE) && ctx.Err() == nil {
-			stop(err) // ends the pipe, with this as the cause
-		}
-		gathered <- err
-	}()
-	run.in = rows
-	_, err := run.run(ctx, pipe)
-	run.in = nil
-	rows.ReaderDone() // of a pipe that failed, the writer ends, too
-	if gerr := <-gathered; err == nil {
-		err = gerr
-	}
-	return err
-}
-
 // rowsExt is the extension of files with a URL a line as JSON, with its columns.
 const rowsExt = ".jsonl"
 
@@ -483,13 +457,13 @@ func shardStages(dir string, now time.Time) *RoundStatus {
 	return r
 }
 
-// nothingFetched reports whether no shard has fetched anything.
+// nothingFetched reports whether all that was asked for is finished or parked, and nothing was fetched.
 func (d *Driver) nothingFetched(ctx context.Context) (bool, error) {
 	st, err := d.frontier.Stat(ctx, frontier.StatOptions{})
 	if err != nil {
 		return false, err
 	}
-	return st.Finished > 0 && !slices.ContainsFunc(st.Outcomes, func(c record.Count) bool {
+	return (st.Finished > 0 || len(st.Parked) > 0) && st.Visits == 0 && !slices.ContainsFunc(st.Outcomes, func(c record.Count) bool {
 		return c.Reason == record.OutcomeFetched || c.Reason == record.OutcomeNotModified
 	}), nil
 }

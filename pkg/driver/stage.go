@@ -13,6 +13,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/cli"
 	"mercator/pkg/durable"
 	"mercator/pkg/exchange"
 	"mercator/pkg/fault"
@@ -354,7 +355,8 @@ func (d *Driver) step(ctx context.Context, run *runner, s step) error {
 	case s.from != nil && s.pipe == nil:
 		return d.receive(ctx, s)
 	case s.from != nil:
-		return d.feed(ctx, run, s, pipe)
+		_, err := run.runFed(ctx, func(ctx context.Context, to *cli.MemoryPipe) error { return d.gather(ctx, s.from, pipedRows{to}) }, pipe)
+		return err
 	}
 	_, err := run.run(ctx, pipe)
 	return err

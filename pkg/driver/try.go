@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"mercator/formats/record"
+	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
@@ -199,7 +200,7 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	oracle := &lines{emit: func(line string) {
+	oracle := &cli.LineWriter{Emit: func(line string) {
 		url, is, _ := strings.Cut(line, "\t")
 		err = errors.Join(err, add(there, url, is))
 	}}

@@ -59,6 +59,16 @@ func (c Class) ExitCode() int {
 	return 1
 }
 
+// OfExitCode is the class that an exit code tells; "" where it tells none.
+func OfExitCode(code int) Class {
+	for _, c := range []Class{Usage, Corrupt, Upstream, Busy, No, Program, Superseded, Interrupted} {
+		if c.ExitCode() == code {
+			return c
+		}
+	}
+	return ""
+}
+
 // Error is a fault with its place. Empty fields are left out of the message:
 //
 //	seen.fps: block 17 at byte 1048576: checksum 9f3a01c2, want 77d0be4e

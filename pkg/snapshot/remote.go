@@ -87,7 +87,7 @@ func (c *children) run(ctx context.Context, missing func(code int, stderr string
 	cmd.WaitDelay = 10 * time.Second
 	cmd.SysProcAttr = coprocess.EndWithUs()
 	cmd.SysProcAttr.Setpgid = true // a terminal's Ctrl-C is for this program, which ends it
-	runtime.LockOSThread() // see there
+	runtime.LockOSThread()         // see there
 	defer runtime.UnlockOSThread()
 	err = cmd.Run()
 	if ctx.Err() != nil {
