@@ -11,5 +11,5 @@
 //   - One driver at a time works on a crawl folder (crawl.Hold).
 //
 // pipe.go runs commands and says why a pipe failed, round.go has the commands of a round,
-// run.go the loop, times.go what the commands of a round took, make.go makes crawl folders.
+// run.go the loop, times.go what the commands of a round took, memory.go what they may take, make.go makes crawl folders.
 package driver

@@ -9,18 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
-	"mercator/pkg/cli"
-	"mercator/pkg/command/mfetch"
-	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
-	"mercator/pkg/setting"
 )
 
 // An engine runs tasks: a task is a stage of a round in one shard. Only the files of the crawl say which tasks are done,
@@ -159,9 +154,8 @@ func (d *Driver) notDone(round, name string, shards []int) (left []int, err erro
 // roundOfShards runs the stages of a round, each in all shards. What adds URLs is run here.
 func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string) error {
 	if d.engine == nil || lists != nil {
-		e := &local{d, lists}
-		for _, s := range d.plan.of(0).stages(round, lists) {
-			if _, err := e.run(ctx, round, s.name, nil); err != nil {
+		for at := range d.plan.of(0).stages(round, lists) {
+			if err := d.stageHere(ctx, round, lists, at); err != nil {
 				return err
 			}
 		}
@@ -202,6 +196,33 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 			if last, err = d.engine.run(ctx, round, s.name, left); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// stageHere runs a stage in all shards, each as a task of this process.
+func (d *Driver) stageHere(ctx context.Context, round string, lists []string, at int) error {
+	conf, err := d.load()
+	if err != nil {
+		return err
+	}
+	limit := make(chan struct{}, d.room(conf, d.plan.of(0).stages(round, lists)[at]))
+	errs := make([]error, d.plan.shards)
+	var all sync.WaitGroup
+	for n := range d.plan.shards {
+		all.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			if errs[n] = context.Cause(ctx); errs[n] == nil {
+				errs[n] = d.task(ctx, round, lists, at, n)
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs { // the first says enough
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -254,114 +275,3 @@ func lastWords(file string) (found, hint string, crashed bool) {
 	}
 	return found, hint, crashed
 }
-
-// fetchTasks bounds how many shards fetch at a time. They wait for politeness, not for processors: where one begins when another has ended,
-// a round takes twice as long.
-const fetchTasks = 32
-
-// tasksOf is how many tasks of a stage run at a time on this machine, if there is room for them.
-func (d *Driver) tasksOf(stage string) int {
-	n := cmp.Or(d.opt.Threads, runtime.NumCPU())
-	if stage == fetchStage {
-		n = max(n, fetchTasks)
-	}
-	return min(n, d.plan.tasks())
-}
-
-// need is what the commands of one task may take together, in bytes: each has its own bound.
-func (s stage) need(conf *config.Config) (most config.Size) {
-	for _, step := range s.steps {
-		var sum config.Size
-		for _, words := range step.pipe {
-			if words[0] == "mfetch" {
-				sum += conf.File.Memory.Fetch
-			} else {
-				sum += conf.File.Memory.Stages
-			}
-		}
-		most = max(most, sum)
-	}
-	return most
-}
-
-// needs is what one task may take, and what those of a round may take that run at a time. In a crawl without shards a round is one task, unless its stages
-// are run alone.
-func (d *Driver) needs(conf *config.Config, alone bool) (one, all config.Size) {
-	list := d.plan.of(0).stages("r1", nil)
-	if d.plan.shards == 0 && !alone {
-		list = []stage{{steps: []step{{pipe: d.plan.round("r1")}}}}
-	}
-	for _, s := range list {
-		n := s.need(conf)
-		one, all = max(one, n), max(all, n*config.Size(d.tasksOf(s.name)))
-	}
-	if alone {
-		all = one
-	}
-	return one, all
-}
-
-// boundMemory keeps this process to memory.total, or to what tasks may take that run at a time. It refuses a bound that one task does not fit.
-func (d *Driver) boundMemory(conf *config.Config, alone bool) error {
-	one, all := d.needs(conf, alone)
-	total := conf.File.Memory.Total
-	if total != 0 && total < one {
-		e := setting.Wrong("memory.total", total, setting.Text(one)+" or more, which the commands of one task may take by memory.fetch and memory.stages")
-		e.File, e.Hint = conf.Path, fmt.Sprintf("%q gives it", mcrawl("set", d.Crawl.Dir(), "memory.total="+setting.Text(one)))
-		return e
-	}
-	cli.BoundMemory(int64(cmp.Or(total, all)))
-	return nil
-}
-
-// room is how many tasks of a stage memory.total and the limit of open files have room for at a time. Of what does not fit at all mfetch says so.
-func (d *Driver) room(conf *config.Config, s stage) int {
-	tasks := d.tasksOf(s.name)
-	if total := conf.File.Memory.Total; total > 0 {
-		tasks = min(tasks, int(total/s.need(conf)))
-	}
-	if limit, known := mfetch.FilesLimit(); known && s.name == fetchStage {
-		if of := mfetch.FilesOf(conf.File.Fetch.Connections); uint64(tasks)*of > limit {
-			d.opt.Warn("%d of %d shards fetch at a time, by the limit of open files: for all of them raise it, ulimit -Hn %d", max(limit/of, 1), tasks, uint64(tasks)*of)
-			tasks = int(limit / of)
-		}
-	}
-	return max(tasks, 1)
-}
-
-// local runs tasks in this process.
-type local struct {
-	d     *Driver
-	lists []string // of URLs, which the round adds
-}
-
-func (l *local) run(ctx context.Context, round, name string, _ []int) ([]failed, error) {
-	d := l.d
-	list := d.plan.of(0).stages(round, l.lists)
-	at := slices.IndexFunc(list, func(s stage) bool { return s.name == name })
-	conf, err := d.load()
-	if err != nil {
-		return nil, err
-	}
-	limit := make(chan struct{}, d.room(conf, list[at]))
-	errs := make([]error, d.plan.shards)
-	var all sync.WaitGroup
-	for n := range d.plan.shards {
-		all.Go(func() {
-			limit <- struct{}{}
-			defer func() { <-limit }()
-			if errs[n] = ctx.Err(); errs[n] == nil {
-				errs[n] = d.task(ctx, round, l.lists, at, n)
-			}
-		})
-	}
-	all.Wait()
-	for _, one := range errs { // the first says enough
-		if one != nil {
-			return nil, one
-		}
-	}
-	return nil, nil
-}
-
-func (l *local) close() {}

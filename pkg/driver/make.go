@@ -90,7 +90,7 @@ func Make(ctx context.Context, dir string, spec Spec, warn func(format string, a
 				return err
 			}
 		}
-		p := runner{said: func(_, line string) { warn("%s", strings.ReplaceAll(line, to, filepath.Clean(dir))) }}
+		p := runner{said: func(line string) { warn("%s", strings.ReplaceAll(line, to, filepath.Clean(dir))) }}
 		_, err := p.run(ctx, Pipe{append(spec.init(to), "--quiet")})
 		return err
 	})

@@ -115,10 +115,10 @@ func command(name string) (run func(context.Context, cli.Call) *cli.Failed, err 
 
 // runner runs pipes, one at a time.
 type runner struct {
-	said     func(command, line string) // gets each line of a warning or of an error, one at a time
-	fetching func(p *fetch.Progress)    // gets how mfetch goes on; nil: nobody wants it
-	waits    func(w cli.Wait)           // gets what a command waits for; nil: said does
-	mu       sync.Mutex                 // of said
+	said     func(line string)       // gets each line of a warning or of an error, one at a time
+	fetching func(p *fetch.Progress) // gets how mfetch goes on; nil: nobody wants it
+	waits    func(w cli.Wait)        // gets what a command waits for; nil: said does
+	mu       sync.Mutex              // of said
 
 	spent []stats.Spent // what the commands took of the pipes that went well, until taken
 }
@@ -170,7 +170,7 @@ func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *
 		call := cli.Call{Args: words[1:], Out: &out,
 			Warn: func(line string) {
 				if within.Err() == nil { // else it is of the end
-					p.tell(words[0], line)
+					p.tell(line)
 				}
 			},
 			Wait: func(w cli.Wait) {
@@ -237,7 +237,7 @@ func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *
 			return nil, first.err.Err
 		}
 		for _, line := range first.err.Lines {
-			p.tell(first.words[0], line)
+			p.tell(line)
 		}
 		return nil, failure(first)
 	}
@@ -248,15 +248,15 @@ func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *
 // errOther ends the commands of a pipe in which one failed.
 var errOther = &fault.Error{Class: fault.Upstream, Found: "another command of the pipe failed"}
 
-func (p *runner) tell(command, line string) {
+func (p *runner) tell(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.said(command, line)
+	p.said(line)
 }
 
 func (p *runner) wait(command string, w cli.Wait) {
 	if p.waits == nil {
-		p.tell(command, command+": "+w.Text)
+		p.tell(command + ": " + w.Text)
 		return
 	}
 	p.waits(w)

@@ -77,7 +77,7 @@ func TestCause(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			toys(t, map[string]func(context.Context, *cli.Std) error{"ma": test.a, "mb": test.b, "mc": test.c})
 			var said []string
-			p := runner{said: func(_, line string) { said = append(said, line) }}
+			p := runner{said: func(line string) { said = append(said, line) }}
 			_, err := p.run(t.Context(), Pipe{{"ma"}, {"mb"}, {"mc"}})
 			if err == nil || err.Error() != test.found || fault.ClassOf(err) != test.class {
 				t.Errorf("%v (%s), want %s (%s)", err, fault.ClassOf(err), test.found, test.class)
@@ -115,7 +115,7 @@ func TestFed(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			toys(t, map[string]func(context.Context, *cli.Std) error{"ma": test.a})
 			var said []string
-			p := runner{said: func(_, line string) { said = append(said, line) }}
+			p := runner{said: func(line string) { said = append(said, line) }}
 			out, err := p.runFed(t.Context(), func(_ context.Context, to *cli.MemoryPipe) error { return test.feed(to) }, Pipe{{"ma"}})
 			if test.found == "" && (err != nil || string(out) != "rows") || test.found != "" && (err == nil || err.Error() != test.found || fault.ClassOf(err) != test.class) {
 				t.Errorf("%q, %v (%s), want %s (%s)", out, err, fault.ClassOf(err), test.found, test.class)
@@ -142,7 +142,7 @@ func TestProgramInPlace(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "mb"), []byte("#!/bin/sh\n"+test.script+"\n"), 0o777); err != nil {
 				t.Fatal(err)
 			}
-			p := runner{said: func(_, line string) { t.Error(line) }}
+			p := runner{said: func(line string) { t.Error(line) }}
 			pipe := Pipe{{"ma"}, {"mb"}, {"mc"}}
 			if test.found == "" {
 				pipe = pipe[1:]
@@ -166,7 +166,7 @@ func TestInterrupted(t *testing.T) {
 		<-began
 		cancel(stop)
 	}()
-	p := runner{said: func(_, line string) { t.Error(line) }}
+	p := runner{said: func(line string) { t.Error(line) }}
 	if _, err := p.run(ctx, Pipe{{"ma"}, {"mb"}}); err != stop {
 		t.Error(err)
 	}

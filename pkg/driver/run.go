@@ -98,7 +98,7 @@ func NoCrawl(dir string, err error) error {
 func (d *Driver) tellers(r *runner, shard int) {
 	r.fetching = func(p *fetch.Progress) { d.opt.Teller.Fetching(shard, p) }
 	r.waits = d.opt.Teller.Waits
-	r.said = func(_, line string) {
+	r.said = func(line string) {
 		if by, said := d.warned.LoadOrStore(line, shard); !said || by == shard {
 			d.opt.Teller.Said(line)
 		}
