@@ -60,7 +60,7 @@ func (d *Driver) endRaise(ctx context.Context) error {
 	if err != nil || txn == "" {
 		return err
 	}
-	conf, err := d.settings()
+	conf, err := d.bounded()
 	if err != nil {
 		return err
 	}

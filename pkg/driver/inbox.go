@@ -173,6 +173,9 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	if len(st.Rounds) > 0 && !open {
 		return "", nil
 	}
+	if _, err := d.bounded(); err != nil { // of mcrawl add and again, too: commands run here
+		return "", err
+	}
 	dir, err := d.Crawl.BeginRound(txn)
 	if err != nil {
 		return "", err
