@@ -52,9 +52,10 @@ type Driver struct {
 	bucketsNow *shard.Map // that was read last; nil: none was
 	engine     engine     // that runs the tasks of a crawl of several shards; nil: this program
 
-	began  store.Current // what counted when the round began
-	byHTTP bool          // no bare seed is left to be tried by http
-	warned sync.Map      // lines of this round, and the shard that said each: what several shards say is told once
+	began    store.Current // what counted when the round began
+	fewFiles bool          // the limit of open files bounds how many shards fetch, which is said once
+	byHTTP   bool          // no bare seed is left to be tried by http
+	warned   sync.Map      // lines of this round, and the shard that said each: what several shards say is told once
 }
 
 // How long the driver before may hold the crawl when it ends: one that is interrupted ends its round, one that is killed is gone when the
