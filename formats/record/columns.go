@@ -51,6 +51,14 @@ func (t typeID) width() int {
 	return 0
 }
 
+// bytes is the bytes of a value in the byte form of unknown columns, 0 for variable width.
+func (t typeID) bytes() int {
+	if t == typeBool {
+		return 1
+	}
+	return t.width()
+}
+
 func (t typeID) variable() bool { return t == typeUTF8 || t == typeBinary }
 
 func (t typeID) timestamp() bool { return t >= typeTimeS && t <= typeTimeNS }

@@ -16,8 +16,9 @@
 // # One table
 //
 // A kind's columns stand once, as tags of its Go type (rows.go). Package reflect makes a table of them when the program
-// starts (rowtype.go), and every way to handle a row is one loop over that table: Arrow, the byte form, text, order. A
-// column is added by a field with a tag, and a new Version.
+// starts (rowtype.go), and every way to handle a row is one loop over that table: Arrow, the byte form, text, order, what a row
+// gives to one of another kind (carry.go), the archive's copy of fetch rows. A column is added by a field with a tag, late, and a new Version;
+// rows of older versions have zero there. There may be any number.
 //
 // # Why so
 //

@@ -19,29 +19,45 @@ func AppendRow[T Row](b []byte, row *T) []byte {
 	return t.endRow(t.extraOf(p).append(t.appendLate(b, p)), from, to)
 }
 
-// appendLate appends the late columns, numbers of 8 bits in the order of their names, as unknown ones stand, unless they are 0. Flags of their own
-// would change the form of all rows that there are.
+// appendLate appends the late columns in the order of their names, as unknown ones stand, unless they are zero. Flags of their own
+// would change the form of all rows that there are, and there is no end to how many columns may come.
 func (t *rowType) appendLate(b []byte, row unsafe.Pointer) []byte {
 	for i := len(t.formed); i < len(t.fields); i++ {
-		if n := *(*uint8)(t.fields[i].of(row)); n != 0 {
-			b = append(AppendText(b, t.columns[i].name), byte(typeUint8), n)
+		f := t.fields[i]
+		v := f.get(row)
+		if v.num == 0 && v.str == "" {
+			continue
+		}
+		b = append(AppendText(b, t.columns[i].name), byte(f.typ))
+		if f.typ == typeUTF8 {
+			b = AppendText(b, v.str)
+			continue
+		}
+		for range f.typ.bytes() {
+			b = append(b, byte(v.num))
+			v.num >>= 8
 		}
 	}
 	return b
 }
 
-// parseLate is the reverse of appendLate; false: all are 0.
+// parseLate is the reverse of appendLate; false: all are zero.
 func (t *rowType) parseLate(p *parser, row unsafe.Pointer) (late bool) {
 	for i := len(t.formed); i < len(t.fields); i++ {
-		name := t.columns[i].name
-		rest, ok := strings.CutPrefix(p.left, string(rune(len(name)))+name+string(rune(typeUint8)))
+		f, name := t.fields[i], t.columns[i].name
+		rest, ok := strings.CutPrefix(p.left, string(rune(len(name)))+name+string(rune(f.typ)))
 		if !ok {
 			continue
 		}
 		p.left = rest
-		n := uint8(p.word(1))
-		p.bad = p.bad || n == 0
-		*(*uint8)(t.fields[i].of(row)) = n
+		var v value
+		if f.typ == typeUTF8 {
+			v.str = p.text()
+		} else {
+			v.num = p.word(f.typ.bytes())
+		}
+		p.bad = p.bad || v.num == 0 && v.str == "" || f.typ == typeBool && v.num > 1
+		f.set(row, v)
 		late = true
 	}
 	return late

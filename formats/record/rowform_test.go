@@ -2,10 +2,14 @@ package record
 
 import (
 	"bytes"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 // TestRowForm: a row comes back from its byte form to the bit, shorter forms are none, and nothing is copied.
@@ -40,6 +44,105 @@ func testRowForm[T Row](t *testing.T) {
 				t.Fatalf("%d of %d bytes are taken for a row", n, len(form))
 			}
 		}
+	}
+}
+
+// wide is a row with more columns than a row could have flags for, of all types: those of a release that is to come.
+type wide struct {
+	Key                                                                            uint64 `col:"url_key,required"`
+	Depth                                                                          uint16 `col:"depth"`
+	C00, C01, C02, C03, C04, C05, C06, C07, C08, C09, C10, C11, C12, C13, C14, C15 uint8  // tags are given in wideType
+	C16, C17, C18, C19, C20, C21, C22, C23                                         string
+	C24, C25, C26, C27                                                             Time
+	C28, C29, C30, C31                                                             int64
+	C32, C33                                                                       float32
+	C34, C35                                                                       uint64
+	C36, C37                                                                       uint16
+	C38, C39                                                                       bool
+	Extra                                                                          Extra
+}
+
+// wideType gives each column of wide that has no tag a late one.
+func wideType() reflect.Type {
+	var fields []reflect.StructField
+	for i := range reflect.TypeFor[wide]().NumField() {
+		f := reflect.TypeFor[wide]().Field(i)
+		if strings.HasPrefix(f.Name, "C") {
+			f.Tag = reflect.StructTag(fmt.Sprintf(`col:"%s,late"`, strings.ToLower(f.Name)))
+		}
+		fields = append(fields, f)
+	}
+	return reflect.StructOf(fields)
+}
+
+// There is no end to how many columns a later version may add, of whatever type: they are late, and change the form of no row without them.
+func TestLateColumns(t *testing.T) {
+	table := newRowType(KindURL, wideType())
+	form := func(p unsafe.Pointer) string {
+		b := table.append(nil, p)
+		to := len(b)
+		return string(table.endRow(table.appendLate(b, p), 0, to))
+	}
+	narrow := wide{Key: 7, Depth: 1}
+	before := newRowType(KindURL, reflect.TypeFor[struct {
+		Key   uint64 `col:"url_key,required"`
+		Depth uint16 `col:"depth"`
+	}]())
+	if got, want := form(unsafe.Pointer(&narrow)), string(before.append(nil, unsafe.Pointer(&narrow))); got != want {
+		t.Errorf("a row without late columns is %q, want %q as before there were any", got, want)
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	for range 200 {
+		row := wide{Key: 1}
+		v := reflect.ValueOf(&row).Elem()
+		for i := 1; i < v.NumField()-1; i++ {
+			switch f := v.Field(i); {
+			case rng.IntN(3) > 0:
+			case f.Kind() == reflect.String:
+				f.SetString(strings.Repeat("x", rng.IntN(300)))
+			case f.Kind() == reflect.Bool:
+				f.SetBool(true)
+			case f.CanFloat():
+				f.SetFloat(-1 / float64(1+rng.IntN(9)))
+			case f.CanInt():
+				f.SetInt(rng.Int64() - rng.Int64())
+			default:
+				f.SetUint(rng.Uint64() >> (64 - f.Type().Bits()))
+			}
+		}
+		s := form(unsafe.Pointer(&row))
+		var back wide
+		p := &parser{left: s}
+		if table.parse(p, unsafe.Pointer(&back)) {
+			p.extra(nil, table.parseLate(p, unsafe.Pointer(&back)), table.columns[len(table.formed):])
+		}
+		if p.bad || p.left != "" || !reflect.DeepEqual(back, row) {
+			t.Fatalf("%+v is %q, which is %+v (bad: %v)", row, s, back, p.bad)
+		}
+	}
+}
+
+// The columns of version 3 that have a flag: one more would change the form of all rows that there are. A new column is late (rows.go),
+// and late columns stand in the order of their names.
+func TestFlagsOfVersion3(t *testing.T) {
+	for _, c := range []struct {
+		table *rowType
+		flags int
+	}{{urlType, 16}, {fetchType, 31}, {linkType, 10}, {moduleType, 2}} {
+		t.Run(string(c.table.kind), func(t *testing.T) {
+			if c.table.flags != c.flags {
+				t.Errorf("%d flags, want %d: mark a new column late", c.table.flags, c.flags)
+			}
+			late := c.table.columns[len(c.table.formed):]
+			if !slices.IsSortedFunc(late, func(a, b column) int { return strings.Compare(a.name, b.name) }) {
+				t.Errorf("late columns %v, want them by name", late)
+			}
+			for i, f := range c.table.fields[:len(c.table.formed)] {
+				if f.flag == 0 != c.table.columns[i].required {
+					t.Errorf("%s has flag %b", c.table.columns[i].name, f.flag)
+				}
+			}
+		})
 	}
 }
 

@@ -22,7 +22,7 @@ type rowType struct {
 	texts   []field  // those of text
 	extra   uintptr  // offset of the field Extra
 	width   int      // bytes of a row in a batch, but those of text
-	formed  []field  // of fields, those that stand in the byte form with a flag or without, in order: all but late ones, which are the last
+	formed  []field  // of fields, those that stand in the byte form with a flag or without, in order: all but late ones, which are the last, by name
 	flags   int      // flags in the byte form, that of the unknown columns last
 }
 
@@ -34,15 +34,14 @@ type field struct {
 }
 
 var (
-	urlType    = newRowType[URL](KindURL)
-	fetchType  = newRowType[Fetch](KindFetch)
-	linkType   = newRowType[Link](KindLink)
-	moduleType = newRowType[Module](KindModule)
+	urlType    = newRowType(KindURL, reflect.TypeFor[URL]())
+	fetchType  = newRowType(KindFetch, reflect.TypeFor[Fetch]())
+	linkType   = newRowType(KindLink, reflect.TypeFor[Link]())
+	moduleType = newRowType(KindModule, reflect.TypeFor[Module]())
 )
 
-func newRowType[T Row](kind Kind) *rowType {
+func newRowType(kind Kind, row reflect.Type) *rowType {
 	t := &rowType{kind: kind}
-	row := reflect.TypeFor[T]()
 	for i := range row.NumField() {
 		f := row.Field(i)
 		if f.Name == "Extra" {
@@ -70,9 +69,7 @@ func newRowType[T Row](kind Kind) *rowType {
 			t.texts = append(t.texts, at)
 		}
 	}
-	if t.flags++; t.flags > 32 {
-		panic("record: more columns than a row has flags for")
-	}
+	t.flags++
 	return t
 }
 
@@ -252,13 +249,25 @@ func (f field) set(row unsafe.Pointer, v value) {
 }
 
 // Field is a column of rows of T that the format knows.
-type Field[T Row] struct{ f field }
+type Field[T Row] struct {
+	Name string
+	f    field
+}
+
+// Fields are all columns of rows of T, in order.
+func Fields[T Row]() (all []Field[T]) {
+	t := rowTypeOf[T]()
+	for i, c := range t.columns {
+		all = append(all, Field[T]{c.name, t.fields[i]})
+	}
+	return all
+}
 
 // FieldOf finds a column by name; fault.Usage if there is none.
 func FieldOf[T Row](name string) (Field[T], error) {
 	t := rowTypeOf[T]()
 	if i := t.find(name); i >= 0 {
-		return Field[T]{t.fields[i]}, nil
+		return Field[T]{name, t.fields[i]}, nil
 	}
 	var names []string
 	for _, c := range t.columns {
@@ -294,6 +303,28 @@ func (c Field[T]) sign() uint64 {
 		return 1 << 63
 	}
 	return 0
+}
+
+// In is where a row has the column: a *string, *uint64, *int64, *Time, *float32, *uint16, *uint8 or *bool.
+func (c Field[T]) In(row *T) any {
+	at := c.f.of(unsafe.Pointer(row))
+	switch c.f.typ {
+	case typeUTF8:
+		return (*string)(at)
+	case typeUint64:
+		return (*uint64)(at)
+	case typeInt64:
+		return (*int64)(at)
+	case typeTimeUS:
+		return (*Time)(at)
+	case typeFloat32:
+		return (*float32)(at)
+	case typeUint16:
+		return (*uint16)(at)
+	case typeUint8:
+		return (*uint8)(at)
+	}
+	return (*bool)(at)
 }
 
 // Value is the row's value of the column.

@@ -183,8 +183,8 @@ type Outcome struct {
 func AppendOutcome(b []byte, r Round, row *record.Fetch) []byte {
 	b = appendField(b, fieldTxn, r.Txn)
 	b = append(strconv.AppendUint(append(b, fieldEpoch+": "...), r.Epoch, 10), "\r\n"...)
-	for i, c := range outcomeColumns(row) {
-		b = c.append(b, i == 0)
+	for i, c := range outcomeColumns {
+		b = c.append(b, row, i == 0)
 	}
 	return b
 }
@@ -199,7 +199,6 @@ func ReadOutcome(rec *Record) (o Outcome, ok bool, err error) {
 	if err != nil {
 		return o, false, err
 	}
-	list := outcomeColumns(&o.Row)
 	next := 0
 	for _, f := range fields {
 		switch f.Name {
@@ -213,10 +212,10 @@ func ReadOutcome(rec *Record) (o Outcome, ok bool, err error) {
 			continue
 		}
 		// Fields come in the order of the list, so the search is short.
-		for i := range list {
-			k := (next + i) % len(list)
-			if list[k].name == f.Name {
-				if err := list[k].set(f.Value); err != nil {
+		for i := range outcomeColumns {
+			k := (next + i) % len(outcomeColumns)
+			if outcomeColumns[k].Name == f.Name {
+				if err := outcomeColumns[k].set(&o.Row, f.Value); err != nil {
 					return o, false, badField(rec, f)
 				}
 				next = k + 1
@@ -228,35 +227,28 @@ func ReadOutcome(rec *Record) (o Outcome, ok bool, err error) {
 	return o, ok, nil
 }
 
-// outcomeColumn is a column of a row, by name. Its type says how it is written: a
-// *uint64 as 16 hex digits, a *record.Time as WARC-Date is, the rest as in JSON.
-type outcomeColumn struct {
-	name  string
-	value any // pointer into the row
-}
+// outcomeColumn is a column of a row. Its type says how it is written: u64 as 16 hex digits, a time as WARC-Date is, the rest as in JSON.
+type outcomeColumn record.Field[record.Fetch]
 
-func outcomeColumns(r *record.Fetch) [33]outcomeColumn {
-	return [33]outcomeColumn{
-		{"url", &r.URL}, {"url_key", &r.Key}, {"host", &r.Host}, {"priority", &r.Priority}, {"score", &r.Score},
-		{"depth", &r.Depth}, {"attempt", &r.Attempt}, {"via", &r.Via}, {"discovered", &r.Discovered}, {"addr", &r.Addr},
-		{"etag", &r.ETag}, {"last_modified", &r.LastModified}, {"last_content_fp", &r.LastContentFP}, {"role", &r.Role},
-		{"fetch_time", &r.FetchTime}, {"duration_us", &r.DurationUS}, {"required_delay_us", &r.RequiredDelayUS},
-		{"outcome", &r.Outcome}, {"status", &r.Status}, {"mime", &r.MIME}, {"charset", &r.Charset},
-		{"body_length", &r.BodyLength}, {"truncated", &r.Truncated}, {"content_fp", &r.ContentFP},
-		{"payload_sha1", &r.PayloadSHA1}, {"redirect_url", &r.RedirectURL}, {"retry_after", &r.RetryAfter}, {"error", &r.Error},
-		{"fresh_until", &r.FreshUntil}, {"x", &r.X}, {"hops", &r.Hops}, {"requisite", &r.Requisite}, {"sitemap", &r.Sitemap},
+// outcomeColumns are those of fetch rows, without what a reader knows of where the response stands, and what is seen only behind the fetch.
+var outcomeColumns = func() (all []outcomeColumn) {
+	for _, c := range record.Fields[record.Fetch]() {
+		if c.Name != "duplicate" && !strings.HasPrefix(c.Name, "warc_") {
+			all = append(all, outcomeColumn(c))
+		}
 	}
-}
+	return all
+}()
 
 // append writes the column as a field, unless it has its zero value.
-func (c outcomeColumn) append(b []byte, always bool) []byte {
+func (c outcomeColumn) append(b []byte, row *record.Fetch, always bool) []byte {
 	from := len(b)
-	b = append(append(b, c.name...), ": "...)
+	b = append(append(b, c.Name...), ": "...)
 	empty := false
-	switch p := c.value.(type) {
+	switch p := record.Field[record.Fetch](c).In(row).(type) {
 	case *string:
 		if *p != "" || always {
-			return appendField(b[:from], c.name, *p)
+			return appendField(b[:from], c.Name, *p)
 		}
 		empty = true
 	case *uint64:
@@ -269,6 +261,8 @@ func (c outcomeColumn) append(b []byte, always bool) []byte {
 		b, empty = strconv.AppendInt(b, *p, 10), *p == 0
 	case *float32: // every bit: a score is compared and hashed, not read
 		b, empty = strconv.AppendFloat(b, float64(*p), 'g', -1, 32), math.Float32bits(*p) == 0
+	case *bool:
+		b, empty = strconv.AppendBool(b, *p), !*p
 	case *record.Time:
 		b, empty = p.Go().UTC().AppendFormat(b, dateLayout), *p == 0
 	}
@@ -279,9 +273,9 @@ func (c outcomeColumn) append(b []byte, always bool) []byte {
 }
 
 // set reads what append wrote.
-func (c outcomeColumn) set(s string) (err error) {
+func (c outcomeColumn) set(row *record.Fetch, s string) (err error) {
 	var n uint64
-	switch p := c.value.(type) {
+	switch p := record.Field[record.Fetch](c).In(row).(type) {
 	case *string:
 		*p = s
 	case *uint64:
@@ -298,6 +292,8 @@ func (c outcomeColumn) set(s string) (err error) {
 		var f float64
 		f, err = strconv.ParseFloat(s, 32)
 		*p = float32(f)
+	case *bool:
+		*p, err = strconv.ParseBool(s)
 	case *record.Time:
 		*p, err = parseTime(s)
 	}

@@ -285,7 +285,8 @@ func (r *runner) recallReply(g *Group, in *record.URL) error {
 	}
 	number := 0
 	if g.Row.Role == record.RoleAgain {
-		in = &record.URL{URL: g.Row.URL, Host: g.Row.Host, Key: g.Row.Key, Depth: g.Row.Depth, Priority: g.Row.Priority, Score: g.Row.Score, Via: g.Row.Via, Discovered: g.Row.Discovered, X: g.Row.X, Hops: g.Row.Hops, Requisite: g.Row.Requisite}
+		u := g.Row.ToURL()
+		in = &u
 		r.mu.Lock()
 		if e := r.led.get(g.Row.URL); e != nil {
 			number = r.endAgain(e, g.Row.Outcome)

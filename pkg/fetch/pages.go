@@ -124,7 +124,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 	if !r.granted(h, a) {
 		return turn{}, false, nil
 	}
-	page, made := pageRow(row), ""
+	page, made := row.ToFetch(), ""
 	if again != nil {
 		page.Role, made = record.RoleAgain, record.RoleAgain
 	}
@@ -151,7 +151,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 // settle emits the row of a URL for which nothing is contacted, or puts it aside, and takes
 // the URL off its host's queue.
 func (r *runner) settle(ctx context.Context, h *host, row *record.URL, outcome, detail string, later micros, aside bool) error {
-	page := pageRow(row)
+	page := row.ToFetch()
 	page.FetchTime = record.TimeOf(r.opt.Now())
 	page.Outcome, page.Error = outcome, clean(detail)
 	page.RetryAfter = record.Time(later)
@@ -344,22 +344,12 @@ func (r *runner) missed(h *host, row *record.Fetch, reply *Reply, addr netip.Add
 // miss is how an address did not serve.
 type miss struct{ outcome, why string }
 
-// pageRow carries over what the next round needs of a URL.
-func pageRow(u *record.URL) record.Fetch {
-	return record.Fetch{
-		URL: u.URL, Key: u.Key, Host: u.Host, Priority: u.Priority, Score: u.Score, Depth: u.Depth, Attempt: u.Attempt,
-		Via: u.Via, Discovered: u.Discovered, ETag: u.ETag, LastModified: u.LastModified, LastContentFP: u.LastContentFP,
-		Role: record.RolePage, Hops: u.Hops, X: u.X, Sitemap: u.Sitemap, Requisite: u.Requisite, Extra: u.Extra,
-	}
-}
-
 // Merge returns the row that a saved one gives in a batch that holds u: what
 // became of the URL as it was saved, what the frontier says of it as it is in u.
 func Merge(u *record.URL, saved *record.Fetch) record.Fetch {
-	row, given := *saved, pageRow(u)
-	row.URL, row.Key, row.Host, row.Priority, row.Score = given.URL, given.Key, given.Host, given.Priority, given.Score
-	row.Depth, row.Attempt, row.Via, row.Discovered, row.LastContentFP = given.Depth, given.Attempt, given.Via, given.Discovered, given.LastContentFP
-	row.Hops, row.X, row.Sitemap, row.Requisite, row.Extra = given.Hops, given.X, given.Sitemap, given.Requisite, given.Extra
+	row := *saved
+	u.Into(&row)
+	row.Addr, row.ETag, row.LastModified = saved.Addr, saved.ETag, saved.LastModified
 	return row
 }
 

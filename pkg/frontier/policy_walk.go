@@ -137,8 +137,8 @@ func add(c *change, s **sorter, key uint64, e *Entry) error {
 
 // link takes a link that may be followed.
 func (w *walkPolicy) link(c *change, l *record.Link) error {
-	e := Entry{URL: record.URL{URL: l.URL, Key: l.Key, Host: l.Host, Score: l.Score, Hops: l.Hops, Via: l.SrcURL, Discovered: l.Discovered, Sitemap: l.Sitemap, Requisite: l.Requisite}}
-	if l.Hops == 0 {
+	e := Entry{URL: l.ToURL()}
+	if e.URL.Depth = 0; l.Hops == 0 {
 		e.URL.Depth = 1 // more than the walk is when it is there, which others may reach by more links or fewer
 	}
 	switch {

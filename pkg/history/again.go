@@ -124,9 +124,10 @@ func had(outcome string) record.Extra { return Was.Texts(func(string) string { r
 
 // again is the row of a URL that was fetched.
 func again(r *record.Fetch) *record.URL {
-	u := &record.URL{URL: r.URL, Key: r.Key, Host: r.Host, Priority: r.Priority, Score: r.Score, Depth: r.Depth, Hops: r.Hops, Via: r.Via, Discovered: r.Discovered, X: r.X, Sitemap: r.Sitemap, Requisite: r.Requisite, Extra: had(r.Outcome)}
+	u := r.ToURL()
+	u.Extra = had(r.Outcome)
 	if r.Outcome == record.OutcomeNotModified || r.Outcome == record.OutcomeFetched && r.Status >= 200 && r.Status < 300 && r.Truncated == "" {
 		u.ETag, u.LastModified, u.LastContentFP = r.ETag, r.LastModified, cmp.Or(r.ContentFP, r.LastContentFP)
 	}
-	return u
+	return &u
 }

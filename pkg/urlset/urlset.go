@@ -85,10 +85,7 @@ func (s *Stats) cache(c *cache, lookups uint64) {
 }
 
 // FromLink makes the url row of a link.
-func FromLink(l *record.Link, u *record.URL) {
-	*u = record.URL{URL: l.URL, Key: l.Key, Host: l.Host, Depth: l.Depth, Hops: l.Hops, Via: l.SrcURL,
-		Discovered: l.Discovered, Score: l.Score, Sitemap: l.Sitemap, Requisite: l.Requisite}
-}
+func FromLink(l *record.Link, u *record.URL) { *u = l.ToURL() }
 
 // FromURL takes a url row as it is.
 func FromURL(in, u *record.URL) { *u = *in }

@@ -266,8 +266,7 @@ func (f *Folder) gather(ctx context.Context, files []File, from, runs int) (err 
 				if l.Host == "" || l.SrcKey == 0 || l.SrcKey == l.Key {
 					return count()
 				}
-				u := record.URL{URL: l.URL, Key: l.Key, Host: l.Host, Depth: l.Depth, Hops: l.Hops, Score: l.Score, Via: l.SrcURL, Discovered: l.Discovered, Sitemap: l.Sitemap, Requisite: l.Requisite}
-				b = appendPage(b[:0], &Page{Status: Found, URL: u})
+				b = appendPage(b[:0], &Page{Status: Found, URL: l.ToURL()})
 				if err := pages.Add(l.Key, b); err != nil {
 					return err
 				}
@@ -305,7 +304,8 @@ func pageOf(r *record.Fetch) *Page {
 	if r.Duplicate && r.ContentFP == r.LastContentFP && r.ContentFP != 0 { // it has not changed: mfocus score left it
 		return nil
 	}
-	p := &Page{Status: Tried, URL: record.URL{URL: r.URL, Key: r.Key, Host: r.Host, Depth: r.Depth, Hops: r.Hops, Via: r.Via, Discovered: r.Discovered, Sitemap: r.Sitemap, Requisite: r.Requisite}}
+	p := &Page{Status: Tried, URL: r.ToURL()}
+	p.URL.Priority, p.URL.Score, p.URL.X = 0, 0, "" // which the frontier has
 	if r.Outcome == record.OutcomeFetched && r.Status/100 == 2 {
 		p.Status, p.Topic, p.Relevance = Document, r.Extra.Text(classify.TopicColumn), relevance(r.Score)
 	} else if r.Outcome == record.OutcomeFetched && r.Status/100 == 3 {
