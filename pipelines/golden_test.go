@@ -1,12 +1,16 @@
 package pipelines
 
 import (
+	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mercator/pkg/release"
 )
 
 // digests is what the files of a crawl hold, a line each.
@@ -77,6 +81,64 @@ func TestGolden(t *testing.T) {
 				t.Errorf("the replay differs:\n%s", diff(want.String(), got))
 			}
 			output(t, "mckpt", "verify", "--quiet", replayed)
+		})
+	}
+}
+
+// TestUpgrade continues the crawl that each release left (testdata/golden): what was known then stays, what is new comes to it, and the old
+// checkpoint can be returned to.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	saved, err := filepath.Glob("../testdata/golden/v*")
+	if err != nil || len(saved) == 0 {
+		t.Fatalf("no golden crawls: %v", err)
+	}
+	w := startWeb(t, 9, 3, 24)
+	for _, folder := range saved {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "crawl")
+			if err := os.CopyFS(dir, os.DirFS(filepath.Join(folder, "crawl"))); err != nil {
+				t.Fatal(err)
+			}
+			known := func() (urls, batches int) {
+				var s struct{ Known, Batches int }
+				if err := json.Unmarshal([]byte(output(t, "mcrawl", "status", "--json", dir)), &s); err != nil {
+					t.Fatal(err)
+				}
+				return s.Known, s.Batches
+			}
+			output(t, "mckpt", "verify", "--quiet", dir)
+			before, rounds := known()
+			checkpoint := checkpointOf(t, dir)
+			if out := output(t, "mcrawl", "stats", dir); !strings.Contains(out, "text/html") {
+				t.Errorf("stats of the older crawl:\n%s", out)
+			}
+			output(t, "mcrawl", "set", dir, "resolve.servers="+w.dns, "network.allow_net=127.0.0.0/8", "politeness.min_delay=0s", "politeness.addr_delay=0s", "politeness.delay_factor=0")
+			output(t, "mcrawl", "add", dir, "-f", w.seeds)
+			output(t, "mcrawl", "run", dir, "--rounds", fmt.Sprint(rounds+2))
+			if n, _ := known(); n <= before {
+				t.Errorf("%d URLs known, and %d before", n, before)
+			}
+			output(t, "mckpt", "verify", "--quiet", dir)
+			if out := output(t, "mcrawl", "export", dir, "-", "--cdxj"); !strings.Contains(out, fmt.Sprintf(":%d/", w.port)) {
+				t.Errorf("nothing of the web of today was archived:\n%s", out)
+			}
+			output(t, "mckpt", "restore", "--quiet", dir, checkpoint)
+			if n, _ := known(); n != before {
+				t.Errorf("%d URLs known at the old checkpoint, want %d", n, before)
+			}
+			output(t, "mckpt", "verify", "--quiet", dir)
+		})
+	}
+}
+
+// Each command says the release.
+func TestVersion(t *testing.T) {
+	for _, name := range commands {
+		t.Run(name, func(t *testing.T) {
+			if out := output(t, name, "--version"); !strings.HasPrefix(out, name+" "+release.Version+" ") {
+				t.Errorf("%q, want the release %s", out, release.Version)
+			}
 		})
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"math/bits"
 
 	"mercator/pkg/fault"
+	"mercator/pkg/release"
 )
 
 // The layout:
@@ -170,7 +171,7 @@ func decodeHeader(b []byte, size int64, name string) (h Header, err error) {
 		return h, truncated(name, size, "a header of 64")
 	}
 	if v := le.Uint32(b[8:]); v != version {
-		return h, &fault.Error{Class: fault.Version, File: name, Place: "header", Found: fmt.Sprintf("format version %d", v), Want: fmt.Sprint(version), Hint: "it was written by another release, which reads it"}
+		return h, &fault.Error{Class: fault.Version, File: name, Place: "header", Found: fmt.Sprintf("format version %d", v), Want: fmt.Sprint(version), Hint: release.Reader(release.Bloom, uint64(v))}
 	}
 	if got, want := checksum(b[:60]), le.Uint32(b[60:]); got != want {
 		return h, corrupt(fmt.Sprintf("checksum %08x", got), fmt.Sprintf("%08x", want))

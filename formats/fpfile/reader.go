@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"mercator/pkg/fault"
+	"mercator/pkg/release"
 )
 
 // cachedPages bounds the index pages that a Reader keeps (8 KiB each); together
@@ -50,7 +51,7 @@ func Open(in io.ReaderAt, size int64, name string) (*Reader, error) {
 	if v := le.Uint32(head[8:]); v != version {
 		return nil, &fault.Error{Class: fault.Version, File: name, Place: "byte 8",
 			Found: fmt.Sprintf("format version %d", v), Want: fmt.Sprint(version),
-			Hint: "this file was written by another version of mercator"}
+			Hint: release.Reader(release.Fingerprints, uint64(v))}
 	}
 	if got, want := checksum(head[:28]), le.Uint32(head[28:]); got != want {
 		return nil, r.corrupt("header", hex32(got), fmt.Sprintf("%08x", want))

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"mercator/pkg/fault"
+	"mercator/pkg/release"
 )
 
 // Arrow's numbers (format/Message.fbs and Schema.fbs).
@@ -142,7 +143,8 @@ func parseSchema(m message) (*layout, error) {
 			Want: "url, fetch, link or module", Hint: `"mcat --from json --kind KIND" makes a record stream of JSON lines`}
 	}
 	if version != "" && version != formatVersion {
-		return nil, otherVersion("version "+version+" of the record format", formatVersion)
+		n, _ := strconv.ParseUint(version, 10, 64)
+		return nil, otherVersion("version "+version+" of the record format", n)
 	}
 	l.schema.Kind = Kind(kind)
 	known := rowTypeOfKind(l.schema.Kind)
@@ -213,8 +215,8 @@ func (c column) typeString() string {
 }
 
 // otherVersion refuses what another version of the format wrote.
-func otherVersion(found, want string) error {
-	return &fault.Error{Class: fault.Version, Found: found, Want: want, Hint: "it was written by another release, which reads it"}
+func otherVersion(found string, version uint64) error {
+	return &fault.Error{Class: fault.Version, Found: found, Want: formatVersion, Hint: release.Reader(release.Records, version)}
 }
 
 // parseField reads one Field table of the schema.

@@ -133,7 +133,7 @@ func decodeTrailer(b []byte) (t Trailer, wire Hash, err error) {
 		return t, wire, &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("trailer checksum %016x", got), Want: fmt.Sprintf("%016x", sum)}
 	}
 	if v := binary.LittleEndian.Uint32(b[16:]); v != Version {
-		return t, wire, otherVersion(fmt.Sprintf("version %d of the trailer", v), formatVersion)
+		return t, wire, otherVersion(fmt.Sprintf("version %d of the trailer", v), uint64(v))
 	}
 	doc := body[trailerFixed:]
 	if n := binary.LittleEndian.Uint32(b[20:]); int64(n) != int64(len(doc)) {

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"mercator/pkg/fault"
+	"mercator/pkg/release"
 )
 
 // Reader is an opened run whose header and trailer hold.
@@ -43,7 +44,7 @@ func Open(in io.ReaderAt, size int64, name, kind string) (*Reader, error) {
 		return nil, r.fault(fault.Corrupt, "header", "its checksum does not hold", "")
 	}
 	if v := binary.LittleEndian.Uint32(h[8:]); v != version {
-		return nil, r.fault(fault.Version, "header", fmt.Sprintf("a run of version %d", v), fmt.Sprint(version))
+		return nil, &fault.Error{Class: fault.Version, File: r.name, Place: "header", Found: fmt.Sprintf("a run of version %d", v), Want: fmt.Sprint(version), Hint: release.Reader(release.Run, uint64(v))}
 	}
 	r.kind = strings.TrimRight(string(h[12:12+MaxKind]), "\x00")
 	if !validKind(r.kind) {

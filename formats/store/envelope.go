@@ -11,6 +11,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"mercator/pkg/fault"
+	"mercator/pkg/release"
 )
 
 // Every small file of a store is a line of text that says what it is and holds
@@ -84,7 +85,7 @@ func Unseal(name, magic string, data []byte, v any) error {
 		return corrupt("line 1", "no version", strconv.Itoa(version))
 	}
 	if field[1] != strconv.Itoa(version) {
-		return otherVersion(name, "line 1", magic, clip(field[1]), version)
+		return otherVersion(release.Store, name, "line 1", magic, clip(field[1]), version)
 	}
 	if len(field) != 4 {
 		return corrupt("line 1", fmt.Sprintf("%d fields", len(field)), "4")
@@ -108,8 +109,9 @@ func Unseal(name, magic string, data []byte, v any) error {
 	return nil
 }
 
-func otherVersion(file, place, what, have string, want int) error {
+func otherVersion(of release.Format, file, place, what, have string, want int) error {
+	found, _ := strconv.ParseUint(have, 10, 64)
 	return &fault.Error{Class: fault.Version, File: file, Place: place,
 		Found: fmt.Sprintf("%s version %s", what, have), Want: strconv.Itoa(want),
-		Hint: "use the release that wrote it"}
+		Hint: release.Reader(of, found)}
 }

@@ -15,6 +15,7 @@ import (
 
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/release"
 )
 
 // LockFile is the file of a store, and of a crawl folder, that is locked for a change.
@@ -215,7 +216,7 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 		return nil, &fault.Error{Class: fault.WrongKind, File: dir, Found: "a store of kind " + m.Kind, Want: "kind " + kind}
 	}
 	if m.Version != version {
-		return nil, otherVersion(dir, "", kind+" store", strconv.Itoa(m.Version), version)
+		return nil, otherVersion(release.OfStore(kind), dir, "", kind+" store", strconv.Itoa(m.Version), version)
 	}
 	return s, nil
 }

@@ -35,6 +35,7 @@ import (
 	"mercator/pkg/config"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/release"
 	"mercator/pkg/setting"
 )
 
@@ -759,14 +760,13 @@ func (s *Std) WarnAlways(format string, args ...any) {
 	fmt.Fprintf(s.Err, "%s: %s\n", paint(hasColors(s.Err), "note", s.Name), shown(text))
 }
 
-// buildInfo describes the binary: module version, commit and Go version.
+// buildInfo describes the binary: release, commit and Go version.
 func buildInfo() string {
+	var rev, dirty string
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return runtime.Version()
+		info = &debug.BuildInfo{}
 	}
-	version := info.Main.Version
-	var rev, dirty string
 	for _, kv := range info.Settings {
 		switch kv.Key {
 		case "vcs.revision":
@@ -777,5 +777,5 @@ func buildInfo() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s%s%s %s %s/%s", version, rev, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s%s%s %s %s/%s", release.Version, rev, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -23,10 +23,11 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
+	"mercator/pkg/release"
 )
 
 // software is what exported files say that made them.
-const software = "mercator"
+const software = "mercator/" + release.Version
 
 // Export writes what the crawl in dir has committed for other programs. The crawl may go on meanwhile.
 type Export struct {

@@ -29,6 +29,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/release"
 	"mercator/pkg/shard"
 )
 
@@ -134,7 +135,8 @@ func (b *Bill) check(name string) error {
 		return &fault.Error{Class: fault.Corrupt, File: name, Place: place, Found: found, Want: want}
 	}
 	if b.Version != version {
-		found, hint := max(b.Version, 1), "use the release that wrote it" // bills of version 1 do not say it
+		found := max(b.Version, 1) // bills of version 1 do not say it
+		hint := release.Reader(release.Exchange, uint64(found))
 		if found < version {
 			hint = fmt.Sprintf("made by an older version; %q says which stage of an open round sends it again", stagesOf(name))
 		}

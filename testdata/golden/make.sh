@@ -6,7 +6,8 @@
 #
 # TestGolden reads, verifies and repeats the golden crawl, and compares digests
 # of rows, never of compressed bytes. It shows that a change leaves the formats as
-# they are. When one gets another version number, the golden crawl is made again.
+# they are. The crawl of a release stays: when a format gets another version number,
+# the next release's stands beside it, and TestUpgrade continues each.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 : "${BIN:=}"
