@@ -135,9 +135,10 @@ func namesLoopback(host string) bool {
 }
 
 type watchCmd struct {
-	Crawl  string        `arg:"" help:"The crawl folder."`
-	Listen string        `default:"127.0.0.1:8100" placeholder:"ADDR" help:"Loopback address and port; port 0 takes any."`
-	Every  time.Duration `default:"10s" placeholder:"TIME" help:"The page loads itself again this often, and is not made more often."`
+	Crawl   string        `arg:"" help:"The crawl folder."`
+	Listen  string        `default:"127.0.0.1:8100" placeholder:"ADDR" help:"Loopback address and port; port 0 takes any."`
+	Every   time.Duration `default:"10s" placeholder:"TIME" help:"The page loads itself again this often, and is not made more often."`
+	Metrics string        `placeholder:"FILE.prom" help:"Write this file as often, for Prometheus' node exporter (textfile collector)."`
 }
 
 // Help is part of --help.
@@ -148,7 +149,8 @@ users of this machine out. Ctrl-C ends it.
 
 Examples:
   mcrawl watch crawl
-  mcrawl watch crawl --listen 127.0.0.1:0 --every 1m`
+  mcrawl watch crawl --listen 127.0.0.1:0 --every 1m
+  mcrawl watch crawl --metrics /var/lib/node_exporter/crawl.prom`
 }
 
 func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -161,6 +163,9 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 		return &fault.Error{Class: fault.Usage, Place: "--every", Found: c.Every.String(), Want: "1s or more"}
 	}
 	page, err := pageOf(ctx, std, c.Crawl, "", c.Every)
+	if err == nil && c.Metrics != "" {
+		err = driver.WriteMetrics(ctx, c.Crawl, c.Metrics, std.Now())
+	}
 	if err != nil {
 		return err
 	}
@@ -225,8 +230,30 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 	fmt.Fprintf(std.Err, "mcrawl: http://%s/?token=%s shows %s; Ctrl-C ends it\n", listener.Addr(), token, cli.Printable(c.Crawl))
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
+	if c.Metrics != "" {
+		go c.keepMetrics(ctx, std)
+	}
 	if err := server.Serve(netutil.LimitListener(listener, watchConnections)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
+}
+
+// keepMetrics writes the file of metrics until the command ends. A failure is told when it begins: the file's age tells of it, too.
+func (c *watchCmd) keepMetrics(ctx context.Context, std *cli.Std) {
+	told := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(c.Every):
+		}
+		err := driver.WriteMetrics(ctx, c.Crawl, c.Metrics, std.Now())
+		if err == nil || ctx.Err() != nil {
+			told = ""
+		} else if err.Error() != told {
+			told = err.Error()
+			std.Warn("--metrics: %v", err)
+		}
+	}
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -21,7 +23,7 @@ func TestWatch(t *testing.T) {
 	if out, err := exec.Command(filepath.Join(bin, "mckpt"), "init", crawl).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	cmd := exec.Command(filepath.Join(bin, "mcrawl"), "watch", crawl, "--listen", "127.0.0.1:0", "--every", "1s")
+	cmd := exec.Command(filepath.Join(bin, "mcrawl"), "watch", crawl, "--listen", "127.0.0.1:0", "--every", "1s", "--metrics", crawl+".prom")
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -36,6 +38,21 @@ func TestWatch(t *testing.T) {
 		t.Fatalf("it said %q, want its address", line)
 	}
 	page, token := address[1], address[2]
+	known := func() bool {
+		text, err := os.ReadFile(crawl + ".prom")
+		return err == nil && bytes.Contains(text, fmt.Appendf(nil, "\nmercator_urls{crawl=%q,state=\"known\"} 0\n", crawl))
+	}
+	if !known() {
+		t.Error("no file of metrics when the address is said")
+	}
+	if err := os.Remove(crawl + ".prom"); err != nil {
+		t.Fatal(err)
+	}
+	for !known() { // it is written again
+		if _, err := http.Get(page + token); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if reply, err := http.Post(page+token, "text/plain", strings.NewReader("x")); err != nil || reply.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %v, %v", reply, err)
 	}

@@ -57,16 +57,17 @@ type Status struct {
 	Retried  uint64            `json:"retried"`
 	Deferred uint64            `json:"deferred"`
 
-	Drops    []record.Count `json:"drops"`           // by stage and reason
-	Robots   uint64         `json:"robots_contacts"` // for a robots.txt
-	Equal    uint64         `json:"duplicates"`      // documents that were there before, and were not read for links
-	Archived int64          `json:"archived_bytes"`  // in WARC files
-	Hosts    []HostLeft     `json:"hosts,omitempty"` // those that take longest
-	Left     float64        `json:"left_s,omitempty"`
-	LeftIs   string         `json:"left_is,omitempty"` // how that was found
-	Next     string         `json:"next,omitempty"`    // command to type
-	Config   error          `json:"-"`                 // why crawl.toml cannot be read
-	Lost     []error        `json:"-"`                 // stores that are not there
+	Drops     []record.Count `json:"drops"`                // by stage and reason
+	Robots    uint64         `json:"robots_contacts"`      // for a robots.txt
+	Equal     uint64         `json:"duplicates"`           // documents that were there before, and were not read for links
+	Archived  int64          `json:"archived_bytes"`       // in WARC files
+	Hosts     []HostLeft     `json:"hosts,omitempty"`      // those that take longest
+	HostsLeft uint64         `json:"hosts_left,omitempty"` // that have URLs which are due
+	Left      float64        `json:"left_s,omitempty"`
+	LeftIs    string         `json:"left_is,omitempty"` // how that was found
+	Next      string         `json:"next,omitempty"`    // command to type
+	Config    error          `json:"-"`                 // why crawl.toml cannot be read
+	Lost      []error        `json:"-"`                 // stores that are not there
 
 	// Of the run of a driver.
 	Time        time.Time       `json:"time,omitzero"`
@@ -272,6 +273,7 @@ func (s *Status) plan(p *frontier.Plan, now time.Time) {
 	if p == nil || p.URLs == 0 {
 		return
 	}
+	s.HostsLeft = p.Hosts
 	for _, h := range p.Slow {
 		s.Hosts = append(s.Hosts, HostLeft{h.Host, h.URLs, h.Took.Seconds()})
 	}
@@ -283,10 +285,7 @@ func (s *Status) plan(p *frontier.Plan, now time.Time) {
 
 // next is the command that goes on.
 func (s *Status) next() string {
-	var parked uint64
-	for _, p := range s.Parked {
-		parked += p.URLs
-	}
+	parked := s.parked()
 	switch {
 	case s.Driver != "":
 		return mcrawl("status", s.Crawl, "--watch")
@@ -504,9 +503,13 @@ func replace(file string, value any) error {
 	if err != nil {
 		return err
 	}
+	return replaceBytes(file, append(b, '\n'))
+}
+
+func replaceBytes(file string, b []byte) error {
 	dir, name := filepath.Split(file)
 	temp := dir + "." + name + durable.TempSuffix
-	err = os.WriteFile(temp, append(b, '\n'), 0o666)
+	err := os.WriteFile(temp, b, 0o666)
 	if err == nil {
 		err = os.Rename(temp, file)
 	}
