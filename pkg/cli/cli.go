@@ -113,6 +113,11 @@ func (c Command) Main(manual string) int {
 	out := &stdout{f: os.Stdout}
 	std := &Std{Name: c.Name, In: standardInput(), Out: out, Err: os.Stderr, Now: time.Now, args: os.Args[1:], manual: manual, defaultMemory: c.Memory}
 	collectLate()
+	var err error
+	if std.Err, err = logTo(os.Stderr, c.Name, time.Now); err != nil {
+		std.Common = &Common{}
+		return std.fail(err)
+	}
 	// A reader that goes away is seen as EPIPE, so that temporary files are removed.
 	// To ignore the signal would do too, but programs that this one starts inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -544,9 +549,6 @@ func (s *Std) fail(err error) int {
 	if fault.ClassOf(err) == fault.No && text == string(fault.No) {
 		return code // the answer is the exit code alone
 	}
-	colors := hasColors(s.Err)
-	text, _ = s.inSettings(text)
-	fmt.Fprintf(s.Err, "%s: %s\n", paint(colors, "bad", s.Name), shown(text))
 	hint := fault.HintOf(err)
 	if s.takesText && errors.Is(err, record.ErrNoStream) {
 		hint = "add --text if that is text, one URL a line; mcat shows what a file is"
@@ -562,9 +564,19 @@ func (s *Std) fail(err error) int {
 	if hint == "" {
 		hint = s.damageHint(err)
 	}
+	text, _ = s.inSettings(text)
 	if hint != "" {
 		hint, s.hintSets = s.inSettings(hint)
-		fmt.Fprintf(s.Err, "%s: %s %s\n", s.Name, paint(colors, "command", "hint:"), shown(hint))
+	}
+	text, hint = shown(text), shown(hint)
+	if log, ok := s.Err.(*jsonLog); ok {
+		_ = log.put(entry{Level: "error", Message: text, Hint: hint, Class: string(fault.ClassOf(err)), Exit: code}) // nobody is left to tell
+		return code
+	}
+	colors := hasColors(s.Err)
+	fmt.Fprintf(s.Err, "%s: %s\n", paint(colors, "bad", s.Name), text)
+	if hint != "" {
+		fmt.Fprintf(s.Err, "%s: %s %s\n", s.Name, paint(colors, "command", "hint:"), hint)
 	}
 	return code
 }

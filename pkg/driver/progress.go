@@ -27,6 +27,7 @@ type Teller struct {
 	Out, Err io.Writer
 	Width    int  // of the terminal that Err is; 0: it is none
 	JSON     bool // lines of JSON in place of text
+	Seldom   bool // also of JSON only as many as of text
 	Silent   bool // no progress
 	Quiet    bool // errors only: no summary
 
@@ -354,7 +355,7 @@ func (t *Teller) tick() {
 	now := t.now()
 	switch {
 	case t.Silent || t.Quiet:
-	case t.JSON:
+	case t.JSON && !t.Seldom:
 		_ = t.line(l) // a reader that went away ends the run by itself, or does not mind
 	case t.Width > 0:
 		t.clear()
@@ -362,7 +363,11 @@ func (t *Teller) tick() {
 		t.shown = true
 	case now.Sub(t.told) >= lineEvery, t.soon && now.Sub(t.told) >= soonEvery, t.told.Equal(t.begun) && now.Sub(t.begun) >= firstLine:
 		t.told, t.soon = now, false
-		fmt.Fprintln(t.Err, l.Line())
+		if t.JSON {
+			_ = t.line(l) // as above
+		} else {
+			fmt.Fprintln(t.Err, l.Line())
+		}
 	}
 }
 
