@@ -21,7 +21,7 @@ const module = "mercator/"
 // floor of each package, by its path below the module; a trailing /... covers
 // all below. The longest match counts. A package that is not listed fails.
 var floor = map[string]int{
-	"pkg/fault": 0, "pkg/fingerprint": 0, "pkg/durable/...": 0, "pkg/politeness": 0, "pkg/localfault": 0, "pkg/needs": 0, "pkg/setting": 0, "pkg/release": 0, "pkg/costtest": 0,
+	"pkg/fault": 0, "pkg/fingerprint": 0, "pkg/durable/...": 0, "pkg/politeness": 0, "pkg/localfault": 0, "pkg/needs": 0, "pkg/setting": 0, "pkg/release": 0, "pkg/trace": 0, "pkg/costtest": 0,
 	"formats/...": 1, "pkg/httpmsg": 1, "pkg/markup": 1, "pkg/coprocess": 1, "pkg/bodies": 1, "pkg/linkkind": 1,
 	"pkg/stage": 2, "pkg/crawl": 2, "pkg/shard": 2, "pkg/exchange": 2, "pkg/history": 2, "pkg/stats": 2, "pkg/report": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
 	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/derive": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2, "pkg/focus/...": 2, "pkg/search": 2,

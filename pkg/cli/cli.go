@@ -32,11 +32,13 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/canon"
 	"mercator/pkg/config"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/release"
 	"mercator/pkg/setting"
+	"mercator/pkg/trace"
 )
 
 // Common holds the flags of every command; embed it in the grammar (embed:"").
@@ -131,11 +133,37 @@ func (c Command) Main(manual string) int {
 	if kctx == nil {
 		return code
 	}
+	if file := os.Getenv(trace.Variable); file != "" {
+		if err := startTrace(file); err != nil {
+			return std.fail(err)
+		}
+		defer func() {
+			if err := trace.End(); err != nil {
+				std.WarnAlways("%s is not whole: %v", trace.Variable, err)
+			}
+		}()
+	}
 	BoundMemory(std.MemoryLimit())
 	if n := std.Common.Threads; n > 0 {
 		runtime.GOMAXPROCS(max(n, 2)) // one more than the work, for the collector and I/O
 	}
 	return std.run(kctx)
+}
+
+// startTrace traces what the environment names. URLs are looked for in the form that they have in a crawl.
+func startTrace(file string) error {
+	var of []string
+	for _, u := range strings.FieldsFunc(os.Getenv(trace.For), func(r rune) bool { return r == ',' }) {
+		if strings.Contains(u, "://") {
+			c, _, err := canon.URL(u)
+			if err != nil {
+				return &fault.Error{Class: fault.Usage, Place: trace.For, Found: u, Want: "URLs and hosts, with commas between", Err: err}
+			}
+			u = c
+		}
+		of = append(of, u)
+	}
+	return trace.Start(file, of)
 }
 
 // parse reads the command line. Without a verb to run it returns nil: std.parsed says what is wrong, or --help or --version was answered on out, and

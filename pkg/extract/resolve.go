@@ -9,6 +9,7 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/filter"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/trace"
 )
 
 // BaseColumn has the further columns of raw links (Settings.Raw). Their url is the reference as it is written in the document;
@@ -50,6 +51,13 @@ func (o *output) rawLinks(depth uint16) {
 		o.put(linkParts{url: spanOf(start, end), text: spanOf(end, len(o.text))}, record.Link{
 			SrcURL: row.URL, SrcKey: row.Key, LinkKind: kind, Nofollow: l.nofollow, Depth: depth, Hops: hops, Score: row.Score, Discovered: row.FetchTime, Sitemap: sitemapLevel(row, kind), Requisite: requisite(row, kind), Extra: extra,
 		})
+	}
+}
+
+// traceRefused traces a link that is not followed.
+func traceRefused(l *record.Link, reason string) {
+	if trace.On(l.URL) || trace.On(l.SrcURL) {
+		trace.Say("mextract", l.URL, "refused: %s kind=%s of=%s", reason, l.LinkKind, l.SrcURL)
 	}
 }
 
@@ -95,6 +103,7 @@ func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filt
 		}
 		for i := range rows {
 			if judge != nil && !verdicts[i].Allow {
+				traceRefused(&rows[i], verdicts[i].Reason())
 				b.Drop(verdicts[i].Reason())
 			} else if err := b.Pass(&rows[i]); err != nil {
 				return err

@@ -193,6 +193,7 @@ func (o *output) steps(kind string, depth uint16) (uint16, uint8) {
 
 // keepRefused has a row made of a link that was refused.
 func (o *output) keepRefused(l record.Link, reason string) {
+	traceRefused(&l, reason)
 	if o.refusals == nil {
 		return
 	}

@@ -17,6 +17,7 @@ import (
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/localfault"
 	"mercator/pkg/politeness"
+	"mercator/pkg/trace"
 )
 
 // portRefused says whether a host's port is one that browsers refuse.
@@ -91,12 +92,20 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 		switch v, why := r.verdict(auth); v {
 		case unreachable:
 			return settle(withoutRobots(why), why)
+		case allowAll:
+			if trace.On(row.URL) {
+				trace.Say("mfetch", row.URL, "robots.txt of %s://%s: there is none, all is allowed", scheme, h.name)
+			}
 		case byRules:
 			rules, err := r.robots.rules(auth)
 			if err != nil {
 				return turn{}, false, err
 			}
-			if !rules.Allowed(row.URL) {
+			allowed := rules.Allowed(row.URL)
+			if trace.On(row.URL) {
+				trace.Say("mfetch", row.URL, "robots.txt of %s://%s: allowed %v, Crawl-delay %v", scheme, h.name, allowed, rules.CrawlDelay())
+			}
+			if !allowed {
 				return settle(record.OutcomeRobotsDenied, "")
 			}
 			r.mu.Lock()
@@ -210,6 +219,9 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 		h.spoke, session = strings.Clone(scheme), nil
 	}
 	req.Session = session
+	if trace.On(req.URL) {
+		trace.Say("mfetch", req.URL, "contact: %s, the gap before it was to be %v", req.Addr, time.Duration(h.required)*time.Microsecond)
+	}
 	start := r.opt.Now()
 	row.FetchTime, row.Addr = record.TimeOf(start), h.addrText(req.Addr)
 	hurried := w.ctx

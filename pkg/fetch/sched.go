@@ -10,6 +10,7 @@ import (
 
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/politeness"
+	"mercator/pkg/trace"
 )
 
 // micros is an instant or a span in microseconds, the unit of the records, so
@@ -364,6 +365,9 @@ func (s *scheduler) place(h *host, now micros) {
 		h.at, h.slow = waiting, s.isSlow(h, now)
 		if !h.slow {
 			s.lively++
+		}
+		if trace.OnHost(h.name) {
+			trace.Say("mfetch", h.name, "waits %v for politeness, %d URLs in its queue", time.Duration(h.next-now)*time.Microsecond, h.queue.n)
 		}
 		heap.Push(&s.times, event{at: h.next, host: h})
 	default:

@@ -11,6 +11,7 @@ import (
 	"mercator/formats/record"
 	runfile "mercator/formats/run"
 	"mercator/pkg/fault"
+	"mercator/pkg/trace"
 )
 
 // outcome is what became of a URL in flight.
@@ -290,9 +291,23 @@ func notTheBatch(found string) error {
 	return &fault.Error{Class: fault.Conflict, File: "outcomes", Found: found, Want: "exactly one outcome for each URL in flight"}
 }
 
+// verdicts are what a trace calls them.
+var verdicts = [...]string{finish: "done", again: "to be tried again", putOff: "put off", giveUp: "given up", park: "parked"}
+
+// dueText says when a URL is due, if it has a time.
+func dueText(due record.Time) string {
+	if due <= 0 {
+		return ""
+	}
+	return ", due " + timeText(due)
+}
+
 // apply does to a URL what its outcome means.
 func (c *change) apply(e *Entry, o *outcome) error {
 	n := &c.s.Counts
+	if trace.On(e.URL.URL) {
+		trace.Say("mfrontier", e.URL.URL, "%s in attempt %d: %s%s", o.outcome, e.URL.Attempt+1, verdicts[o.verdict], dueText(o.due))
+	}
 	switch o.verdict {
 	case again:
 		n.Retried++

@@ -11,6 +11,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
+	"mercator/pkg/trace"
 )
 
 // MaxCapped is the largest batch with a limit per host or domain: these are counted in memory.
@@ -262,6 +263,9 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	refused := s.layout.sorter(smallSort)
 	defer refused.Close()
 	out.refuse = func(e *Entry, reason string) error {
+		if trace.On(e.URL.URL) {
+			trace.Say("mfrontier next", e.URL.URL, "refused: %s", reason)
+		}
 		b.Refuse(reason, 1)
 		if err := o.Refused(&e.URL, reason); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/fault"
 	"mercator/pkg/stage"
+	"mercator/pkg/trace"
 )
 
 // Reasons under which rows are dropped.
@@ -376,7 +377,12 @@ func (c *change) close() {
 }
 
 // found gives a new URL to the policy.
-func (c *change) found(u *record.URL) error { return c.policy.found(c, u) }
+func (c *change) found(u *record.URL) error {
+	if trace.On(u.URL) {
+		trace.Say("mfrontier", u.URL, "queued: priority %d%s", u.Priority, dueText(u.Due))
+	}
+	return c.policy.found(c, u)
+}
 
 // spool reads URLs to their end, which for the main input is verified and comes before the lock is taken, and gives
 // them to out, with the priorities that they get.

@@ -45,6 +45,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/fault"
+	"mercator/pkg/trace"
 )
 
 // Input is where rows come from: a *record.Reader, or text (package cli). One that reads rows
@@ -283,6 +284,9 @@ func (b *Batch[In, Out]) Read(row *In) error {
 	switch {
 	case err == nil:
 		b.read++
+		if trace.Started() {
+			b.traceIn(row)
+		}
 	case err == io.EOF:
 		b.eof = true
 		if b.tx != nil {
@@ -338,6 +342,9 @@ func (b *Batch[In, Out]) refuse(txn string) error {
 }
 
 func (b *Batch[In, Out]) write(row *Out) error {
+	if trace.Started() {
+		b.trace("out", row)
+	}
 	switch {
 	case b.keptW != nil:
 		return b.keptW.Write(row)

@@ -57,6 +57,7 @@ func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[
 			key := KeyOf(poly, opt.Canon, row)
 			lookups++
 			if popular.seen(key) {
+				traceSeen(row)
 				b.Drop(ReasonSeen)
 				continue
 			}
@@ -68,6 +69,7 @@ func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[
 		}
 		for i := range keys {
 			if seen[i] {
+				traceSeen(&rows[i])
 				b.Drop(ReasonSeen)
 				continue
 			}

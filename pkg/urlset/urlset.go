@@ -40,6 +40,7 @@ import (
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
 	"mercator/pkg/stage"
+	"mercator/pkg/trace"
 )
 
 // The store of URL checksums.
@@ -81,6 +82,13 @@ func (s *Stats) cache(c *cache, lookups uint64) {
 	s.CacheLookups, s.CacheHits, s.CacheMisses = lookups, c.Hits, lookups-c.Hits
 	if lookups > 0 {
 		s.CacheHitRate = float64(c.Hits) / float64(lookups)
+	}
+}
+
+// traceSeen traces a URL that is known. New sorts most of them away by their keys: there a URL was known that comes in and does not go out.
+func traceSeen(u *record.URL) {
+	if trace.On(u.URL) {
+		trace.Say("murlset new", u.URL, "dropped: seen")
 	}
 }
 
