@@ -413,7 +413,7 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 	}
 	*conn = Conn{conn: raw, scheme: t.scheme, host: t.host, addr: addr}
 	if t.scheme == "https" {
-		config := c.tlsConfig(t.name, conn, c.InsecureTLS && !c.Logins.know(t, c.now())) // a password goes to nobody who has not proved the name
+		config := c.tlsConfig(t, conn, c.InsecureTLS && !c.Logins.know(t, c.now())) // a password goes to nobody who has not proved the name
 		if change != nil {
 			change(config)
 		}
@@ -428,13 +428,16 @@ func (c *Client) open(ctx context.Context, t *target, addr netip.AddrPort, conn 
 	return nil
 }
 
-func (c *Client) tlsConfig(name string, conn *Conn, insecure bool) *tls.Config {
+func (c *Client) tlsConfig(t *target, conn *Conn, insecure bool) *tls.Config {
 	config := &tls.Config{}
 	if c.TLS != nil {
 		config = c.TLS.Clone()
 	}
 	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
-	config.ServerName = name
+	config.ServerName = t.name
+	if ours := c.Logins.of("https://" + t.host).certificate; ours != nil {
+		config.Certificates = []tls.Certificate{*ours}
+	}
 	config.NextProtos = []string{"http/1.1"}
 	if config.GetClientCertificate == nil && len(config.Certificates) == 0 {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -446,7 +449,7 @@ func (c *Client) tlsConfig(name string, conn *Conn, insecure bool) *tls.Config {
 		config.InsecureSkipVerify = true
 		roots := config.RootCAs
 		config.VerifyConnection = func(state tls.ConnectionState) error {
-			options := x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: x509.NewCertPool()}
+			options := x509.VerifyOptions{DNSName: t.name, Roots: roots, Intermediates: x509.NewCertPool()}
 			for _, cert := range state.PeerCertificates[1:] {
 				options.Intermediates.AddCert(cert)
 			}

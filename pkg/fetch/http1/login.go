@@ -3,11 +3,13 @@ package http1
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -35,6 +37,8 @@ type Logins struct {
 type login struct {
 	user, password string
 	fields         []httpmsg.Field
+	file           string // of a certificate and its key, relative to the file of logins
+	certificate    *tls.Certificate
 }
 
 // basic is the value of Authorization, "" for nobody.
@@ -48,10 +52,11 @@ func (l login) basic() string {
 const loginsMax = 1 << 20 // bytes of a file
 
 // wantLogin is what a line of a file of logins has.
-const wantLogin = "ORIGIN USER:PASSWORD, such as https://example.org anna:secret, ORIGIN header NAME: VALUE, or a line of a cookies.txt"
+const wantLogin = "ORIGIN USER:PASSWORD, such as https://example.org anna:secret, ORIGIN header NAME: VALUE, ORIGIN certificate FILE, or a line of a cookies.txt"
 
 // ReadLogins reads a file of lines "ORIGIN USER:PASSWORD", such as "https://example.org anna:secret", or "ORIGIN header NAME: VALUE",
-// such as "https://example.org header Authorization: Bearer abc", and those of a cookies.txt, as browsers' add-ons, curl and wget write it:
+// such as "https://example.org header Authorization: Bearer abc", or "ORIGIN certificate FILE", a file with a certificate of ours and its key in
+// PEM, and those of a cookies.txt, as browsers' add-ons, curl and wget write it:
 // domain, whether its subdomains are meant, path, whether https is needed, expiry in seconds, name and value, with tabs between. Empty lines
 // and those that begin with # (but not with #HttpOnly_) mean nothing. A file that others may read or change is refused, as ssh does.
 func ReadLogins(path string) (*Logins, error) {
@@ -74,7 +79,26 @@ func ReadLogins(path string) (*Logins, error) {
 	if len(b) > loginsMax {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a longer file", Want: fmt.Sprintf("at most %d bytes", loginsMax)}
 	}
-	return ParseLogins(path, b)
+	all, err := ParseLogins(path, b)
+	if err != nil {
+		return nil, err
+	}
+	for origin, l := range all.origins {
+		if l.file == "" {
+			continue
+		}
+		file := l.file
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(filepath.Dir(path), file)
+		}
+		c, err := tls.LoadX509KeyPair(file, file)
+		if err != nil {
+			return nil, &fault.Error{Class: fault.Usage, File: file, Place: "certificate for " + origin, Err: err, Want: "a certificate and its private key, in PEM"}
+		}
+		l.certificate = &c
+		all.origins[origin] = l
+	}
+	return all, nil
 }
 
 // ParseLogins reads the text of such a file.
@@ -98,7 +122,11 @@ func ParseLogins(path string, b []byte) (*Logins, error) {
 		who = strings.TrimSpace(who)
 		var field httpmsg.Field
 		header, isField := strings.CutPrefix(who, "header ")
+		file, isFile := strings.CutPrefix(who, "certificate ")
 		user, password, ok := strings.Cut(who, ":")
+		if isFile {
+			ok = strings.HasPrefix(origin, "https:") && file != ""
+		}
 		if isField {
 			field, ok = parseField(header)
 			ok = ok && (strings.EqualFold(field.Name, "Authorization") || strings.EqualFold(field.Name, "Cookie") || !slices.Contains(ours, strings.ToLower(field.Name)))
@@ -115,14 +143,17 @@ func ParseLogins(path string, b []byte) (*Logins, error) {
 		default:
 			ok = false
 		}
-		if !ok || user == "" {
+		if !ok || user == "" && !isFile {
 			// The line holds a password, so it is not shown.
 			return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: "no login", Want: wantLogin}
 		}
 		l := all.origins[origin]
-		if isField {
+		switch {
+		case isField:
 			l.fields = append(l.fields, field)
-		} else {
+		case isFile:
+			l.file = strings.TrimSpace(file)
+		default:
 			l.user, l.password = user, password
 		}
 		all.origins[origin] = l
@@ -191,7 +222,7 @@ func (l *Logins) line(t *target, now time.Time) (line string, names []string) {
 // know says whether anything is sent to a server that is for nobody else.
 func (l *Logins) know(t *target, now time.Time) bool {
 	line, _ := l.line(t, now)
-	return line != "" || len(l.fields(t)) > 0
+	return line != "" || len(l.fields(t)) > 0 || l.of(t.scheme+"://"+t.host).certificate != nil
 }
 
 // logout are the paths and queries that end a session at common software, by their words.

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/needs"
 )
@@ -285,6 +286,47 @@ func TestMisdirected(t *testing.T) {
 		x := client.do(context.Background(), &fetch.Request{URL: url, Addr: loopback}, &conn)
 		if x.head.Status != want || conns.Load() != int32(min(i+1, 2)) {
 			t.Errorf("contact %d: status %d on connection %d", i, x.head.Status, conns.Load())
+		}
+		x.Close()
+	}
+}
+
+// TestClientCertificate: a server that wants a certificate of ours gets that of the file of logins, and another one does not.
+func TestClientCertificate(t *testing.T) {
+	a := newAuthority(t)
+	leaf := a.issue(func(*x509.Certificate) {})
+	ours := a.issue(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} })
+	roots := x509.NewCertPool()
+	roots.AddCert(a.cert)
+	config := &tls.Config{Certificates: []tls.Certificate{leaf}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots}
+	port := strings.TrimSuffix(serve(t, func(c net.Conn) { echo(tls.Server(c, config)) })[len("http://127.0.0.1"):], "/")
+	key, err := x509.MarshalPKCS8PrivateKey(ours.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})...)
+	for name, text := range map[string]string{"ours.pem": string(text), "login.txt": "https://example.com" + port + " certificate ours.pem\n", "bad.txt": "https://example.com certificate login.txt\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := ReadLogins(filepath.Join(dir, "bad.txt")); fault.ClassOf(err) != fault.Usage || !strings.Contains(err.Error(), "login.txt: certificate for https://example.com") {
+		t.Error(err)
+	}
+	for _, with := range []bool{true, false} {
+		client := testClient(t)
+		client.TLS = &tls.Config{RootCAs: roots}
+		want := record.OutcomeTLS
+		if with {
+			want = record.OutcomeFetched
+			if client.Logins, err = ReadLogins(filepath.Join(dir, "login.txt")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x := client.once(t.Context(), &fetch.Request{URL: "https://example.com" + port + "/", Addr: loopback})
+		if x.Outcome != want {
+			t.Errorf("with a certificate %v: %s (%s)", with, x.Outcome, x.Error)
 		}
 		x.Close()
 	}
