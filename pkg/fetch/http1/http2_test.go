@@ -3,11 +3,15 @@ package http1
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -18,6 +22,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fetch"
+	"mercator/pkg/needs"
 )
 
 // newTwo serves handler over HTTP/2 alone, unless protocols are given, and returns its URL and a client that trusts it.
@@ -223,5 +228,40 @@ func TestTwoHosts(t *testing.T) {
 		if !hosts.add(fmt.Sprint(i)) || !hosts.has(fmt.Sprint(i)) || hosts.add(fmt.Sprint(i)) || len(hosts.hosts) > twoMax {
 			t.Fatal(i, len(hosts.hosts))
 		}
+	}
+}
+
+// TestNghttpd: a server of HTTP/2 alone that nobody here wrote.
+func TestNghttpd(t *testing.T) {
+	nghttpd, err := exec.LookPath("nghttpd")
+	if err != nil {
+		needs.Skip(t, err)
+	}
+	dir := t.TempDir()
+	leaf := newAuthority(t).issue(func(*x509.Certificate) {})
+	key, err := x509.MarshalPKCS8PrivateKey(leaf.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.Repeat("a page\n", 20_000)
+	for name, text := range map[string]string{
+		"cert.pem":   string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Certificate[0]})),
+		"key.pem":    string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})),
+		"index.html": page,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := testClient(t)
+	client.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
+	client.TLS.RootCAs.AddCert(leaf.Leaf)
+	port := serveProgram(t, dir, nghttpd, "-a 127.0.0.1 -d . PORT key.pem cert.pem")
+	for path, status := range map[string]int{"index.html": 200, "no.html": 404} {
+		x := client.once(t.Context(), &fetch.Request{URL: "https://example.com:" + port + "/" + path, Addr: loopback})
+		if x.Outcome != record.OutcomeFetched || x.head.Status != status || x.Protocol != "h2" || x.Truncated != "" || status == 200 && body(x) != page {
+			t.Errorf("%s: %s %d %s %s", path, x.Outcome, x.head.Status, x.Error, x.Truncated)
+		}
+		x.Close()
 	}
 }

@@ -205,7 +205,7 @@ func TestOpenSSL(t *testing.T) {
 			if c.cert != "" {
 				cert = c.cert
 			}
-			port := serveOpenSSL(t, openssl, dir, append([]string{"-www", "-quiet", "-cert", cert + ".pem", "-key", cert + ".key"}, strings.Fields(c.args)...))
+			port := serveProgram(t, dir, openssl, "s_server -accept 127.0.0.1:PORT -www -quiet -cert", cert+".pem", "-key", cert+".key", c.args)
 			client := testClient(t)
 			client.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
 			text, err := os.ReadFile(filepath.Join(dir, cert+".pem"))
@@ -226,8 +226,8 @@ func TestOpenSSL(t *testing.T) {
 	}
 }
 
-// serveOpenSSL runs a server until the test ends, and returns its port.
-func serveOpenSSL(t *testing.T, openssl, dir string, args []string) (port string) {
+// serveProgram runs a server in dir until the test ends, and returns its port, which stands for PORT in args.
+func serveProgram(t *testing.T, dir, name string, args ...string) (port string) {
 	for range 5 { // another program may take the port
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -236,7 +236,7 @@ func serveOpenSSL(t *testing.T, openssl, dir string, args []string) (port string
 		_, port, _ = net.SplitHostPort(l.Addr().String())
 		l.Close()
 		var said bytes.Buffer
-		cmd := exec.Command(openssl, append([]string{"s_server", "-accept", "127.0.0.1:" + port}, args...)...)
+		cmd := exec.Command(name, strings.Fields(strings.ReplaceAll(strings.Join(args, " "), "PORT", port))...)
 		cmd.Dir, cmd.Stderr = dir, &said
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -259,7 +259,7 @@ func serveOpenSSL(t *testing.T, openssl, dir string, args []string) (port string
 		}
 		t.Log(said.String())
 	}
-	t.Fatal("openssl s_server does not listen")
+	t.Fatalf("%s does not listen", name)
 	return ""
 }
 
