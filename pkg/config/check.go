@@ -53,12 +53,26 @@ func Check(name string, tags setting.Tags, v reflect.Value) error {
 	}
 	if of, found := kinds[kind]; found {
 		for _, text := range texts {
+			if at := strings.LastIndexByte(text, '@'); kind == "proxy" && at >= 0 {
+				return withoutPassword(name, text, at, of.want)
+			}
 			if !of.is(text) {
 				return setting.Wrong(name, text, of.want)
 			}
 		}
 	}
 	return nil
+}
+
+// withoutPassword refuses the URL of a proxy with a name and a password before at. They are not repeated.
+func withoutPassword(name, text string, at int, want string) error {
+	scheme, _, _ := strings.Cut(text, "://")
+	proxy := scheme + "://" + text[at+1:]
+	file := "fetch.login"
+	if strings.HasPrefix(name, "--") {
+		file = "--login"
+	}
+	return &fault.Error{Class: fault.Usage, Found: name + " with a name or a password", Want: want, Hint: fmt.Sprintf("they go into the file of %s, which you alone may read, as a line \"%s USER:PASSWORD\"", file, proxy)}
 }
 
 // named puts the name of a flag or a setting before an error.

@@ -42,8 +42,7 @@ func ParseProxy(s string, logins *Logins) (*Proxy, error) {
 		_, err = netip.ParseAddrPort("0.0.0.0:" + u.Port())
 	}
 	if err != nil || u.Scheme != "http" && u.Scheme != "socks5" || u.User != nil || u.Hostname() == "" || u.Port() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
-		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q is no URL of a proxy", s), Want: "http://HOST:PORT or socks5://HOST:PORT",
-			Hint: "a name and a password that the proxy asks for go into the file of --login"}
+		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q is no URL of a proxy", s), Want: "http://HOST:PORT or socks5://HOST:PORT"}
 	}
 	origin := u.Scheme + "://" + u.Host
 	if u.Scheme == "http" {
