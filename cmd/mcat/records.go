@@ -12,6 +12,7 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/stage"
 )
 
@@ -285,7 +286,7 @@ func complete[T record.Row](row *T, form canon.Options) error {
 				return err
 			}
 		}
-		if r.LinkKind == "redirect" && r.SrcURL != "" && r.Key == 0 {
+		if r.LinkKind == linkkind.Redirect && r.SrcURL != "" && r.Key == 0 {
 			u, host, key, err := form.Redirect(r.SrcURL, r.URL)
 			if err != nil {
 				return fmt.Errorf("url %q: %w", r.URL, err)

@@ -5,6 +5,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/canon"
+	"mercator/pkg/linkkind"
 )
 
 // Waiting judges URLs that wait to be fetched, by the rules of today, and stores for each the reason to refuse it
@@ -47,7 +48,7 @@ func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []strin
 // of a host of the crawl names, where that redirects to, and what it names on its own host. The robots.txt of a host
 // that has only a sitemap of the crawl, or parts of its pages, asks for nothing.
 func Named(l *record.Link) bool {
-	if l.Sitemap <= 1 || l.LinkKind == "redirect" {
+	if l.Sitemap <= 1 || l.LinkKind == linkkind.Redirect {
 		return l.Sitemap > 0
 	}
 	_, from, path := canon.Split(l.SrcURL)

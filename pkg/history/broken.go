@@ -12,6 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"mercator/formats/record"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/merge"
 )
 
@@ -111,9 +112,6 @@ func (l *Links) Each(mem int64, each func(*Broken) error) (unchecked Unchecked, 
 		return each(&b)
 	})
 }
-
-// guessed is the kind of what looks like a URL in a script: it may be none.
-const guessed = "script-guess"
 
 // maxKeys bounds keys.
 const maxKeys = 1 << 17
@@ -237,8 +235,8 @@ func (l *Links) links(mem int64, targets *merge.Sorter, bad keys, links *merge.S
 	var buf []byte
 	for _, file := range l.Found {
 		if err := Read(file, func(r *record.Link) error {
-			if number++; r.LinkKind == "redirect" || r.LinkKind == guessed || !bad.may(r.Key) {
-				return nil // a redirect is a part of a chain
+			if number++; r.LinkKind == linkkind.Redirect || r.LinkKind == linkkind.ScriptGuess || !bad.may(r.Key) {
+				return nil // a redirect is a part of a chain, and what looks like a URL in a script may be none
 			}
 			buf = record.AppendRow(binary.AppendUvarint(buf[:0], number), &record.Link{URL: r.URL, Key: r.Key, SrcURL: r.SrcURL, SrcKey: r.SrcKey, LinkKind: r.LinkKind, Text: r.Text, Discovered: r.Discovered})
 			return found.Add(r.Key, buf)

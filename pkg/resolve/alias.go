@@ -9,6 +9,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/stage"
 )
 
@@ -59,7 +60,7 @@ func Canon(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, rec
 		}
 		folded, name, err := urls.URL(scheme + "://" + a.cname + port + rest)
 		if err != nil || strings.EqualFold(name, host) || canon.RegisteredDomain(name) != canon.RegisteredDomain(host) ||
-			row.LinkKind == "redirect" && folded == row.SrcURL {
+			row.LinkKind == linkkind.Redirect && folded == row.SrcURL {
 			return nil
 		}
 		row.URL, row.Host, row.Key = folded, name, urls.URLKey(name, folded)
