@@ -199,6 +199,10 @@ install-shared: man
 install-check: ## what make install gives: each manual page, completion in three shells (needs mandoc, zsh, fish)
 	@pkg/cli/install-check.sh
 
+.PHONY: licences
+licences: ## the list of what is linked in, pkg/LICENCES.md
+	$(GO) test ./pkg/arch -count=1 -run '^TestLicences$$' -args -update
+
 .PHONY: dist
 dist: ## tarballs, .deb, checksums, SBOM and licences, in dist/ (needs git, GNU tar)
 	@.ci/dist.sh

@@ -34,7 +34,13 @@ tree() {
     while read -r path of dir; do
       printf '%s %s\n' "$path" "$of" >> "$1/share/doc/mercator/modules.txt"
       printf '\n==== %s %s\n\n' "$path" "$of"
-      find "$dir" -maxdepth 1 -type f -iregex '.*/\(licen[cs]e\|copying\|notice\|unlicense\)[^/]*' -print0 | sort -z | xargs -0 -r cat
+      # The licence of a module that has no such file stands in its README; FreeType's are in a folder.
+      (
+        cd "$dir"
+        texts=$(find . -maxdepth 2 -type f \( -iregex '\./\(licen[cs]e\|copying\|notice\|unlicense\)[^/]*' -o -path './licenses/*' \))
+        [ -n "$texts" ] || texts=$(find . -maxdepth 1 -type f -name 'README*')
+        sort <<< "$texts" | tr '\n' '\0' | xargs -0 cat
+      )
     done > "$1/share/doc/mercator/licences.txt"
   { printf '\n==== Go %s\n\n' "$(go env GOVERSION)"; cat "$(go env GOROOT)/LICENSE"; } >> "$1/share/doc/mercator/licences.txt"
   chmod -R u+w,go-w "$1"
