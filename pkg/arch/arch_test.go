@@ -25,7 +25,7 @@ var floor = map[string]int{
 	"formats/...": 1, "pkg/httpmsg": 1, "pkg/markup": 1, "pkg/coprocess": 1, "pkg/bodies": 1, "pkg/linkkind": 1,
 	"pkg/stage": 2, "pkg/crawl": 2, "pkg/shard": 2, "pkg/exchange": 2, "pkg/history": 2, "pkg/stats": 2, "pkg/report": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
 	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/derive": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2, "pkg/focus/...": 2, "pkg/search": 2,
-	"pkg/cli/...": 3, "pkg/config": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3, "pkg/snapshot": 3,
+	"pkg/cli/...": 3, "pkg/config": 3, "pkg/sheet": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3, "pkg/snapshot": 3,
 	"pkg/command/...": 4,
 	"pkg/driver":      5,
 	"cmd/...":         6, "pipelines/...": 6, "bench/...": 6,
@@ -65,6 +65,7 @@ var sideways = map[string][]string{
 	"bench/sets/gen": {"bench/sets/keys"},
 
 	"pkg/cli":           {"pkg/config"},
+	"pkg/sheet":         {"pkg/config"},
 	"pkg/cli/clitest":   {"pkg/cli"},
 	"pkg/history":       {"pkg/merge"},
 	"pkg/stats":         {"pkg/merge"},

@@ -51,6 +51,7 @@ type Key struct {
 	Path  bool   // the value is a file's name, or several
 	Word  string // a value that is no file's name although Path is set; "" if there is none
 	Fixed bool   // it counts when the crawl is made, and not later
+	Sheet string // what a host sheet may give it to, "host" or "url"; "": it is the whole crawl's
 	Crawl string // what Lookup gives in a crawl folder whose crawl.toml does not set it; "": nothing
 
 	typ   reflect.Type
@@ -92,7 +93,7 @@ var byName = sync.OnceValue(func() map[string]int {
 func keysOf(t reflect.Type, of Key) (keys []Key) {
 	for f := range t.Fields() {
 		tag := f.Tag.Get
-		k := Key{Name: tag("key"), Flag: cmp.Or(tag("name"), dashed(f.Name)), Path: tag("path") != "", Word: tag("word"), Fixed: of.Fixed || tag("fixed") != "", Crawl: tag("crawl"),
+		k := Key{Name: tag("key"), Flag: cmp.Or(tag("name"), dashed(f.Name)), Path: tag("path") != "", Word: tag("word"), Fixed: of.Fixed || tag("fixed") != "", Crawl: tag("crawl"), Sheet: tag("sheet"),
 			typ: f.Type, index: append(slices.Clone(of.index), f.Index...), tag: f.Tag, own: t.Name() == "File" || t.Name() == ""}
 		if f.Type.Kind() == reflect.Struct {
 			k.Doc = of.Doc

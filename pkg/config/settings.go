@@ -22,6 +22,7 @@ import (
 //	crawl  the default in a crawl folder, where it is not that of the flag
 //	runs   it names programs, see plain
 //	sep    "none": the members of a list may hold commas behind "=" or ":"
+//	sheet  a host sheet may give it: to a "host", or to a "url"
 //
 // A flag with a key and no other tags of these, as --policy of "mckpt init", is the setting's too.
 
@@ -219,9 +220,9 @@ type Budgets struct {
 
 // Delays are the gaps between contacts, and the hosts that may have several at a time.
 type Delays struct {
-	MinDelay    time.Duration `key:"politeness.min_delay" default:"1s" range:"0s" help:"Least gap between contacts with a host."`
-	DelayFactor float64       `key:"politeness.delay_factor" default:"10" range:"0 1000000" more:"" help:"Gap as a multiple of the last contact's duration."`
-	MaxDelay    time.Duration `key:"politeness.max_delay" default:"30s" range:"0s" more:"" help:"Longest gap of our own making."`
+	MinDelay    time.Duration `key:"politeness.min_delay" sheet:"host" default:"1s" range:"0s" help:"Least gap between contacts with a host."`
+	DelayFactor float64       `key:"politeness.delay_factor" sheet:"host" default:"10" range:"0 1000000" more:"" help:"Gap as a multiple of the last contact's duration."`
+	MaxDelay    time.Duration `key:"politeness.max_delay" sheet:"host" default:"30s" range:"0s" more:"" help:"Longest gap of our own making."`
 	AddrDelay   time.Duration `key:"politeness.addr_delay" default:"500ms" range:"0s" more:"" help:"Least gap between contacts with an address."`
 
 	HostConnections []string `key:"politeness.host_connections" is:"host-connections" like:"www.example.org=8" more:"" placeholder:"HOST=N" help:"Connections at a time to a host of your own." note:"up to 64; all others have one"`
@@ -250,23 +251,23 @@ type UserAgentFlag struct {
 // Fetch holds the settings of mfetch alone.
 type Fetch struct {
 	Contact     string        `key:"fetch.contact" is:"contact" like:"you@example.org" placeholder:"ADDRESS" help:"Your e-mail address or URL, for the servers." note:"it stands in the User-Agent"`
-	Timeout     time.Duration `key:"fetch.timeout" default:"1m" range:"1ms" more:"" group:"Limits:" help:"Duration of a contact."`
-	ConnectTime time.Duration `key:"fetch.connect_timeout" default:"20s" range:"1ms" more:"" name:"connect-timeout" group:"Limits:" help:"Time until a connection stands, TLS included." note:"mcrawl site sets 5s for bare_seeds"`
+	Timeout     time.Duration `key:"fetch.timeout" sheet:"url" default:"1m" range:"1ms" more:"" group:"Limits:" help:"Duration of a contact."`
+	ConnectTime time.Duration `key:"fetch.connect_timeout" sheet:"host" default:"20s" range:"1ms" more:"" name:"connect-timeout" group:"Limits:" help:"Time until a connection stands, TLS included." note:"mcrawl site sets 5s for bare_seeds"`
 	WARCCodec   string        `key:"fetch.warc_codec" enum:"gzip,zstd,none" default:"gzip" more:"" group:"WARC files:" name:"warc-codec" placeholder:"gzip" help:"gzip, zstd or none." note:"the compression of WARC files"`
 	WARCSize    Size          `key:"fetch.warc_size" default:"1G" range:"1" more:"" group:"WARC files:" name:"warc-size" help:"Begin another file at this size."`
 	Dedup       bool          `key:"fetch.dedup" like:"false" more:"" group:"WARC files:" help:"Keep equal payloads once, by revisit records."`
 	Digests     bool          `key:"fetch.warc_block_digest" like:"false" more:"" group:"WARC files:" name:"warc-block-digest" help:"Write WARC-Block-Digest too."`
 	Assign      string        `key:"fetch.assign" enum:"dynamic,static" default:"dynamic" more:"" group:"Politeness:" placeholder:"dynamic" help:"Hosts go to free connections; static: by hash."`
 	Method      string        `key:"fetch.method" enum:"GET,HEAD" default:"GET" more:"" group:"Requests:" placeholder:"GET" help:"GET or HEAD." note:"the method of requests"`
-	Header      []string      `key:"fetch.headers" is:"header" sep:"none" like:"Accept-Language: de" more:"" group:"Requests:" placeholder:"LINE" help:"Header line, such as \"Accept-Language: de\"." note:"sent with every request"`
+	Header      []string      `key:"fetch.headers" sheet:"url" is:"header" sep:"none" like:"Accept-Language: de" more:"" group:"Requests:" placeholder:"LINE" help:"Header line, such as \"Accept-Language: de\"." note:"sent with every request"`
 	Login       string        `key:"fetch.login" path:"yes" like:"login.txt" more:"" group:"Requests:" placeholder:"FILE" help:"Passwords, tokens, cookies of servers (manual: Logins)." note:"lines of ORIGIN USER:PASSWORD, of ORIGIN header NAME: VALUE, or of a cookies.txt"`
 	Cookies     bool          `key:"fetch.cookies" default:"true" negatable:"" more:"" group:"Requests:" help:"Keep cookies in the store (default)." note:"over the whole crawl"`
 	Exec        []string      `key:"fetch.exec" is:"program" runs:"always" sep:"none" like:"gemini=./gemini.sh" more:"" group:"Requests:" placeholder:"S=COMMAND" help:"Fetch URLs of scheme S by a program." note:"S=COMMAND"`
 	ExecState   []string      `key:"fetch.exec_state" like:"gemini" more:"" group:"Requests:" placeholder:"S" help:"Keep the state of S's program over the crawl." note:"in modules/S; after a change, mckpt init makes the stores that are missing"`
-	Proxy       string        `key:"fetch.proxy" is:"proxy" like:"socks5://127.0.0.1:1080" more:"" group:"Requests:" placeholder:"URL" help:"http://HOST:PORT or socks5://HOST:PORT." note:"all requests go through it"`
+	Proxy       string        `key:"fetch.proxy" sheet:"host" is:"proxy" like:"socks5://127.0.0.1:1080" more:"" group:"Requests:" placeholder:"URL" help:"http://HOST:PORT or socks5://HOST:PORT." note:"all requests go through it"`
 	RefusedOK   bool          `key:"fetch.refused_ok" like:"false" more:"" group:"What may be contacted:" name:"refused-ok" help:"Go on even if settings refuse many URLs."`
 	TLSCA       string        `key:"fetch.tls_ca" path:"yes" like:"ca.pem" more:"" group:"Requests:" name:"tls-ca" placeholder:"FILE" help:"Trust the authorities of this PEM file too."`
-	TLSInsecure bool          `key:"fetch.tls_insecure" like:"false" more:"" group:"Requests:" name:"tls-insecure" help:"Accept certificates that do not verify."`
+	TLSInsecure bool          `key:"fetch.tls_insecure" sheet:"host" like:"false" more:"" group:"Requests:" name:"tls-insecure" help:"Accept certificates that do not verify."`
 
 	Deny string `key:"network.deny" path:"yes" like:"deny.txt" placeholder:"FILE" help:"Hosts and URL prefixes not to contact, one a line." note:"the file is read again when it changes"`
 

@@ -40,6 +40,7 @@ func (n not) holds(v *view) bool { return !n.condition.holds(v) }
 
 // leaf is a test.
 type leaf struct {
+	word  string
 	text  string
 	value func(*view) string // what it looked at, for people; nil if that is the URL
 	test  func(*view) bool

@@ -69,11 +69,8 @@ func Load(path string, opt Options) (*Filter, error) {
 func Parse(name string, in io.Reader) (*Filter, error) { return parse(name, in, Options{}) }
 
 func parse(name string, in io.Reader, opt Options) (*Filter, error) {
-	if opt.Memory <= 0 {
-		opt.Memory = DefaultMemory
-	}
-	f := &Filter{}
-	l := &loader{Filter: f, memory: opt.Memory, sieves: min(sievesMax, opt.Memory), schemes: opt.Schemes, names: make(map[string]string), lists: make(map[listKey]*list)}
+	l := newLoader(opt)
+	f := l.Filter
 	if err := l.file(name, in, nil); err != nil {
 		f.Close()
 		return nil, err
@@ -89,6 +86,18 @@ func parse(name string, in io.Reader, opt Options) (*Filter, error) {
 	return f, nil
 }
 
+func (o Options) memory() int64 {
+	if o.Memory <= 0 {
+		return DefaultMemory
+	}
+	return o.Memory
+}
+
+func newLoader(opt Options) *loader {
+	memory := opt.memory()
+	return &loader{Filter: &Filter{}, memory: memory, sieves: min(sievesMax, memory), schemes: opt.Schemes, names: make(map[string]string), lists: make(map[listKey]*list)}
+}
+
 // loader reads a rule file and those that it includes.
 type loader struct {
 	*Filter
@@ -96,7 +105,8 @@ type loader struct {
 	schemes                          *canon.Schemes
 	names                            map[string]string // of rules, with their places
 	lists                            map[listKey]*list
-	tests                            int
+	tests, settings                  int
+	words                            []string // tests that a condition may have; nil: all
 	hasDefault, hasMatch, hasTimeout bool
 	says                             bool // there is a rule, an include, or a default
 }
@@ -121,32 +131,37 @@ func (p *place) bad(at int, found, want string) error {
 
 // file reads the rules of one file. outer are the names of the files that include it.
 func (l *loader) file(name string, in io.Reader, outer []string) error {
+	p := &place{loader: l, name: name}
+	return p.lines(in, func(at int) error { return p.read(at, outer) })
+}
+
+// lines calls read for each line but empty ones and comments; at is where its text begins.
+func (p *place) lines(in io.Reader, read func(at int) error) error {
 	sc := bufio.NewScanner(in)
 	sc.Buffer(nil, MaxLine)
-	p := &place{loader: l, name: name}
 	for sc.Scan() {
 		p.line++
 		p.text = sc.Text()
 		if p.line == 1 {
 			p.text = strings.TrimPrefix(p.text, "\ufeff")
 		}
-		if err := p.read(outer); err != nil {
+		at := len(p.text) - len(strings.TrimLeft(p.text, " \t"))
+		if at == len(p.text) || p.text[at] == '#' {
+			continue
+		}
+		if err := read(at); err != nil {
 			return err
 		}
 	}
 	if err := sc.Err(); err != nil {
 		p.line++
-		return &fault.Error{Class: fault.Usage, File: name, Place: fmt.Sprintf("line %d", p.line), Found: err.Error(), Want: fmt.Sprintf("text, at most %d bytes a line", MaxLine), Err: err}
+		return &fault.Error{Class: fault.Usage, File: p.name, Place: fmt.Sprintf("line %d", p.line), Found: err.Error(), Want: fmt.Sprintf("text, at most %d bytes a line", MaxLine), Err: err}
 	}
 	return nil
 }
 
-// read reads a line.
-func (p *place) read(outer []string) error {
-	at := len(p.text) - len(strings.TrimLeft(p.text, " \t"))
-	if at == len(p.text) || p.text[at] == '#' {
-		return nil
-	}
+// read reads a line, which begins at at.
+func (p *place) read(at int, outer []string) error {
 	end := at + len(p.text[at:])
 	if i := strings.IndexAny(p.text[at:], " \t:"); i >= 0 {
 		end = at + i
@@ -154,7 +169,7 @@ func (p *place) read(outer []string) error {
 	word := p.text[at:end]
 	p.says = p.says || word != "match" && word != "timeout"
 	if word == "allow" || word == "deny" {
-		return p.rule(word == "allow", end)
+		return p.rule(word == "allow", end, `"allow NAME: CONDITION" or "deny NAME: CONDITION"`)
 	}
 	words, err := p.scan(end)
 	if err != nil {
@@ -266,15 +281,15 @@ func (p *place) relative(name string) string {
 	return filepath.Join(filepath.Dir(p.name), name)
 }
 
-// rule reads what stands behind a verdict.
-func (p *place) rule(allow bool, at int) error {
+// rule reads what stands behind a verdict; want is the form of the line.
+func (p *place) rule(allow bool, at int, want string) error {
 	colon := strings.IndexByte(p.text[at:], ':')
 	name := ""
 	if colon >= 0 {
 		name = strings.TrimSpace(p.text[at : at+colon])
 	}
 	if colon < 0 || strings.ContainsAny(name, " \t\"()#") {
-		return p.bad(at, "no colon after the rule's name", `"allow NAME: CONDITION" or "deny NAME: CONDITION"`)
+		return p.bad(at, "no colon after the rule's name", want)
 	}
 	nameAt := at + strings.Index(p.text[at:], name)
 	if name == "" {
@@ -467,7 +482,7 @@ func (p *parser) simple() (condition, error) {
 	if p.tests++; p.tests > maxTests {
 		return nil, p.bad(word.at, "one test more", fmt.Sprintf("at most %d", maxTests))
 	}
-	leaf := &leaf{text: p.text[word.at:end]}
+	leaf := &leaf{word: word.text, text: p.text[word.at:end]}
 	if err := p.test(leaf, word, args); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 	"mercator/pkg/linkkind"
+	"mercator/pkg/setting"
 )
 
 // test makes the test of a word with its arguments.
@@ -22,6 +23,9 @@ func (p *parser) test(l *leaf, word token, tokens []token) error {
 	// bad is an error at argument i.
 	bad := func(i int, want string) error {
 		return p.bad(tokens[i].at, fmt.Sprintf("%s %q", word.text, args[i]), want)
+	}
+	if p.words != nil && !slices.Contains(p.words, word.text) {
+		return p.bad(word.at, fmt.Sprintf("%q", word.text), "a test: "+setting.Or(p.words))
 	}
 	switch word.text {
 	case "any", "query", "same-host", "repeated-menu", "requisite":

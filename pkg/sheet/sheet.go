@@ -1,0 +1,158 @@
+// Package sheet reads host sheets: a file that gives some hosts, domains or URLs other settings than the rest of a crawl has.
+//
+// The form is SPEC.md beside this file. It is that of filter rules (package filter), with settings of crawl.toml behind each condition.
+//
+// # Invariants
+//
+//   - What a sheet says of a URL depends on the URL and its host alone. Tests that look at more, such as kind, depth or exec, are refused.
+//   - A setting of a host (delays, connecting) has a condition of hosts alone: all URLs of a host and port have one value.
+//   - All sheets that hold count, in their order: the later one wins, and lists such as headers add up.
+//   - A value that crawl.toml would refuse is an error with its line.
+//
+// Many goroutines may use Sheets.
+package sheet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+
+	"mercator/pkg/config"
+	"mercator/pkg/fault"
+	"mercator/pkg/filter"
+	"mercator/pkg/setting"
+)
+
+// Sheet is a condition with settings.
+type Sheet struct {
+	Name, Condition string
+	Line            int
+	Values          []config.Value
+}
+
+// Sheets are those of a file. Those that are nil give no settings.
+type Sheets struct {
+	All   []Sheet
+	Files []string // the file, and the lists that it names
+
+	rules   *filter.Filter
+	ofHosts []int // sheets with settings of hosts
+	every   []int
+	judges  sync.Pool
+}
+
+// tests of a condition; the first of them are of hosts alone.
+var (
+	hostTests = []string{"any", "host", "domain", "registered-domain"}
+	tests     = append(slices.Clone(hostTests), "scheme", "port", "url", "prefix", "path", "suffix", "contains", "regex", "extension", "query", "url-length", "path-depth", "repeated-segments", "repeated-parameters")
+)
+
+// Load reads the sheets at path; none where it is "". Errors are fault.Usage with file and line.
+func Load(path string, opt filter.Options) (*Sheets, error) {
+	if path == "" {
+		return nil, nil
+	}
+	want := `a file of sheets, such as "sheet slow: host www.example.org", and "politeness.min_delay 5s" behind spaces on the next line`
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: errors.Unwrap(err).Error(), Want: want, Err: err}
+	}
+	defer in.Close()
+	if st, err := in.Stat(); err == nil && st.IsDir() {
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a folder", Want: want}
+	}
+	return parse(path, in, opt)
+}
+
+func parse(path string, in io.Reader, opt filter.Options) (*Sheets, error) {
+	rules, settings, err := filter.Sections(path, in, "sheet", tests, opt)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sheets{rules: rules, Files: append([]string{path}, rules.Files...)}
+	s.judges.New = func() any { return rules.NewJudge() }
+	for i := range rules.Rules {
+		r := &rules.Rules[i]
+		sheet := Sheet{Name: r.Name, Condition: r.Text, Line: r.Line}
+		for _, of := range settings[i] {
+			v, err := value(r, of)
+			if err != nil {
+				return nil, placed(path, of.Line, err)
+			}
+			sheet.Values = append(sheet.Values, v)
+			if v.Key.Sheet == "host" && (len(s.ofHosts) == 0 || s.ofHosts[len(s.ofHosts)-1] != i) {
+				s.ofHosts = append(s.ofHosts, i)
+			}
+		}
+		s.All, s.every = append(s.All, sheet), append(s.every, i)
+	}
+	return s, nil
+}
+
+func value(r *filter.Rule, of filter.Setting) (config.Value, error) {
+	v, err := config.SheetValue(of.Name, of.Value)
+	if v.Line = of.Line; err != nil || v.Key.Sheet != "host" {
+		return v, err
+	}
+	for _, test := range r.Tests() {
+		if !slices.Contains(hostTests, test) {
+			return v, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%s in sheet %s, whose condition has the test %q", of.Name, r.Name, test),
+				Want: setting.Or(hostTests) + ": it is a setting of a whole host"}
+		}
+	}
+	return v, nil
+}
+
+func placed(path string, line int, err error) error {
+	if e, ok := errors.AsType[*fault.Error](err); ok && e.File == "" {
+		e.File, e.Place = path, fmt.Sprintf("line %d", line)
+	}
+	return err
+}
+
+// Check calls check for each value, and gives its errors their places.
+func (s *Sheets) Check(check func(v config.Value) error) error {
+	if s == nil {
+		return nil
+	}
+	for _, sheet := range s.All {
+		for _, v := range sheet.Values {
+			if err := check(v); err != nil {
+				return placed(s.Files[0], v.Line, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Of are the sheets that hold for a canonical URL and its host, by their numbers.
+func (s *Sheets) Of(url, host string) []int {
+	if s == nil {
+		return nil
+	}
+	return s.holding(filter.Candidate{URL: url, Host: host}, s.every)
+}
+
+func (s *Sheets) holding(c filter.Candidate, of []int) []int {
+	j := s.judges.Get().(*filter.Judge)
+	defer s.judges.Put(j)
+	return j.Holding(&c, of)
+}
+
+// Host sets the settings of a host, with ":port" where it is not the default, in a struct whose fields are settings.
+func (s *Sheets) Host(host string, to any) {
+	if s == nil || len(s.ofHosts) == 0 {
+		return
+	}
+	s.Apply(s.holding(filter.Candidate{URL: "http://" + host + "/", Host: host}, s.ofHosts), to)
+}
+
+// Apply sets what sheets say in a struct whose fields are settings.
+func (s *Sheets) Apply(sheets []int, to any) {
+	for _, i := range sheets {
+		config.Into(to, s.All[i].Values)
+	}
+}

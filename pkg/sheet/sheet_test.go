@@ -1,0 +1,68 @@
+package sheet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"mercator/pkg/config"
+	"mercator/pkg/filter"
+)
+
+// TestSheets: all sheets that hold count, in their order; the later one wins, and headers add up.
+func TestSheets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sheets.txt")
+	text := `sheet all: any
+	politeness.min_delay 2s
+	fetch.headers "X-A: 1"
+sheet slow: domain slow.test and not host quick.slow.test
+	politeness.min_delay 9s
+	politeness.max_delay 1m
+sheet port: host port.test:8080
+	politeness.delay_factor 3
+sheet api: path /api/
+	fetch.headers "X-B: 2, 3"
+	fetch.timeout 5s
+	fetch.timeout 6s
+sheet own: registered-domain own.test
+	fetch.tls_insecure true
+`
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Load(path, filter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ url, host, delays, fetch string }{
+		{"http://a.test/", "a.test", "2s 10 30s", "[X: 0 X-A: 1] 1m0s false"},
+		{"http://slow.test/api/x?y", "slow.test", "9s 10 1m0s", "[X: 0 X-A: 1 X-B: 2, 3] 6s false"},
+		{"https://b.slow.test:444/", "b.slow.test:444", "9s 10 1m0s", "[X: 0 X-A: 1] 1m0s false"},
+		{"http://quick.slow.test/", "quick.slow.test", "2s 10 30s", "[X: 0 X-A: 1] 1m0s false"},
+		{"http://port.test/", "port.test", "2s 10 30s", "[X: 0 X-A: 1] 1m0s false"},
+		{"http://port.test:8080/", "port.test:8080", "2s 3 30s", "[X: 0 X-A: 1] 1m0s false"},
+		{"https://www.own.test/robots.txt", "www.own.test", "2s 10 30s", "[X: 0 X-A: 1] 1m0s true"},
+	} {
+		t.Run(c.url, func(t *testing.T) {
+			d := config.Delays{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second}
+			s.Host(c.host, &d)
+			if got := fmt.Sprint(d.MinDelay, d.DelayFactor, d.MaxDelay); got != c.delays {
+				t.Errorf("delays %s, want %s", got, c.delays)
+			}
+			f := config.Fetch{Timeout: time.Minute, Header: make([]string, 1, 10)}
+			f.Header[0] = "X: 0"
+			other := append(f.Header, "of another URL")
+			s.Apply(s.Of(c.url, c.host), &f)
+			if got := fmt.Sprint(f.Header, f.Timeout, f.TLSInsecure); got != c.fetch || other[1] != "of another URL" {
+				t.Errorf("fetch %s, want %s; %s", got, c.fetch, other)
+			}
+		})
+	}
+	var none *Sheets
+	none.Host("a.test", nil)
+	if none.Of("http://a.test/", "a.test") != nil {
+		t.Error("sheets without a file")
+	}
+}
