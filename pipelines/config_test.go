@@ -31,6 +31,7 @@ var settings = map[string][2]string{
 	"bare_seeds":          {`["seven.example"]`, ""},
 	"rounds":              {`7`, ""},
 	"checkpoint_interval": {`"7s"`, "7s"},
+	"sheets":              {`"sheets.txt"`, "FOLDER/sheets.txt"},
 	"push":                {`"/seven"`, ""},
 	"focus.distill":       {`7`, ""},
 	"focus.patience":      {`7`, ""},

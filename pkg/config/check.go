@@ -16,6 +16,7 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/politeness"
 	"mercator/pkg/setting"
 )
 
@@ -238,6 +239,11 @@ type Naming func(key, flag string) string
 // Flags names flags, and settings are named by Settings.
 func Flags(_, flag string) string   { return "--" + flag }
 func Settings(key, _ string) string { return key }
+
+// Rules are the gaps after a contact.
+func (d Delays) Rules() politeness.Rules {
+	return politeness.Rules{MinDelay: d.MinDelay, DelayFactor: d.DelayFactor, MaxDelay: d.MaxDelay}
+}
 
 // Check refuses delays that exclude each other.
 func (d Delays) Check(name Naming) error {

@@ -34,6 +34,7 @@ type File struct {
 	RoundTime
 	Rounds int `key:"rounds" range:"0" like:"0" help:"Stop after this round, where ROUNDS= names none; 0: when the frontier is empty."`
 	IntervalFlag
+	SheetsFlag
 	Push string `key:"push" is:"remote" runs:"remote" like:"backup.example.org:crawl" help:"Where mckpt push keeps a copy of the crawl, after each round too: an absolute folder, HOST:PATH, or rclone:NAME:PATH."`
 
 	URLs RewriteFlags
@@ -121,6 +122,11 @@ type Batch struct {
 // RoundTime bounds the time of a batch.
 type RoundTime struct {
 	For time.Duration `key:"round_time" range:"0s 24h" crawl:"30s" like:"30s" placeholder:"TIME" help:"Duration of a round (in a crawl: 30s); 0s: any." note:"of each host what it can do in that time, at most batch in all"`
+}
+
+// SheetsFlag names the host sheets.
+type SheetsFlag struct {
+	Sheets string `key:"sheets" path:"yes" like:"sheets.txt" more:"" placeholder:"FILE" help:"Sheets: other settings for some hosts or URLs." note:"mfetch(1) has their form"`
 }
 
 // IntervalFlag is how often checkpoints are kept.

@@ -221,7 +221,12 @@ func (d *Driver) stopping() {
 func (d *Driver) costOfKill() string {
 	pause := "30s"
 	if conf, err := d.load(); err == nil {
-		pause = conf.File.Politeness.MaxDelay.String()
+		longest := conf.File.Politeness.MaxDelay
+		if sheets, err := sheetsOf(conf); err == nil {
+			_, of := sheets.Rules(conf.File.Politeness.Delays)
+			longest = max(longest, of)
+		}
+		pause = longest.String()
 	}
 	return "URLs in flight are fetched again, and the next run leaves all hosts alone for " + pause
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"mercator/formats/store"
+	"mercator/pkg/command/mfetch"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/durable"
@@ -126,6 +127,13 @@ func checkFiles(conf *config.Config, names []string) (all []string, err error) {
 			}
 			all = append(all, f.Files...)
 			return f.Close()
+		},
+		"sheets": func(file string) error {
+			s, err := mfetch.Sheets(file, form.Schemes)
+			if err == nil {
+				all = append(all, s.Files[1:]...)
+			}
+			return err
 		},
 		"network.deny": func(file string) error { _, err := fetch.OpenDeny(file, form); return err },
 		"focus.model":  func(file string) error { _, err := classify.Read(file); return err },

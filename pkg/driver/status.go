@@ -21,6 +21,8 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
 	"mercator/pkg/history"
+	"mercator/pkg/politeness"
+	"mercator/pkg/sheet"
 	"mercator/pkg/stats"
 )
 
@@ -245,8 +247,25 @@ func rest(ctx context.Context, f frontiers, conf *config.Config, now time.Time) 
 func planPoliteness(conf *config.Config) frontier.Politeness {
 	of := conf.File.Politeness
 	hosts, _ := config.HostConnections(of.HostConnections) // Load has checked them
-	return frontier.Politeness{HostConnections: hosts, MinDelay: of.MinDelay, DelayFactor: of.DelayFactor, MaxDelay: of.MaxDelay, AddrDelay: of.AddrDelay,
+	var rules func(string) politeness.Rules
+	if sheets, err := sheetsOf(conf); err == nil { // what is wrong with them, the round says
+		rules, _ = sheets.Rules(of.Delays)
+	}
+	return frontier.Politeness{Hosts: rules, HostConnections: hosts, MinDelay: of.MinDelay, DelayFactor: of.DelayFactor, MaxDelay: of.MaxDelay, AddrDelay: of.AddrDelay,
 		Connections: conf.File.Fetch.Connections, Duration: frontier.DefaultPoliteness.Duration}
+}
+
+// sheetsOf loads the sheets of a crawl; nil where it has none.
+func sheetsOf(conf *config.Config) (*sheet.Sheets, error) {
+	form, err := conf.Canon()
+	if err != nil {
+		return nil, err
+	}
+	file, err := conf.Setting("sheets")
+	if err != nil || len(file) == 0 {
+		return nil, err
+	}
+	return sheet.Load(file[0], form.Schemes)
 }
 
 // totals takes over what all stages together say.

@@ -12,17 +12,19 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/merge"
+	"mercator/pkg/politeness"
 )
 
 // AuditOptions say what is demanded beyond what the rows themselves claim.
 type AuditOptions struct {
-	MinDelay    time.Duration // every gap to a host must be this long,
-	DelayFactor float64       // or this many times the contact before,
-	MaxDelay    time.Duration // at most this
-	AddrDelay   time.Duration // gap between contacts with one address; 0: not checked
-	LongestWait time.Duration // what servers asked for counts up to this; 0: any
-	Memory      int64         // for sorting
-	Worst       int           // how many of the smallest margins are kept
+	MinDelay    time.Duration                      // every gap to a host must be this long,
+	DelayFactor float64                            // or this many times the contact before,
+	MaxDelay    time.Duration                      // at most this
+	Hosts       func(host string) politeness.Rules // of hosts that may have others than these three; nil: none has
+	AddrDelay   time.Duration                      // gap between contacts with one address; 0: not checked
+	LongestWait time.Duration                      // what servers asked for counts up to this; 0: any
+	Memory      int64                              // for sorting
+	Worst       int                                // how many of the smallest margins are kept
 
 	// HostConnections are of hosts that may have been contacted over several connections at a time: see checkSeveral. Of their contacts no
 	// gaps at addresses are demanded.
@@ -153,12 +155,17 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 	}); err != nil {
 		return nil, err
 	}
-	least := us(a.opt.MinDelay)
+	rules := a.opt.Hosts
+	if rules == nil {
+		own := politeness.Rules{MinDelay: a.opt.MinDelay, DelayFactor: a.opt.DelayFactor, MaxDelay: a.opt.MaxDelay}
+		rules = func(string) politeness.Rules { return own }
+	}
 	several := func(host string) int { return a.opt.HostConnections[host] }
 	err = a.audit.Hosts.check(ctx, hosts, a.opt.Worst, func(c *contactSpan) string { return c.host }, several, func(before, c *contactSpan) (micros, bool) {
-		own := max(least, micros(a.opt.DelayFactor*float64(before.end-before.start)))
-		if a.opt.MaxDelay > 0 {
-			own = min(own, max(us(a.opt.MaxDelay), least))
+		of := rules(c.host)
+		own := max(us(of.MinDelay), micros(of.DelayFactor*float64(before.end-before.start)))
+		if of.MaxDelay > 0 {
+			own = min(own, us(max(of.MaxDelay, of.MinDelay)))
 		}
 		return max(c.required, own, before.asked), true
 	})

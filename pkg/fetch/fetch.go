@@ -92,6 +92,10 @@ type Options struct {
 	MinDelay    time.Duration // from the end of a contact to the start of the next with the same host
 	DelayFactor float64       // or this many times the contact's duration,
 	MaxDelay    time.Duration // at most this
+	// Hosts are the rules for a host that may have others than MinDelay, DelayFactor and MaxDelay, with gaps up to HostsLongest; nil: none has.
+	Hosts        func(host string) politeness.Rules
+	HostsLongest time.Duration
+
 	LongestWait time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
 	AddrDelay   time.Duration // between contacts with one address; 0: none, and as many at a time as there are hosts
 	// HostConnections are of hosts that may be asked over several connections at a time: several.go.
@@ -219,7 +223,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	}
 	defer r.archive.close()
 	now := r.now()
-	r.s.longest = us(max(cmp.Or(opt.LongestWait, politeness.LongestWait), opt.MinDelay, opt.MaxDelay))
+	r.s.longest = us(max(cmp.Or(opt.LongestWait, politeness.LongestWait), opt.MinDelay, opt.MaxDelay, opt.HostsLongest))
 	if err := r.s.load(opt.Store, tx.Base(), now); err != nil {
 		return err
 	}
@@ -379,7 +383,7 @@ func (r *runner) tellQueues() {
 		return
 	}
 	now := r.now()
-	q := r.s.backQueues(now, us(r.opt.MinDelay))
+	q := r.s.backQueues(now, r.rules)
 	q.Read, q.Received, q.Bound, q.Names = r.urls.Load(), r.wire, seconds(r.boundBy(now)), seconds(r.namesTook)
 	if now < r.s.holdEnd() && r.s.holdFrom > 0 {
 		q.Held = time.UnixMicro(r.s.holdEnd()).UTC()

@@ -376,7 +376,11 @@ func (h *host) addrText(addr netip.Addr) string {
 // ended is when a contact ended.
 func ended(row *record.Fetch) micros { return int64(row.FetchTime) + row.DurationUS }
 
-func (r *runner) rules() politeness.Rules {
+// rules are those for a host.
+func (r *runner) rules(host string) politeness.Rules {
+	if r.opt.Hosts != nil {
+		return r.opt.Hosts(host)
+	}
 	return politeness.Rules{MinDelay: r.opt.MinDelay, DelayFactor: r.opt.DelayFactor, MaxDelay: r.opt.MaxDelay}
 }
 
@@ -390,7 +394,7 @@ func (r *runner) gap(row *record.Fetch, asked micros, fails int) (gap, wide micr
 	case overloaded(row):
 		wide = max(wide, backoffMin<<min(fails-1, 20))
 	}
-	return max(r.rules().After(row.DurationUS), wide), wide
+	return max(r.rules(row.Host).After(row.DurationUS), wide), wide
 }
 
 // backoffMin is the gap after a first reply that says "too many requests" and

@@ -18,6 +18,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/politeness"
 	"mercator/pkg/stage"
 )
 
@@ -221,6 +222,67 @@ func TestServersAreHeard(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHostsOfTheirOwn: a host may have other delays than the rest. The audit holds to them, and after an unclean stop nobody is contacted
+// before the longest of them is over.
+func TestHostsOfTheirOwn(t *testing.T) {
+	const s = time.Second
+	rules := func(host string) politeness.Rules {
+		switch host {
+		case "h0.test":
+			return politeness.Rules{MinDelay: 7 * s, MaxDelay: 3 * s, DelayFactor: 1}
+		case "h1.test":
+			return politeness.Rules{}
+		}
+		return politeness.Rules{MinDelay: 2 * s}
+	}
+	inBubble(t, "gaps", func(t *testing.T) {
+		opt := options(newStore(t), &web{})
+		opt.Robots, opt.MinDelay, opt.Hosts, opt.HostsLongest = nil, 2*s, rules, 7*s
+		rows := run(t, opt, "r1", pages(3, 4))
+		gaps := map[string][]int64{}
+		for _, row := range rows {
+			gaps[row.Host] = append(gaps[row.Host], row.RequiredDelayUS/1e6)
+		}
+		if got := fmt.Sprint(gaps); got != "map[h0.test:[0 7 7 7] h1.test:[0 0 0 0] h2.test:[0 2 2 2]]" {
+			t.Errorf("gaps %s", got)
+		}
+		for _, c := range []struct {
+			name  string
+			rules func(string) politeness.Rules
+			early uint64
+		}{
+			{"as they were", rules, 0},
+			{"the same for all", nil, 3},
+			{"longer for one", func(string) politeness.Rules { return politeness.Rules{MinDelay: 8 * s} }, 9},
+		} {
+			got := auditOf(t, fetch.AuditOptions{MinDelay: 2 * s, Hosts: c.rules, Memory: 8 << 20}, func(add func(*record.Fetch)) {
+				for i := range rows {
+					add(&rows[i])
+				}
+			})
+			if got.Hosts.Violations != c.early {
+				t.Errorf("%s: %d contacts came early, want %d", c.name, got.Hosts.Violations, c.early)
+			}
+		}
+	})
+	inBubble(t, "an unclean stop", func(t *testing.T) {
+		opt := options(newStore(t), &web{})
+		opt.MinDelay, opt.Hosts, opt.HostsLongest = 2*s, rules, 7*s
+		interrupted(t, opt, "r1", pages(3, 4))
+		begun, first := time.Now(), time.Duration(0)
+		opt.Protocols = map[string]fetch.Protocol{"http": &web{onFetch: func(string) {
+			if first == 0 {
+				first = time.Since(begun)
+			}
+		}}}
+		opt.Connections = 1
+		run(t, opt, "r1", pages(3, 4))
+		if first < 7*s {
+			t.Errorf("the first contact came after %v", first)
+		}
+	})
 }
 
 // TestAddressesExpire: the address of a row serves until it expires, then the

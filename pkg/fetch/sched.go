@@ -245,10 +245,10 @@ type Holding struct {
 // longest is how many hosts BackQueues names.
 const longest = 3
 
-func (s *scheduler) backQueues(now, minDelay micros) BackQueues {
+func (s *scheduler) backQueues(now micros, rules func(host string) politeness.Rules) BackQueues {
 	q := BackQueues{Opened: s.made, Most: s.most, Open: len(s.hosts), Busy: s.busy}
 	for _, h := range s.hosts {
-		q.hold(s.holding(h, now, minDelay))
+		q.hold(s.holding(h, now, us(rules(h.name).MinDelay)))
 		switch h.at {
 		case ready:
 			q.Due++

@@ -15,6 +15,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/politeness"
 )
 
 // batchFile says for which generation servers were contacted last: a decimal
@@ -45,10 +46,8 @@ func (r *runner) stopped(tx *store.Tx) {
 
 // unknownGap is the gap after a contact that nothing is known of.
 func (r *runner) unknownGap() micros {
-	if r.opt.DelayFactor > 0 {
-		return us(max(r.opt.MinDelay, r.opt.MaxDelay))
-	}
-	return us(r.opt.MinDelay)
+	own := politeness.Rules{MinDelay: r.opt.MinDelay, DelayFactor: r.opt.DelayFactor, MaxDelay: r.opt.MaxDelay}
+	return us(max(own.Longest(), r.opt.HostsLongest))
 }
 
 // TakenOver notes in the store dir, a copy whose newest generation is given, that somebody may have contacted any host until

@@ -16,8 +16,9 @@ type Politeness struct {
 	DelayFactor float64
 	MaxDelay    time.Duration
 	AddrDelay   time.Duration
-	Connections int           // at least 1
-	Duration    time.Duration // assumed of a contact with a host that was never contacted
+	Hosts       func(host string) politeness.Rules // of hosts that may have others than these three; nil: none has
+	Connections int                                // at least 1
+	Duration    time.Duration                      // assumed of a contact with a host that was never contacted
 
 	HostConnections map[string]int // of hosts that mfetch asks over several connections at a time, each of which keeps the gaps
 }
@@ -63,10 +64,17 @@ var normal = func() (z [16]float64) {
 	return z
 }()
 
-// meanDelay is the mean of the gaps that mfetch leaves by its own rules after contacts of a mean duration and
+// rules are those for a host.
+func (p *Politeness) rules(host string) politeness.Rules {
+	if p.Hosts != nil {
+		return p.Hosts(host)
+	}
+	return politeness.Rules{MinDelay: p.MinDelay, DelayFactor: p.DelayFactor, MaxDelay: p.MaxDelay}
+}
+
+// meanDelay is the mean of the gaps that mfetch leaves by rules of its own after contacts of a mean duration and
 // deviation, which are taken to be log-normal. The gap after the mean is another: the gaps have a least and a longest.
-func (p *Politeness) meanDelay(contact, spread time.Duration) (mean time.Duration) {
-	own := politeness.Rules{MinDelay: p.MinDelay, DelayFactor: p.DelayFactor, MaxDelay: p.MaxDelay}
+func meanDelay(own politeness.Rules, contact, spread time.Duration) (mean time.Duration) {
 	delay := func(d time.Duration) time.Duration {
 		return time.Duration(own.After(d.Microseconds())) * time.Microsecond
 	}
@@ -95,10 +103,11 @@ func (p *Politeness) pace(h *Host, now record.Time) pace {
 		out.contact = time.Duration(min(h.DurationUS, longest)) * time.Microsecond
 		spread = time.Duration(min(h.SpreadUS, longest)) * time.Microsecond
 	}
-	out.gap = p.meanDelay(out.contact, spread)
+	own := p.rules(h.Host)
+	out.gap = meanDelay(own, out.contact, spread)
 	// Before, it may have been longer: Crawl-delay, Retry-After.
 	out.gap = max(out.gap, min(time.Duration(min(h.DelayUS, longest))*time.Microsecond, politeness.LongestGap))
-	if n := p.connections(h.Host); n > 1 && time.Duration(min(h.DelayUS, longest))*time.Microsecond <= p.longestOwn() { // else the server asked for a wait
+	if n := p.connections(h.Host); n > 1 && time.Duration(min(h.DelayUS, longest))*time.Microsecond <= own.Longest() { // else the server asked for a wait
 		out.over = uint64(n)
 	} else if h.Addr != "" {
 		out.gap = max(out.gap, p.AddrDelay) // its own contacts are with that address too
@@ -111,14 +120,6 @@ func (p *Politeness) pace(h *Host, now record.Time) pace {
 		out.wait = times(uint64(max(until-now, 0)), time.Microsecond)
 	}
 	return out
-}
-
-// longestOwn is the longest gap that mfetch leaves by its own rules.
-func (p *Politeness) longestOwn() time.Duration {
-	if p.DelayFactor == 0 {
-		return p.MinDelay
-	}
-	return max(p.MinDelay, p.MaxDelay)
 }
 
 // each is how many of n contacts each connection makes, at most.

@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/durable/crashtest"
+	"mercator/pkg/politeness"
 )
 
 func TestPlan(t *testing.T) {
@@ -197,9 +198,27 @@ func TestMeanDelay(t *testing.T) {
 			d := c[0].Seconds() * math.Exp(rng.NormFloat64()*math.Sqrt(square)-square/2)
 			gaps += min(max(1, 2*d), 3)
 		}
-		if got := p.meanDelay(c[0], c[1]).Seconds(); math.Abs(gaps/n/got-1) > 0.02 {
+		if got := meanDelay(p.rules(""), c[0], c[1]).Seconds(); math.Abs(gaps/n/got-1) > 0.02 {
 			t.Errorf("%v: gaps of %.3f s and not %.3f", c, gaps/n, got)
 		}
+	}
+}
+
+// TestPaceOfHosts: hosts may have other delays than the rest.
+func TestPaceOfHosts(t *testing.T) {
+	p := Politeness{MinDelay: time.Second, Connections: 3, Duration: time.Second, Hosts: func(host string) politeness.Rules {
+		if host == "slow.test" {
+			return politeness.Rules{MinDelay: 9 * time.Second}
+		}
+		return politeness.Rules{MinDelay: time.Second}
+	}}
+	for host, want := range map[string]time.Duration{"slow.test": 3*time.Second + 2*9*time.Second, "other.test": 3*time.Second + 2*time.Second} {
+		t.Run(host, func(t *testing.T) {
+			h := p.pace(&Host{Host: host}, 0)
+			if got := h.took(3); got != want {
+				t.Errorf("three contacts take %v, want %v", got, want)
+			}
+		})
 	}
 }
 

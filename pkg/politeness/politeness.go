@@ -17,6 +17,14 @@ func (r Rules) After(contact int64) int64 {
 	return min(d, max(r.MaxDelay, r.MinDelay).Microseconds())
 }
 
+// Longest is the longest gap that is left after a contact of any duration.
+func (r Rules) Longest() time.Duration {
+	if r.DelayFactor == 0 {
+		return r.MinDelay
+	}
+	return max(r.MinDelay, r.MaxDelay)
+}
+
 // LongestGap is the longest gap that is waited for within a batch: who asks for more is
 // left alone until a later one.
 const LongestGap = 5 * time.Minute

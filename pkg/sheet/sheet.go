@@ -19,10 +19,13 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
+	"mercator/pkg/canon"
 	"mercator/pkg/config"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
+	"mercator/pkg/politeness"
 	"mercator/pkg/setting"
 )
 
@@ -50,8 +53,11 @@ var (
 	tests     = append(slices.Clone(hostTests), "scheme", "port", "url", "prefix", "path", "suffix", "contains", "regex", "extension", "query", "url-length", "path-depth", "repeated-segments", "repeated-parameters")
 )
 
-// Load reads the sheets at path; none where it is "". Errors are fault.Usage with file and line.
-func Load(path string, opt filter.Options) (*Sheets, error) {
+// listMemory bounds lists: each command of a round has them in memory.
+const listMemory = 1 << 20
+
+// Load reads the sheets at path for URLs of these schemes, or of those that are built in; none where it is "". Errors are fault.Usage with file and line.
+func Load(path string, schemes *canon.Schemes) (*Sheets, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -64,11 +70,11 @@ func Load(path string, opt filter.Options) (*Sheets, error) {
 	if st, err := in.Stat(); err == nil && st.IsDir() {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a folder", Want: want}
 	}
-	return parse(path, in, opt)
+	return parse(path, in, schemes)
 }
 
-func parse(path string, in io.Reader, opt filter.Options) (*Sheets, error) {
-	rules, settings, err := filter.Sections(path, in, "sheet", tests, opt)
+func parse(path string, in io.Reader, schemes *canon.Schemes) (*Sheets, error) {
+	rules, settings, err := filter.Sections(path, in, "sheet", tests, filter.Options{Memory: listMemory, Schemes: schemes})
 	if err != nil {
 		return nil, err
 	}
@@ -155,4 +161,21 @@ func (s *Sheets) Apply(sheets []int, to any) {
 	for _, i := range sheets {
 		config.Into(to, s.All[i].Values)
 	}
+}
+
+// Rules are the delays of each host, of a crawl that has these for all, and the longest gap that any sheet gives; nil where no sheet gives any.
+func (s *Sheets) Rules(all config.Delays) (of func(host string) politeness.Rules, longest time.Duration) {
+	if s == nil || len(s.ofHosts) == 0 {
+		return nil, 0
+	}
+	for _, i := range s.ofHosts {
+		d := all
+		s.Apply([]int{i}, &d)
+		longest = max(longest, d.Rules().Longest(), d.MaxDelay)
+	}
+	return func(host string) politeness.Rules {
+		d := all
+		s.Host(host, &d)
+		return d.Rules()
+	}, longest
 }

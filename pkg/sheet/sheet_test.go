@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"mercator/pkg/config"
-	"mercator/pkg/filter"
 )
 
 // TestSheets: all sheets that hold count, in their order; the later one wins, and headers add up.
@@ -32,7 +31,7 @@ sheet own: registered-domain own.test
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Load(path, filter.Options{})
+	s, err := Load(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -154,9 +154,8 @@ func (c *pushCmd) Run(ctx context.Context, std *cli.Std) error {
 	c.warnOfGone(std.Warn, "which the copy keeps", done.Kept)
 	c.warnOfGone(std.WarnAlways, "which the copy has not", done.Lost)
 	if conf != nil {
-		if header := secretHeader(conf.File.Fetch.Header); header != "" {
-			std.Warn("crawl.toml is copied with fetch.headers, and so with the value of %s", cli.Printable(header))
-		}
+		warnOfHeader(std, config.Name, conf.File.Fetch.Header)
+		warnOfHeader(std, filepath.Base(conf.File.Sheets), sheetHeaders(conf))
 		outside, absolute, err := conf.Outside(c.Crawl)
 		if err != nil {
 			return err

@@ -21,6 +21,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch/http1"
 	"mercator/pkg/filter"
+	"mercator/pkg/sheet"
 )
 
 // secrets finds files of a crawl folder that a copy leaves out.
@@ -232,6 +233,37 @@ func secretHeader(lines []string) string {
 		}
 	}
 	return ""
+}
+
+// warnOfHeader tells that a file is copied with a header that by its name holds a secret.
+func warnOfHeader(std *cli.Std, file string, lines []string) {
+	if header := secretHeader(lines); header != "" {
+		std.Warn("%s is copied with fetch.headers, and so with the value of %s", file, cli.Printable(header))
+	}
+}
+
+// sheetHeaders are the headers that sheets give.
+func sheetHeaders(conf *config.Config) (lines []string) {
+	form, err := conf.Canon()
+	if err != nil {
+		return nil
+	}
+	files, err := conf.Setting("sheets")
+	if err != nil || len(files) == 0 {
+		return nil
+	}
+	sheets, err := sheet.Load(files[0], form.Schemes)
+	if err != nil {
+		return nil // a run says so
+	}
+	for _, s := range sheets.All {
+		for _, v := range s.Values {
+			if v.Key.Name == "fetch.headers" {
+				lines = append(lines, v.Text)
+			}
+		}
+	}
+	return lines
 }
 
 // asItCame ends the names of files as they were in a copy, before what runs programs was switched off.

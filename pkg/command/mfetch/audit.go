@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/fetch"
+	"mercator/pkg/sheet"
 )
 
 type auditCmd struct {
@@ -20,7 +22,9 @@ type auditCmd struct {
 	Worst int      `default:"5" range:"0 10000" help:"Print this many of the smallest margins."`
 	JSON  bool     `name:"json" help:"Print JSON."`
 
-	config.Delays          `group:"Demanded, where given here or in crawl.toml:"`
+	config.Delays     `group:"Demanded, where given here or in crawl.toml:"`
+	config.SheetsFlag `group:"Demanded, where given here or in crawl.toml:"`
+	config.Schemes
 	config.LongestWaitFlag `group:"Demanded, where given here or in crawl.toml:"`
 }
 
@@ -28,7 +32,8 @@ type auditCmd struct {
 func (*auditCmd) Help() string {
 	return `Exit code 6 means that a contact came too early. Gaps are compared with what each
 record says was required. --config crawl/crawl.toml demands that file's delays too,
-so margins may be smaller, and it has gaps between contacts with an address checked.
+and those of its sheets, so margins may be smaller, and it has gaps between contacts
+with an address checked.
 Of hosts that --host-connections or that file names, so many contacts may overlap.
 
 Examples:
@@ -51,12 +56,21 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	schemes, err := canon.ParseSchemes(c.Scheme)
+	if err != nil {
+		return err
+	}
+	sheets, err := sheet.Load(c.Sheets, schemes)
+	if err != nil {
+		return err
+	}
+	hosts, _ := sheets.Rules(c.Delays)
 	in, err := cli.OpenRecords[record.Fetch](std, c.Files)
 	if err != nil {
 		return err
 	}
 	a := fetch.NewAuditor(fetch.AuditOptions{
-		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay, LongestWait: c.LongestWait,
+		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, Hosts: hosts, AddrDelay: c.AddrDelay, LongestWait: c.LongestWait,
 		Memory: std.MemoryLimit() / 2, Worst: c.Worst, HostConnections: several,
 	})
 	defer a.Close()

@@ -61,6 +61,7 @@ type fetchCmd struct {
 
 	config.ConnectionsFlag
 	config.Delays
+	config.SheetsFlag      `group:"Politeness:"`
 	config.LongestWaitFlag `group:"Politeness:"`
 	config.Fetch
 	config.UserAgentFlag
@@ -210,6 +211,11 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 	if opt.Canon, err = c.Canon(); err != nil {
 		return opt, err
 	}
+	sheets, err := Sheets(c.Sheets, opt.Canon.Schemes)
+	if err != nil {
+		return opt, err
+	}
+	opt.Hosts, opt.HostsLongest = sheets.Rules(c.Delays)
 	if c.Deny != "" {
 		if opt.Deny, err = fetch.OpenDeny(c.Deny, opt.Canon); err != nil {
 			return opt, err
@@ -242,6 +248,9 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 	client.TempDir, client.Guard = st.Dir(), guard.Guard
 	opt.Cookies = client.Cookies
 	if opt.Protocols, err = c.protocols(client, opt.Canon.Schemes); err != nil {
+		return opt, err
+	}
+	if opt.Protocols, opt.ContactTime, err = c.sheeted(opt.Protocols, sheets, opt.Canon.Schemes, client); err != nil {
 		return opt, err
 	}
 	names := &resolver{servers: c.Server, now: std.Now}

@@ -22,6 +22,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
 	"mercator/pkg/frontier"
+	"mercator/pkg/sheet"
 	"mercator/pkg/stage"
 	"mercator/pkg/urlset"
 )
@@ -192,13 +193,23 @@ type batchFlags struct {
 	config.FilterFlag `group:"The batch:"`
 
 	config.Delays          `group:"Speed of fetching, as of mfetch:"`
+	config.SheetsFlag      `group:"Speed of fetching, as of mfetch:"`
 	config.ConnectionsFlag `group:"Speed of fetching, as of mfetch:"`
 	Duration               time.Duration `range:"0s" group:"Speed of fetching, as of mfetch:" default:"500ms" help:"Expected duration of a contact with a new host."`
 }
 
-func (f *batchFlags) politeness() (frontier.Politeness, error) {
+func (f *batchFlags) politeness(names []string) (frontier.Politeness, error) {
 	hosts, err := config.HostConnections(f.HostConnections)
-	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration, HostConnections: hosts}, err
+	if err != nil {
+		return frontier.Politeness{}, err
+	}
+	schemes, err := canon.ParseSchemes(names)
+	if err != nil {
+		return frontier.Politeness{}, err
+	}
+	sheets, err := sheet.Load(f.Sheets, schemes)
+	rules, _ := sheets.Rules(f.Delays)
+	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, Hosts: rules, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration, HostConnections: hosts}, err
 }
 
 // rules loads the filter, which takes of the frontier's memory.
@@ -215,8 +226,8 @@ func (f *batchFlags) rules(std *cli.Std, of *frontier.Frontier, names []string) 
 }
 
 // options are the flags as they are meant; those that make no batch are fault.Usage.
-func (f *batchFlags) options(txn string) (frontier.NextOptions, error) {
-	polite, err := f.politeness()
+func (f *batchFlags) options(txn string, schemes []string) (frontier.NextOptions, error) {
+	polite, err := f.politeness(schemes)
 	if err != nil {
 		return frontier.NextOptions{}, err
 	}
@@ -237,7 +248,7 @@ type nextCmd struct {
 }
 
 func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
-	o, err := c.options(c.Txn)
+	o, err := c.options(c.Txn, c.Scheme)
 	if err != nil {
 		return err
 	}

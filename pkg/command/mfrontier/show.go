@@ -266,7 +266,7 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	polite, err := c.politeness()
+	polite, err := c.politeness(c.Scheme)
 	if err != nil {
 		return err
 	}
@@ -281,7 +281,7 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 			return err
 		}
 	} else {
-		o, err := c.options("")
+		o, err := c.options("", c.Scheme)
 		if err != nil {
 			return err
 		}
