@@ -17,9 +17,7 @@ import (
 	"mercator/pkg/setting"
 )
 
-const about = `Run a crawl in a folder.
-
-  mcrawl site https://www.example.org/ --contact you@example.org`
+const about = "Run a crawl: mcrawl site https://www.example.org/ --contact you@example.org"
 
 // A verb stands in a file of its name.
 type grammar struct {
@@ -47,6 +45,7 @@ type grammar struct {
 	Broken  brokenCmd  `cmd:"" help:"Print links whose target failed; exit code 6 if there are any."`
 	Changes changesCmd `cmd:"" help:"Print pages that are new, changed or gone since then."`
 	Refused refusedCmd `cmd:"" help:"Print the URLs that were not followed, and why."`
+	Explain explainCmd `cmd:"" help:"Print what the crawl decides of one URL, and when it is fetched."`
 }
 
 //go:embed manual.md

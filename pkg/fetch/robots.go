@@ -431,6 +431,23 @@ func saveModules(tx *store.Tx, role string, rows func(write func(*record.Module)
 
 // load reads the rules of earlier rounds that are not too old at now.
 func (c *robotsCache) load(st *store.Store, base *store.Manifest, now time.Time) error {
+	return loadRobots(st, base, func(row *record.Module, t time.Time, rules bool, text string) error {
+		fp := row.Key
+		if !t.Add(robotsKeep).After(now) || t.After(now) || len(c.known) >= c.max || c.known[fp] != nil {
+			return nil
+		}
+		a := &authority{fp: fp, verdict: allowAll, fetched: t.UnixMicro()}
+		if rules {
+			a.verdict = byRules
+		}
+		c.known[fp] = a
+		c.rest(a, &c.unused) // the newest come first
+		return c.note(a, row.Name, []byte(text))
+	})
+}
+
+// loadRobots reads what is kept of each authority: since when, and its rules, or that there are none.
+func loadRobots(st *store.Store, base *store.Manifest, each func(row *record.Module, at time.Time, rules bool, text string) error) error {
 	return loadModules(st, base, roleRobots, func(row *record.Module) error {
 		head, text, _ := strings.Cut(row.Value, "\n")
 		when, kind, _ := strings.Cut(head, " ")
@@ -445,17 +462,7 @@ func (c *robotsCache) load(st *store.Store, base *store.Manifest, now time.Time)
 		case len(row.Name) > math.MaxUint16 || len(text) > 3*robotsTextMax:
 			return badRow(fmt.Sprintf("%d bytes of key, %d of text", len(row.Name), len(text)), fmt.Sprintf("%d and %d at most", math.MaxUint16, 3*robotsTextMax))
 		}
-		fp := row.Key
-		if !t.Add(robotsKeep).After(now) || t.After(now) || len(c.known) >= c.max || c.known[fp] != nil {
-			return nil
-		}
-		a := &authority{fp: fp, verdict: allowAll, fetched: t.UnixMicro()}
-		if kind == "rules" {
-			a.verdict = byRules
-		}
-		c.known[fp] = a
-		c.rest(a, &c.unused) // the newest come first
-		return c.note(a, row.Name, []byte(text))
+		return each(row, t, kind == "rules", text)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -472,4 +473,68 @@ func verifyRun(r *runfile.Reader, name string) error {
 		}
 	}
 	return nil
+}
+
+// Place is where the frontier has a URL that is not finished.
+type Place struct {
+	State  string     // one of the constants In…
+	Parked string     // the outcome that it is parked for
+	Before uint64     // URLs of its host that come before it
+	URL    record.URL // the row, with the time at which it is due
+}
+
+// Where a URL may be.
+const (
+	InFlight  = "in flight"
+	InQueue   = "waiting"
+	InTime    = "waiting for a time"
+	InBudget  = "held, over the budget of its domain"
+	InParking = "parked"
+)
+
+// errFound ends a search.
+var errFound = errors.New("found")
+
+// Find looks for a URL of a host. It reads all that waits, in the order of service, up to that URL.
+func (f *Frontier) Find(ctx context.Context, host string, is func(*record.URL) bool) (p Place, found bool, err error) {
+	s, _, err := f.current()
+	if err != nil {
+		return p, false, err
+	}
+	states := [...]string{queueFlight: InFlight, queueReady: InQueue, queueLater: InTime, queueHeld: InBudget, queueParked: InParking}
+	err = f.each(ctx, s, func(q queue, e *Entry) error {
+		if e.URL.Host != host {
+			return nil
+		}
+		if !is(&e.URL) {
+			p.Before++
+			return nil
+		}
+		p.State, p.URL = states[q], e.URL
+		return errFound
+	})
+	if err != errFound || p.State != InParking {
+		return p, err == errFound, only(err)
+	}
+	for i, runs := range s.Parked {
+		err = eachEntry(ctx, f.st, runs, func(e *Entry) error {
+			if is(&e.URL) {
+				p.Parked = parking[i]
+				return errFound
+			}
+			return nil
+		})
+		if err != nil {
+			break
+		}
+	}
+	return p, err == errFound, only(err)
+}
+
+// only is an error that is not the end of a search.
+func only(err error) error {
+	if err == errFound {
+		return nil
+	}
+	return err
 }

@@ -1,0 +1,356 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/canon"
+	"mercator/pkg/config"
+	"mercator/pkg/durable"
+	"mercator/pkg/fault"
+	"mercator/pkg/fetch"
+	"mercator/pkg/filter"
+	"mercator/pkg/fpset"
+	"mercator/pkg/frontier"
+	"mercator/pkg/history"
+	"mercator/pkg/robots"
+	"mercator/pkg/shard"
+	"mercator/pkg/urlset"
+)
+
+// Explained is what a crawl decides of one URL.
+type Explained struct {
+	Input string `json:"input"`
+	URL   string `json:"url"` // canonical
+	Host  string `json:"host"`
+	Key   string `json:"url_key"`
+	Shard *int   `json:"shard,omitempty"` // that owns the host; nil: the crawl has none
+	owner int    // the same; 0 where the crawl has none
+
+	Filter *DecidedBy    `json:"filter,omitempty"` // nil: the crawl has no filter
+	Sheets []SheetOf     `json:"sheets,omitempty"`
+	Robots RobotsVerdict `json:"robots"`
+
+	Known  bool         `json:"known"` // the crawl has found it, or it was given
+	State  string       `json:"state"` // a constant In… of package frontier, "done", "dropped" or "unknown"
+	Parked string       `json:"parked,omitempty"`
+	Before uint64       `json:"before,omitempty"` // URLs of its host that come before it
+	Via    string       `json:"via,omitempty"`    // the page with the link by which it was found
+	Depth  *uint16      `json:"depth,omitempty"`
+	Last   *LastOutcome `json:"last,omitempty"`
+
+	Next time.Time `json:"next,omitzero"` // it may be fetched from then on; zero: at once, or never
+	Ever bool      `json:"ever"`          // it will be fetched if the crawl goes on
+	Why  string    `json:"why"`           // why not yet, or why never
+}
+
+// DecidedBy is the filter's verdict.
+type DecidedBy struct {
+	Allow     bool   `json:"allow"`
+	Rule      string `json:"rule"` // "default" where none decides
+	File      string `json:"file,omitempty"`
+	Line      int    `json:"line,omitempty"`
+	Condition string `json:"condition,omitempty"`
+}
+
+// SheetOf is a sheet that holds for the URL.
+type SheetOf struct {
+	Name      string         `json:"name"`
+	File      string         `json:"file"`
+	Line      int            `json:"line"`
+	Condition string         `json:"condition"`
+	Settings  []SheetSetting `json:"settings"`
+}
+
+// SheetSetting is a setting that a sheet gives.
+type SheetSetting struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// RobotsVerdict is what the robots.txt that is kept says.
+type RobotsVerdict struct {
+	Verdict string    `json:"verdict"` // "allowed", "denied", or "unknown"
+	At      time.Time `json:"at,omitzero"`
+	Delay   float64   `json:"crawl_delay_s,omitempty"`
+}
+
+// LastOutcome is what became of the URL when it was tried last.
+type LastOutcome struct {
+	Round   string    `json:"round"`
+	Outcome string    `json:"outcome"`
+	Status  uint16    `json:"status,omitempty"`
+	Error   string    `json:"error,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// The states of URLs that do not wait.
+const (
+	stateDone    = "done"
+	stateDropped = "dropped"
+	stateUnknown = "unknown"
+)
+
+// Explain says what the crawl decides of a URL. It reads what waits up to that URL, and the records of all rounds.
+func (d *Driver) Explain(ctx context.Context, input string) (*Explained, error) {
+	conf, err := d.settings()
+	if err != nil {
+		return nil, err
+	}
+	form, err := conf.Canon()
+	if err != nil {
+		return nil, err
+	}
+	url, host, err := form.URL(input)
+	if err != nil {
+		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q, which is no URL of this crawl", input), Want: "a URL such as https://www.example.org/", Err: err}
+	}
+	key := form.URLKey(host, url)
+	e := &Explained{Input: input, URL: url, Host: host, Key: fmt.Sprintf("%016x", key)}
+	m, err := shard.Read(durable.OS, d.Crawl.Dir())
+	if err != nil {
+		return nil, err
+	}
+	if m != nil {
+		e.owner = m.Of(key)
+		e.Shard = &e.owner
+	}
+	row := record.URL{URL: url, Host: host, Key: key}
+	if err := d.explainState(ctx, e, form, &row); err != nil {
+		return nil, err
+	}
+	if err := explainFilter(ctx, e, conf, form, &row); err != nil {
+		return nil, err
+	}
+	sheets, err := sheetsOf(conf)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range sheets.Of(url, host) {
+		of := &sheets.All[i]
+		one := SheetOf{Name: of.Name, File: sheets.Files[0], Line: of.Line, Condition: of.Condition}
+		for _, v := range of.Values {
+			one.Settings = append(one.Settings, SheetSetting{v.Key.Name, v.Text})
+		}
+		e.Sheets = append(e.Sheets, one)
+	}
+	kept, err := d.explainRobots(e, conf)
+	if err != nil {
+		return nil, err
+	}
+	newest, err := d.Crawl.Current()
+	e.conclude(d, row.Due, kept.Next, newest == nil)
+	return e, err
+}
+
+// explainState finds out where the URL is, and sets what is known of it in row.
+func (d *Driver) explainState(ctx context.Context, e *Explained, form canon.Options, row *record.URL) error {
+	key := row.Key
+	is := func(u *record.URL) bool { return u.Key == key }
+	place, waits, err := d.frontier[e.owner].Find(ctx, e.Host, is)
+	if err != nil {
+		return err
+	}
+	seen, err := d.seen(e.owner, form, row)
+	if err != nil {
+		return err
+	}
+	e.Known = seen || waits
+	if !e.Known {
+		e.State = stateUnknown
+		return nil
+	}
+	if err := d.explainLast(e, key, row); err != nil {
+		return err
+	}
+	switch {
+	case waits:
+		e.State, e.Parked, e.Before, *row = place.State, place.Parked, place.Before, place.URL
+	case e.Last == nil:
+		e.State = stateDropped
+	default:
+		e.State = stateDone
+	}
+	if e.Via = row.Via; waits || e.Last != nil {
+		e.Depth = &row.Depth
+	}
+	return nil
+}
+
+// seen asks the set of URLs of a shard.
+func (d *Driver) seen(n int, form canon.Options, row *record.URL) (bool, error) {
+	st, err := store.Open(d.plan.of(n).path(urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
+	if err != nil {
+		return false, err
+	}
+	set, err := fpset.LoadCurrent(st, fpset.Options{Workers: 1})
+	if err != nil {
+		return false, err
+	}
+	defer set.Close()
+	poly, err := urlset.Polynomial(st)
+	if err != nil {
+		return false, err
+	}
+	seen := []bool{false}
+	err = set.ContainsAll([]uint64{urlset.KeyOf(poly, form, row)}, seen)
+	return seen[0], err
+}
+
+// explainLast finds the last outcome of a URL, and what was known of it then.
+func (d *Driver) explainLast(e *Explained, key uint64, row *record.URL) error {
+	kept, err := d.Crawl.Kept()
+	if err != nil {
+		return err
+	}
+	files, err := kept.Files(d.outcomes())
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		err := history.Read(file, func(r *record.Fetch) error {
+			if r.Key == key && r.Role == record.RolePage {
+				e.Last = &LastOutcome{filepath.Base(filepath.Dir(file)), r.Outcome, r.Status, r.Error, r.FetchTime.Go().UTC()}
+				row.Via, row.Depth, row.Sitemap, row.Requisite = r.Via, r.Depth, r.Sitemap, r.Requisite
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// explainFilter asks the filter, of a URL that the crawl does not know as of a link on its own host.
+func explainFilter(ctx context.Context, e *Explained, conf *config.Config, form canon.Options, row *record.URL) error {
+	rules, file, err := loadFilter(conf, form)
+	if err != nil || file == "" {
+		return err
+	}
+	defer rules.Close()
+	judge := rules.NewJudge()
+	defer judge.Close()
+	c := filter.Candidate{URL: e.URL, Host: e.Host, Depth: row.Depth, Via: row.Via, Named: e.Known && row.Via == "" || row.Sitemap > 0, Requisite: row.Requisite > 0}
+	if c.From = e.Host; row.Via != "" {
+		_, c.From, _ = canon.Split(row.Via)
+	} else if c.Named {
+		c.From = ""
+	}
+	if !c.Named && !c.Requisite {
+		c.Kind = "a"
+	}
+	_, v, err := judge.Explain(ctx, c, false)
+	if err != nil {
+		return err
+	}
+	e.Filter = &DecidedBy{Allow: v.Allow, Rule: v.Name()}
+	if r := v.Rule; r != nil {
+		e.Filter.File, e.Filter.Line, e.Filter.Condition = r.File, r.Line, r.Text
+	}
+	return nil
+}
+
+// explainRobots asks the robots.txt that is kept, in any shard: the one that owned the address has it.
+func (d *Driver) explainRobots(e *Explained, conf *config.Config) (kept fetch.Kept, err error) {
+	dirs, err := partDirs(d.Crawl.Dir())
+	if err != nil {
+		return kept, err
+	}
+	scheme, _, _ := canon.Split(e.URL)
+	for _, dir := range dirs {
+		k, err := fetch.KeptOf(store.Folder(filepath.Join(dir, fetch.Kind), store.Options{}), scheme, e.Host)
+		if err != nil {
+			return kept, err
+		}
+		if k.Robots.After(kept.Robots) {
+			kept.Robots, kept.Rules = k.Robots, k.Rules
+		}
+		if k.Next.After(kept.Next) {
+			kept.Next = k.Next
+		}
+	}
+	e.Robots = RobotsVerdict{Verdict: "unknown", At: kept.Robots}
+	if kept.Robots.IsZero() {
+		return kept, nil
+	}
+	e.Robots.Verdict = "allowed"
+	if kept.Rules != nil {
+		parse, err := robots.NewEngine(conf.File.Fetch.RobotsEngine)
+		if err != nil {
+			return kept, err
+		}
+		agent, _, _ := strings.Cut(conf.File.Fetch.UserAgent, "/")
+		rules := parse(kept.Rules, agent)
+		if e.Robots.Delay = rules.CrawlDelay().Seconds(); !rules.Allowed(e.URL) {
+			e.Robots.Verdict = "denied"
+		}
+	}
+	return kept, nil
+}
+
+// conclude says when the URL may be fetched, and why not yet. due is when it is, and next when its host may be contacted. fresh: nothing is
+// committed yet.
+func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, fresh bool) {
+	dir := d.Crawl.Dir()
+	now := d.opt.Now()
+	waits := !slices.Contains([]string{stateDone, stateDropped, stateUnknown}, e.State)
+	after := func(t time.Time, why string) {
+		if t.After(now) && t.After(e.Next) {
+			e.Next, e.Why = t.UTC(), why
+		}
+	}
+	switch e.Ever = waits; {
+	case e.Filter != nil && !e.Filter.Allow && e.State != frontier.InFlight && (waits || e.State == stateUnknown):
+		e.Ever, e.Why = false, "the filter refuses it"
+		return
+	case e.State == stateUnknown && fresh:
+		e.Why = fmt.Sprintf("no round has run, and no seed is taken in: %q begins", mcrawl("run", dir))
+		return
+	case e.State == stateUnknown:
+		e.Why = fmt.Sprintf("the crawl has not found it: %q adds it", mcrawl("add", dir, e.URL))
+		return
+	case e.Robots.Verdict == "denied":
+		e.Ever, e.Why = false, "robots.txt forbids it"
+		return
+	case e.State == stateDropped:
+		e.Why = fmt.Sprintf("it was found, and no page of the crawl is kept of it: %q says whether a rule dropped it", mcrawl("refused", dir))
+		return
+	case e.State == stateDone:
+		e.Why = fmt.Sprintf("it is done: %q, with the URL in urls.txt, fetches it once more", mcrawl("again", dir, "-f", "urls.txt"))
+		return
+	case e.State == frontier.InFlight:
+		e.Why = fmt.Sprintf("it is in a round that is not closed: %q goes on", mcrawl("run", dir))
+		return
+	case e.State == frontier.InParking && due == 0:
+		e.Ever, e.Why = false, fmt.Sprintf("it is parked as %s: change the setting, and %q puts it back", e.Parked, mcrawl("again", dir, "--outcome", e.Parked))
+		return
+	}
+	after(due.Go(), map[bool]string{true: "its server asked for a longer wait than the crawl grants", false: "it is due then"}[e.State == frontier.InParking])
+	after(next, "its host is left alone until then")
+	switch {
+	case e.Why != "":
+	case e.State == frontier.InBudget:
+		e.Why = "its domain has used its budget of this round"
+	case e.Before > 0:
+		e.Why = fmt.Sprintf("%s of its host %s before it", count(e.Before, "URL"), map[bool]string{true: "comes", false: "come"}[e.Before == 1])
+	default:
+		e.Why = "a round takes it as soon as there is one"
+	}
+}
+
+// Text is the last outcome for people.
+func (l *LastOutcome) Text() string {
+	text := l.Outcome
+	if l.Status > 0 {
+		text += fmt.Sprintf(" %d", l.Status)
+	}
+	return cmp.Or(strings.TrimSuffix(text+" ("+l.Error+")", " ()"), text) + ", " + l.Round + ", " + l.At.Format(time.RFC3339)
+}
