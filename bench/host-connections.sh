@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How fast one site is crawled over several connections (politeness.host_connections), beside wget2 -r, or wget -r where there is no wget2.
+# How fast one site is crawled over several connections (politeness.connections in a sheet), beside wget2 -r, or wget -r where there is no wget2.
 #
 #   bench/host-connections.sh              9,000 pages of 1.6 KB, served at once, and 3 ms after the request
 #   PAGES=3000 DELAYS=10ms CONNECTIONS="1 8" bench/host-connections.sh

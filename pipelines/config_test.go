@@ -81,7 +81,6 @@ var settings = map[string][2]string{
 	"politeness.max_delay":         {`"7m"`, "7m0s"},
 	"politeness.addr_delay":        {`"7ms"`, "7ms"},
 	"politeness.longest_wait":      {`"7h"`, "7h0m0s"},
-	"politeness.host_connections":  {`["a.example=7", "b.example:8080=2"]`, "[a.example=7 b.example:8080=2]"},
 	"fetch.connections":            {`7`, "7"},
 	"fetch.timeout":                {`"7s"`, "7s"},
 	"fetch.connect_timeout":        {`"7s"`, "7s"},

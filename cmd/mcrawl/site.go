@@ -45,15 +45,18 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	if err := noFilter(string(std.Common.Config), pairs); err != nil {
+	if err := without("extract.filter", string(std.Common.Config), pairs, "none: site writes its own rules to "+driver.FilterFile, "edit that, or make the crawl with mcrawl new"); err != nil {
 		return err
 	}
+	sheets := ""
 	if c.HostConnections != 0 {
-		hosts, err := driver.HostConnections(c.URLs, c.HostConnections)
-		if err != nil {
+		if sheets, err = driver.HostConnections(c.URLs, c.HostConnections); err != nil {
 			return err
 		}
-		pairs = append(pairs, config.Pair{Key: "politeness.host_connections", Value: hosts})
+		if err := without("sheets", string(std.Common.Config), pairs, "none beside --host-connections, which writes "+driver.SheetsFile, "put the connections into that file: politeness.connections"); err != nil {
+			return err
+		}
+		pairs = append(pairs, config.Pair{Key: "sheets", Value: driver.SheetsFile})
 	}
 	scope := driver.Hosts
 	switch {
@@ -83,6 +86,9 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 		Preset: []config.Pair{{Key: "frontier.retry_delay", Value: "5s"}, // the end of a small crawl is not to wait for minutes
 			{Key: "urls.url_rules", Value: "session-ids,tracking"}}, // a page is fetched once, however readers came to it
 		Set: append(pairs, config.Pair{Key: "extract.filter", Value: driver.FilterFile})}
+	if sheets != "" {
+		spec.Files[driver.SheetsFile] = sheets
+	}
 	if bare := driver.BareSeeds(c.URLs); len(bare) > 0 {
 		list, err := json.Marshal(bare) // TOML, too
 		if err != nil {
@@ -103,11 +109,9 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	return c.run(ctx, options(std), std, folder)
 }
 
-// noFilter refuses a filter in the settings of a site: its own rules would take the place of it.
-func noFilter(file string, pairs []config.Pair) error {
-	const key = "extract.filter"
-	refused := &fault.Error{Class: fault.Usage, File: file, Found: "the setting " + key, Want: "none: site writes its own rules to " + driver.FilterFile,
-		Hint: "edit that, or make the crawl with mcrawl new"}
+// without refuses a setting that names a file of which site writes its own.
+func without(key, file string, pairs []config.Pair, want, hint string) error {
+	refused := &fault.Error{Class: fault.Usage, File: file, Found: "the setting " + key, Want: want, Hint: hint}
 	if file != "" {
 		conf, err := config.Load(file)
 		if err != nil {

@@ -38,16 +38,6 @@ func Check(name string, tags setting.Tags, v reflect.Value) error {
 	case "schemes":
 		_, err := canon.ParseSchemes(texts)
 		return named(name, err)
-	case "host-connections":
-		_, err := HostConnections(texts)
-		if e, ok := err.(*fault.Error); ok {
-			between := "="
-			if strings.HasPrefix(name, "--") {
-				between = " "
-			}
-			e.Found, e.Hint = name+" "+e.Found, name+between+e.Hint
-		}
-		return err
 	case "rules":
 		_, err := canon.ParseRules(texts)
 		return named(name, err)

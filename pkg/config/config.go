@@ -51,7 +51,7 @@ type Key struct {
 	Path  bool   // the value is a file's name, or several
 	Word  string // a value that is no file's name although Path is set; "" if there is none
 	Fixed bool   // it counts when the crawl is made, and not later
-	Sheet string // what a host sheet may give it to, "host" or "url"; "": it is the whole crawl's
+	Sheet string // what a host sheet may give it to, "host", "url" or "own"; "": it is the whole crawl's
 	Crawl string // what Lookup gives in a crawl folder whose crawl.toml does not set it; "": nothing
 
 	typ   reflect.Type

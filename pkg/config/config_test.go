@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -148,52 +147,5 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		if k.Doc == "" {
 			t.Errorf("%s has no description", k.Name)
 		}
-	}
-}
-
-// TestHostConnections: only hosts that are named may have several connections.
-func TestHostConnections(t *testing.T) {
-	for _, c := range []struct {
-		members []string
-		want    map[string]int
-		refused string
-	}{
-		{nil, map[string]int{}, ""},
-		{[]string{"1"}, map[string]int{}, ""},
-		{[]string{"www.example.org=8"}, map[string]int{"www.example.org": 8}, ""},
-		{[]string{"WWW.Example.ORG=8", "[::1]:8080=2", "192.0.2.1:81=64", "a.example:80=3", "bücher.example=4", "my_host=9"}, map[string]int{"www.example.org": 8, "[::1]:8080": 2, "192.0.2.1:81": 64, "a.example": 3, "xn--bcher-kva.example": 4, "my_host": 9}, ""},
-		{[]string{"a.example=2", "A.example=2"}, map[string]int{"a.example": 2}, ""},
-		{[]string{"8"}, nil, `"8", want HOST=N: hosts that you do not name have one connection`},
-		{[]string{"0"}, nil, `"0", want HOST=N`},
-		{[]string{"a.example"}, nil, `"a.example", want HOST=N, N of 1 to 64`},
-		{[]string{"=8"}, nil, `want HOST=N`},
-		{[]string{""}, nil, `want HOST=N`},
-		{[]string{"a.example=0"}, nil, `want 1 to 64 connections`},
-		{[]string{"a.example=65"}, nil, `want 1 to 64 connections`},
-		{[]string{"a.example=many"}, nil, `want 1 to 64 connections`},
-		{[]string{"a.example=2", "a.example=3"}, nil, `want one number for a.example`},
-		{[]string{"*=8"}, nil, `want the name of a host`},
-		{[]string{"*.example=8"}, nil, `want the name of a host`},
-		{[]string{".example=8"}, nil, `want the name of a host`},
-		{[]string{"http://a.example=8"}, nil, `want the name of a host`},
-		{[]string{"a.example/docs=8"}, nil, `want the name of a host`},
-		{[]string{"me@a.example=8"}, nil, `want the name of a host`},
-		{[]string{"a.example?x=8"}, nil, `want the name of a host`},
-	} {
-		t.Run(strings.Join(c.members, ","), func(t *testing.T) {
-			got, err := HostConnections(c.members)
-			if c.refused == "" && (err != nil || !maps.Equal(got, c.want)) {
-				t.Errorf("%v, %v, want %v", got, err, c.want)
-			}
-			if c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
-				t.Errorf("%v, want %s", err, c.refused)
-			}
-		})
-	}
-	if _, err := Set([]byte("[politeness]\n"), "politeness.host_connections", "8"); err == nil || !strings.Contains(err.(*fault.Error).Hint, "politeness.host_connections=www.example.org=8") {
-		t.Errorf("a number for all hosts: %v", err)
-	}
-	if text, err := Set(nil, "politeness.host_connections", "a.example=8,b.example=2"); err != nil || !strings.Contains(string(text), `host_connections = ["a.example=8", "b.example=2"]`) {
-		t.Errorf("%s, %v", text, err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 //	crawl  the default in a crawl folder, where it is not that of the flag
 //	runs   it names programs, see plain
 //	sep    "none": the members of a list may hold commas behind "=" or ":"
-//	sheet  a host sheet may give it: to a "host", or to a "url"
+//	sheet  a host sheet may give it: to a "host", to a "url", or to hosts that it names ("own")
 //
 // A flag with a key and no other tags of these, as --policy of "mckpt init", is the setting's too.
 
@@ -224,14 +224,17 @@ type Budgets struct {
 	DomainGrowth *float64 `key:"frontier.domain_growth" range:"0 4294967296" like:"1.0" group:"New URLs:" placeholder:"1" help:"N more for each domain that links to it."`
 }
 
-// Delays are the gaps between contacts, and the hosts that may have several at a time.
+// Delays are the gaps between contacts.
 type Delays struct {
 	MinDelay    time.Duration `key:"politeness.min_delay" sheet:"host" default:"1s" range:"0s" help:"Least gap between contacts with a host."`
 	DelayFactor float64       `key:"politeness.delay_factor" sheet:"host" default:"10" range:"0 1000000" more:"" help:"Gap as a multiple of the last contact's duration."`
 	MaxDelay    time.Duration `key:"politeness.max_delay" sheet:"host" default:"30s" range:"0s" more:"" help:"Longest gap of our own making."`
 	AddrDelay   time.Duration `key:"politeness.addr_delay" default:"500ms" range:"0s" more:"" help:"Least gap between contacts with an address."`
+}
 
-	HostConnections []string `key:"politeness.host_connections" is:"host-connections" like:"www.example.org=8" more:"" placeholder:"HOST=N" help:"Connections at a time to a host of your own." note:"up to 64; all others have one"`
+// OfSheets are settings that host sheets alone give.
+type OfSheets struct {
+	Connections int `key:"politeness.connections" sheet:"own" default:"1" range:"1 64" help:"Connections at a time to a host of your own." note:"each keeps the gaps"`
 }
 
 // LongestWaitFlag bounds what a server may ask for.

@@ -19,7 +19,7 @@ type Value struct {
 
 // SheetKeys lists the settings that a sheet may give, in the order of crawl.toml.
 func SheetKeys() []Key {
-	return slices.DeleteFunc(Keys(), func(k Key) bool { return k.Sheet == "" })
+	return slices.DeleteFunc(append(Keys(), keysOf(reflect.TypeFor[OfSheets](), Key{})...), func(k Key) bool { return k.Sheet == "" })
 }
 
 // SheetValue reads the value of a setting in a sheet; it refuses (fault.Usage) what crawl.toml does, and settings of the whole crawl.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -239,27 +238,29 @@ func TestPaceOfOneHost(t *testing.T) {
 	}
 }
 
-// same compares all but hosts.
-func same(a, b frontier.Politeness) bool {
-	a.HostConnections, b.HostConnections = nil, nil
-	return reflect.DeepEqual(a, b)
-}
-
 // TestPlanPoliteness: each delay of the settings counts, also where several are the same.
 func TestPlanPoliteness(t *testing.T) {
-	conf, err := config.Parse(config.Name, []byte("[politeness]\nmin_delay = \"0s\"\nmax_delay = \"0s\"\naddr_delay = \"0s\"\ndelay_factor = 0\nhost_connections = [\"a.example=3\"]\n"))
+	sheets := filepath.Join(t.TempDir(), "sheets.txt")
+	if err := os.WriteFile(sheets, []byte("sheet a: host a.example\n politeness.connections 3\nsheet b: host b.example\n politeness.min_delay 9s\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	conf, err := config.Parse(config.Name, []byte("sheets = \""+sheets+"\"\n[politeness]\nmin_delay = \"0s\"\nmax_delay = \"0s\"\naddr_delay = \"0s\"\ndelay_factor = 0\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := frontier.DefaultPoliteness
 	want.MinDelay, want.MaxDelay, want.AddrDelay, want.DelayFactor = 0, 0, 0, 0
-	if got := planPoliteness(conf); !maps.Equal(got.HostConnections, map[string]int{"a.example": 3}) || !same(got, want) {
+	got := planPoliteness(conf)
+	if got.HostConnections("a.example") != 3 || got.HostConnections("b.example") != 1 || got.Hosts("a.example").MinDelay != 0 || got.Hosts("b.example").MinDelay != 9*time.Second {
+		t.Errorf("the sheets do not count: %+v", got)
+	}
+	if got.HostConnections, got.Hosts = nil, nil; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if conf, err = config.Parse(config.Name, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := planPoliteness(conf); len(got.HostConnections) > 0 || !same(got, frontier.DefaultPoliteness) {
+	if got := planPoliteness(conf); !reflect.DeepEqual(got, frontier.DefaultPoliteness) {
 		t.Errorf("%+v without settings, want %+v", got, frontier.DefaultPoliteness)
 	}
 }

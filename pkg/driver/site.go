@@ -79,10 +79,13 @@ func Site(urls []string, scope Scope, parts bool) (folder, rules string, err err
 	return folder, rules + "default deny\n", nil
 }
 
-// HostConnections is a setting politeness.host_connections for the hosts of URLs, with and without "www.": each may have n connections.
+// SheetsFile is the file of host sheets that mcrawl site makes.
+const SheetsFile = "sheets.txt"
+
+// HostConnections is a sheet for the hosts of URLs, with and without "www.": each may have n connections.
 func HostConnections(urls []string, n int) (string, error) {
-	if n < 1 || n > config.HostConnectionsMax {
-		return "", &fault.Error{Class: fault.Usage, Place: "--host-connections", Found: strconv.Itoa(n), Want: fmt.Sprintf("1 to %d", config.HostConnectionsMax)}
+	if _, err := config.SheetValue("politeness.connections", strconv.Itoa(n)); err != nil {
+		return "", &fault.Error{Class: fault.Usage, Place: "--host-connections", Found: strconv.Itoa(n), Want: "1 to 64"}
 	}
 	var list []string
 	for _, text := range urls {
@@ -94,12 +97,10 @@ func HostConnections(urls []string, n int) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		for _, name := range namesakes(host) {
-			list = append(list, fmt.Sprintf("%s=%d", name, n))
-		}
+		list = append(list, namesakes(host)...)
 	}
 	slices.Sort(list)
-	return strings.Join(slices.Compact(list), ","), nil
+	return fmt.Sprintf("# Settings of hosts: mfetch(1), Sheets.\nsheet own: host %s\n    politeness.connections %d\n", strings.Join(slices.Compact(list), " "), n), nil
 }
 
 // BareSeeds are the seeds of a list that name no scheme.

@@ -21,7 +21,6 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
 	"mercator/pkg/history"
-	"mercator/pkg/politeness"
 	"mercator/pkg/sheet"
 	"mercator/pkg/stats"
 )
@@ -246,12 +245,9 @@ func rest(ctx context.Context, f frontiers, conf *config.Config, now time.Time) 
 // planPoliteness is the politeness of the settings.
 func planPoliteness(conf *config.Config) frontier.Politeness {
 	of := conf.File.Politeness
-	hosts, _ := config.HostConnections(of.HostConnections) // Load has checked them
-	var rules func(string) politeness.Rules
-	if sheets, err := sheetsOf(conf); err == nil { // what is wrong with them, the round says
-		rules, _ = sheets.Rules(of.Delays)
-	}
-	return frontier.Politeness{Hosts: rules, HostConnections: hosts, MinDelay: of.MinDelay, DelayFactor: of.DelayFactor, MaxDelay: of.MaxDelay, AddrDelay: of.AddrDelay,
+	sheets, _ := sheetsOf(conf) // what is wrong with them, the round says
+	rules, _ := sheets.Rules(of.Delays)
+	return frontier.Politeness{Hosts: rules, HostConnections: sheets.Connections(), MinDelay: of.MinDelay, DelayFactor: of.DelayFactor, MaxDelay: of.MaxDelay, AddrDelay: of.AddrDelay,
 		Connections: conf.File.Fetch.Connections, Duration: frontier.DefaultPoliteness.Duration}
 }
 

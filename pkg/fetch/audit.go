@@ -28,7 +28,7 @@ type AuditOptions struct {
 
 	// HostConnections are of hosts that may have been contacted over several connections at a time: see checkSeveral. Of their contacts no
 	// gaps at addresses are demanded.
-	HostConnections map[string]int
+	HostConnections func(host string) int // nil: none
 }
 
 // Gap is the time between two contacts in a row with one host or address.
@@ -139,6 +139,10 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 	hosts, addrs := merge.NewSorter(a.opt.Memory/4, ""), merge.NewSorter(a.opt.Memory/4, "")
 	defer hosts.Close()
 	defer addrs.Close()
+	several := a.opt.HostConnections
+	if several == nil {
+		several = func(string) int { return 1 }
+	}
 	it, err := a.byTime.Sort()
 	if err != nil {
 		return nil, err
@@ -148,7 +152,7 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 		c.parse(payload)
 		// Names of one FP64, which people can make, would come mixed and hide each other.
 		err := cmp.Or(context.Cause(ctx), hosts.Add(fingerprint.SHA256(c.host), payload))
-		if err == nil && a.opt.HostConnections[c.host] < 2 {
+		if err == nil && several(c.host) < 2 {
 			err = addrs.Add(fingerprint.SHA256(c.addr), payload)
 		}
 		return err
@@ -160,7 +164,6 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 		own := politeness.Rules{MinDelay: a.opt.MinDelay, DelayFactor: a.opt.DelayFactor, MaxDelay: a.opt.MaxDelay}
 		rules = func(string) politeness.Rules { return own }
 	}
-	several := func(host string) int { return a.opt.HostConnections[host] }
 	err = a.audit.Hosts.check(ctx, hosts, a.opt.Worst, func(c *contactSpan) string { return c.host }, several, func(before, c *contactSpan) (micros, bool) {
 		of := rules(c.host)
 		own := max(us(of.MinDelay), micros(of.DelayFactor*float64(before.end-before.start)))

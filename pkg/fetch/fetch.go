@@ -99,7 +99,7 @@ type Options struct {
 	LongestWait time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
 	AddrDelay   time.Duration // between contacts with one address; 0: none, and as many at a time as there are hosts
 	// HostConnections are of hosts that may be asked over several connections at a time: several.go.
-	HostConnections map[string]int
+	HostConnections func(host string) int // nil: none
 
 	Deadline    time.Duration // after this long the rest is deferred; 0: never. It counts from when hosts may be contacted, see unclean.go
 	Patience    bool          // the rest is deferred when only slow hosts hold up the batch

@@ -186,7 +186,7 @@ func (r *runner) remember(row *record.Fetch) {
 	if next := ended(row) + gap; next > c.next {
 		c.next, c.required, c.copied = next, gap, false
 	}
-	if r.s.several[row.Host] > 1 {
+	if r.s.connections(row.Host) > 1 {
 		c.required = 0 // another connection may have ended later
 	}
 	r.s.contacts.put(row.Host, c, now)

@@ -147,8 +147,8 @@ type line struct {
 //     one line at most one is granted at a time.
 type scheduler struct {
 	addrDelay micros
-	lines     []line         // nil: any worker serves any host
-	several   map[string]int // connections of hosts that may have more than one
+	lines     []line                // nil: any worker serves any host
+	several   func(host string) int // connections of a host; nil: one
 	hosts     map[string]*host
 	slots     map[netip.Addr]*slot
 	times     timeHeap

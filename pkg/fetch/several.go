@@ -25,9 +25,17 @@ func newHost(name string) *host {
 	return &h.host
 }
 
+// connections are how many a host may have.
+func (s *scheduler) connections(host string) int {
+	if s.several == nil {
+		return 1
+	}
+	return s.several(host)
+}
+
 // multiply gives a host the connections that it may have.
 func (s *scheduler) multiply(h *host) {
-	n := s.several[h.name]
+	n := s.connections(h.name)
 	if n < 2 {
 		return
 	}

@@ -149,7 +149,7 @@ func overShards(t *testing.T, kills bool, several map[string]int, rnd *rand.Rand
 			half := rnd.IntN(len(batches[n]) + 1)
 			shards.Go(func() {
 				opt := options(open(t, filepath.Join(shard.Dir(dir, n), "fetch")), w)
-				opt.HostConnections = several
+				opt.HostConnections = overHosts(several)
 				opt.MinDelay, opt.MaxDelay, opt.AddrDelay, opt.Patience, opt.ContactTime = crowdGap, crowdGap, crowdAddrGap, true, 2*time.Minute
 				for range killed {
 					ctx, kill := context.WithCancel(t.Context())
@@ -195,7 +195,7 @@ func overShards(t *testing.T, kills bool, several map[string]int, rnd *rand.Rand
 		}
 		time.Sleep(time.Duration(rnd.IntN(30)) * time.Second)
 	}
-	a := fetch.NewAuditor(fetch.AuditOptions{MinDelay: crowdGap, AddrDelay: crowdAddrGap, Memory: 8 << 20, Worst: 3, HostConnections: several})
+	a := fetch.NewAuditor(fetch.AuditOptions{MinDelay: crowdGap, AddrDelay: crowdAddrGap, Memory: 8 << 20, Worst: 3, HostConnections: overHosts(several)})
 	defer a.Close()
 	for i := range all {
 		check(t, a.Add(&all[i]))

@@ -40,10 +40,11 @@ func (n not) holds(v *view) bool { return !n.condition.holds(v) }
 
 // leaf is a test.
 type leaf struct {
-	word  string
-	text  string
-	value func(*view) string // what it looked at, for people; nil if that is the URL
-	test  func(*view) bool
+	word   string
+	suffix bool // an argument is a public suffix
+	text   string
+	value  func(*view) string // what it looked at, for people; nil if that is the URL
+	test   func(*view) bool
 }
 
 func (l *leaf) holds(v *view) bool {

@@ -84,6 +84,31 @@ func (r *Rule) Tests() (words []string) {
 	return words
 }
 
+// NamesHosts says whether a rule holds for hosts alone that it names, one by one or by their domains. A public suffix, such as com, is no
+// domain of anybody.
+func (r *Rule) NamesHosts() bool { return namesHosts(r.cond) }
+
+func namesHosts(c condition) bool {
+	switch c := c.(type) {
+	case allOf:
+		for _, x := range c {
+			if namesHosts(x) {
+				return true
+			}
+		}
+	case anyOf:
+		for _, x := range c {
+			if !namesHosts(x) {
+				return false
+			}
+		}
+		return true
+	case *leaf:
+		return (c.word == "host" || c.word == "domain" || c.word == "registered-domain") && !c.suffix
+	}
+	return false
+}
+
 // Holding returns those of the rules, by their numbers, whose conditions hold for a URL. It is for what Sections returns.
 func (j *Judge) Holding(c *Candidate, rules []int) (holding []int) {
 	v := &j.view

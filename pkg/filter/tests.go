@@ -268,9 +268,16 @@ func domainTest(p *parser, l *leaf, args []string, bad badArg) error {
 	if err != nil {
 		return err
 	}
+	l.suffix = slices.ContainsFunc(args, isSuffix)
 	l.test = func(v *view) bool { return v.remembered(s.id, s.hasDomain) }
 	l.value = func(v *view) string { return v.name }
 	return nil
+}
+
+// isSuffix reports whether a domain is a public suffix.
+func isSuffix(domain string) bool {
+	below := "x." + strings.TrimPrefix(domain, ".")
+	return canon.RegisteredDomain(below) == below
 }
 
 func registeredTest(p *parser, l *leaf, args []string, bad badArg) error {
@@ -283,6 +290,7 @@ func registeredTest(p *parser, l *leaf, args []string, bad badArg) error {
 	if err != nil {
 		return err
 	}
+	l.suffix = slices.ContainsFunc(args, isSuffix)
 	has := func(v *view) bool { return s.has(v, v.registered()) }
 	l.test = func(v *view) bool { return v.remembered(s.id, has) }
 	l.value = (*view).registered

@@ -20,12 +20,15 @@ type Politeness struct {
 	Connections int                                // at least 1
 	Duration    time.Duration                      // assumed of a contact with a host that was never contacted
 
-	HostConnections map[string]int // of hosts that mfetch asks over several connections at a time, each of which keeps the gaps
+	HostConnections func(host string) int // of hosts that mfetch asks over several connections at a time, each of which keeps the gaps
 }
 
 // connections is how many contacts with a host mfetch makes at a time.
 func (p *Politeness) connections(host string) int {
-	return max(1, min(p.HostConnections[host], p.Connections))
+	if p.HostConnections == nil {
+		return 1
+	}
+	return max(1, min(p.HostConnections(host), p.Connections))
 }
 
 // DefaultPoliteness is what the flags of mfetch and mfrontier say by default.

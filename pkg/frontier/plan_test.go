@@ -277,7 +277,7 @@ func TestPlanRest(t *testing.T) {
 // TestHostConnectionsInPlans: a host that mfetch asks over several connections gets as many times as many URLs of a batch by time, which ends in that
 // time, and no gaps of its address; one whose server asked for a wait is as any other.
 func TestHostConnectionsInPlans(t *testing.T) {
-	polite := Politeness{MinDelay: time.Second, DelayFactor: 0, AddrDelay: 2 * time.Second, Connections: 50, HostConnections: map[string]int{numbered(0): 8, numbered(1): 64}}
+	polite := Politeness{MinDelay: time.Second, DelayFactor: 0, AddrDelay: 2 * time.Second, Connections: 50, HostConnections: func(host string) int { return map[string]int{numbered(0): 8, numbered(1): 64}[host] }}
 	for _, c := range []struct {
 		name  string
 		host  Host

@@ -6,6 +6,7 @@
 //
 //   - What a sheet says of a URL depends on the URL and its host alone. Tests that look at more, such as kind, depth or exec, are refused.
 //   - A setting of a host (delays, connecting) has a condition of hosts alone: all URLs of a host and port have one value.
+//   - What its owner alone may allow (connections) is for hosts that the condition names.
 //   - All sheets that hold count, in their order: the later one wins, and lists such as headers add up.
 //   - A value that crawl.toml would refuse is an error with its line.
 //
@@ -89,7 +90,7 @@ func parse(path string, in io.Reader, schemes *canon.Schemes) (*Sheets, error) {
 				return nil, placed(path, of.Line, err)
 			}
 			sheet.Values = append(sheet.Values, v)
-			if v.Key.Sheet == "host" && (len(s.ofHosts) == 0 || s.ofHosts[len(s.ofHosts)-1] != i) {
+			if v.Key.Sheet != "url" && (len(s.ofHosts) == 0 || s.ofHosts[len(s.ofHosts)-1] != i) {
 				s.ofHosts = append(s.ofHosts, i)
 			}
 		}
@@ -100,7 +101,7 @@ func parse(path string, in io.Reader, schemes *canon.Schemes) (*Sheets, error) {
 
 func value(r *filter.Rule, of filter.Setting) (config.Value, error) {
 	v, err := config.SheetValue(of.Name, of.Value)
-	if v.Line = of.Line; err != nil || v.Key.Sheet != "host" {
+	if v.Line = of.Line; err != nil || v.Key.Sheet == "url" {
 		return v, err
 	}
 	for _, test := range r.Tests() {
@@ -108,6 +109,10 @@ func value(r *filter.Rule, of filter.Setting) (config.Value, error) {
 			return v, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%s in sheet %s, whose condition has the test %q", of.Name, r.Name, test),
 				Want: setting.Or(hostTests) + ": it is a setting of a whole host"}
 		}
+	}
+	if v.Key.Sheet == "own" && !r.NamesHosts() {
+		return v, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%s in sheet %s, whose condition holds for hosts that it does not name", of.Name, r.Name), Want: "the names or domains of hosts of your own",
+			Hint: fmt.Sprintf("\"sheet %s: host www.example.org\" names one", r.Name)}
 	}
 	return v, nil
 }
@@ -160,6 +165,20 @@ func (s *Sheets) Host(host string, to any) {
 func (s *Sheets) Apply(sheets []int, to any) {
 	for _, i := range sheets {
 		config.Into(to, s.All[i].Values)
+	}
+}
+
+// Connections are how many contacts with a host may be under way at a time; nil where no sheet says so.
+func (s *Sheets) Connections() func(host string) int {
+	if s == nil || !slices.ContainsFunc(s.All, func(sheet Sheet) bool {
+		return slices.ContainsFunc(sheet.Values, func(v config.Value) bool { return v.Key.Sheet == "own" })
+	}) {
+		return nil
+	}
+	return func(host string) int {
+		own := config.OfSheets{Connections: 1}
+		s.Host(host, &own)
+		return own.Connections
 	}
 }
 

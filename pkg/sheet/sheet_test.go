@@ -27,6 +27,8 @@ sheet api: path /api/
 	fetch.timeout 6s
 sheet own: registered-domain own.test
 	fetch.tls_insecure true
+sheet more: (domain own.test or host o.test) and any
+	politeness.connections 4
 `
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
@@ -58,6 +60,11 @@ sheet own: registered-domain own.test
 				t.Errorf("fetch %s, want %s; %s", got, c.fetch, other)
 			}
 		})
+	}
+	for host, want := range map[string]int{"own.test": 4, "b.own.test:81": 4, "a.test": 1} {
+		if got := s.Connections()(host); got != want {
+			t.Errorf("%d connections to %s, want %d", got, host, want)
+		}
 	}
 	var none *Sheets
 	none.Host("a.test", nil)

@@ -63,6 +63,8 @@ func vectors() []spectest.Vector {
 		bad("R6-number", `line 2: politeness.delay_factor "many", want a number of 0 to 1000000`, of+" politeness.delay_factor many\n"),
 		bad("R6-direction", `line 2: fetch.headers with the character '\u202e'`, of+" fetch.headers \"X: \u202ey\"\n"),
 		bad("R7-path", `line 2: politeness.min_delay in sheet a, whose condition has the test "path", want any, host, domain or registered-domain`, "sheet a: host a.test and path /x\n politeness.min_delay 5s\n"),
+		bad("R7-not-named", `line 2: politeness.connections in sheet a, whose condition holds for hosts that it does not name, want the names or domains of hosts of your own`, "sheet a: host a.test or not domain b.test\n politeness.connections 2\n"),
+		bad("R7-suffix", `line 2: politeness.connections in sheet a, whose condition holds for hosts that it does not name`, "sheet a: domain a.test co.uk\n politeness.connections 2\n"),
 		bad("R8-twice", `line 3, column 7: rule name "a", which line 1 of`, of+" fetch.timeout 1s\nsheet a: any\n fetch.timeout 2s\n"),
 		load("R9-lists", "lists that are too long, want at most 1048576 bytes in memory", func(t testing.TB, dir string) error {
 			var list strings.Builder

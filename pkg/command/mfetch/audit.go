@@ -34,7 +34,7 @@ func (*auditCmd) Help() string {
 record says was required. --config crawl/crawl.toml demands that file's delays too,
 and those of its sheets, so margins may be smaller, and it has gaps between contacts
 with an address checked.
-Of hosts that --host-connections or that file names, so many contacts may overlap.
+Of hosts that a sheet gives several connections, so many contacts may overlap.
 
 Examples:
   mfetch audit crawl
@@ -52,10 +52,6 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 	if !std.Has("delay-factor") {
 		c.DelayFactor = 0
 	}
-	several, err := config.HostConnections(c.HostConnections)
-	if err != nil {
-		return err
-	}
 	schemes, err := canon.ParseSchemes(c.Scheme)
 	if err != nil {
 		return err
@@ -71,7 +67,7 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	a := fetch.NewAuditor(fetch.AuditOptions{
 		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, Hosts: hosts, AddrDelay: c.AddrDelay, LongestWait: c.LongestWait,
-		Memory: std.MemoryLimit() / 2, Worst: c.Worst, HostConnections: several,
+		Memory: std.MemoryLimit() / 2, Worst: c.Worst, HostConnections: sheets.Connections(),
 	})
 	defer a.Close()
 	if err := record.Each(in, func(row *record.Fetch) error { return cmp.Or(context.Cause(ctx), a.Add(row)) }); err != nil {

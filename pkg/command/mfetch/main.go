@@ -199,10 +199,6 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 			{Name: "http-header-user-agent", Value: c.userAgent()},
 		},
 	}
-	var err error
-	if opt.HostConnections, err = config.HostConnections(c.HostConnections); err != nil {
-		return opt, err
-	}
 	guard, err := c.guard()
 	if err != nil {
 		return opt, err
@@ -216,6 +212,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 		return opt, err
 	}
 	opt.Hosts, opt.HostsLongest = sheets.Rules(c.Delays)
+	opt.HostConnections = sheets.Connections()
 	if c.Deny != "" {
 		if opt.Deny, err = fetch.OpenDeny(c.Deny, opt.Canon); err != nil {
 			return opt, err

@@ -199,17 +199,13 @@ type batchFlags struct {
 }
 
 func (f *batchFlags) politeness(names []string) (frontier.Politeness, error) {
-	hosts, err := config.HostConnections(f.HostConnections)
-	if err != nil {
-		return frontier.Politeness{}, err
-	}
 	schemes, err := canon.ParseSchemes(names)
 	if err != nil {
 		return frontier.Politeness{}, err
 	}
 	sheets, err := sheet.Load(f.Sheets, schemes)
 	rules, _ := sheets.Rules(f.Delays)
-	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, Hosts: rules, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration, HostConnections: hosts}, err
+	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, Hosts: rules, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration, HostConnections: sheets.Connections()}, err
 }
 
 // rules loads the filter, which takes of the frontier's memory.
