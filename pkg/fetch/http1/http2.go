@@ -8,12 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
-
-	"golang.org/x/net/http2"
 
 	"mercator/formats/record"
 	"mercator/pkg/fetch"
@@ -78,7 +77,7 @@ func wantsTwo(x *exchange, err error) bool {
 
 // isSettings says whether b begins as a connection of HTTP/2 does: with a frame SETTINGS on stream 0 (RFC 9113 section 3.4).
 func isSettings(b []byte) bool {
-	return len(b) >= 9 && b[0] == 0 && b[3] == byte(http2.FrameSettings) && b[4] == 0 && bytes.Equal(b[5:9], make([]byte, 4))
+	return len(b) >= 9 && b[0] == 0 && b[3] == 4 && b[4] == 0 && bytes.Equal(b[5:9], make([]byte, 4))
 }
 
 // exchangeTwo sends the request, which is given as HTTP/1.1 has it, over HTTP/2 and reads the reply into x.
@@ -93,16 +92,19 @@ func (c *Client) exchangeTwo(ctx context.Context, deadline time.Time, conn *Conn
 	// An opaque URL goes out as it is.
 	req.URL = &url.URL{Scheme: "https", Host: req.Host, Opaque: "//" + req.Host + req.RequestURI}
 	req.RequestURI = ""
-	transport := http2.Transport{DisableCompression: true, MaxHeaderListSize: httpmsg.HeadMax}
-	client, err := transport.NewClientConn(conn.conn)
+	transport := http.Transport{DisableCompression: true, MaxResponseHeaderBytes: httpmsg.HeadMax, Protocols: new(http.Protocols),
+		DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn.conn, nil }}
+	transport.Protocols.SetHTTP2(true)
+	client, err := transport.NewClientConn(ctx, "https", x.target.host)
 	if err != nil {
 		return fetch.Classify(err, record.OutcomeDisconnect)
 	}
+	defer client.Close()
 	res, err := client.RoundTrip(req.WithContext(ctx))
 	if err != nil {
-		outcome := record.OutcomeDisconnect
-		if errors.As(err, new(http2.StreamError)) || errors.As(err, new(http2.ConnectionError)) {
-			outcome = record.OutcomeProtocol
+		outcome := record.OutcomeProtocol
+		if isClosed(err) {
+			outcome = record.OutcomeDisconnect
 		}
 		return fetch.Classify(err, outcome)
 	}

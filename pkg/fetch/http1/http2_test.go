@@ -18,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"mercator/formats/record"
 	"mercator/pkg/fetch"
 	"mercator/pkg/needs"
@@ -128,65 +126,41 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// TestHTTP2Frames: a server that agrees to HTTP/1.1, or to nothing, and speaks HTTP/2 is asked over that; one that speaks it
-// without TLS is not.
+// TestHTTP2Frames: a server that agrees to no protocol, and then speaks HTTP/2 or closes, as nghttpd does, is asked over HTTP/2; one
+// that speaks it without TLS is not.
 func TestHTTP2Frames(t *testing.T) {
-	trusting := testClient(t)
-	trusting.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
-	cert := httptest.NewUnstartedServer(nil)
-	cert.StartTLS()
-	defer cert.Close()
-	trusting.TLS.RootCAs.AddCert(cert.Certificate())
-	config := &tls.Config{Certificates: cert.TLS.Certificates}
-	server := &http2.Server{}
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) })
 	settings := func(c net.Conn) {
 		request(c)
 		c.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0})
 	}
-	var conns atomic.Int32
-	secure := serve(t, func(c net.Conn) {
-		first, agreed := conns.Add(1) == 1, config.Clone()
-		if !first {
-			agreed.NextProtos = []string{"h2"}
-		}
-		switch secure := tls.Server(c, agreed); {
-		case secure.Handshake() != nil:
-		case first:
-			settings(secure)
-		default:
-			server.ServeConn(secure, &http2.ServeConnOpts{Handler: handler})
-		}
-	})
-	x := trusting.once(t.Context(), &fetch.Request{URL: strings.Replace(secure, "http:", "https:", 1), Addr: loopback})
-	if x.Outcome != record.OutcomeFetched {
-		t.Fatal(x.Outcome, x.Error)
+	for name, first := range map[string]func(net.Conn){"frames": settings, "closes": func(c net.Conn) { request(c) }} {
+		t.Run(name, func(t *testing.T) {
+			two, client := newTwo(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
+			plain := httptest.NewTLSServer(nil) // its certificate is that of all servers of httptest
+			defer plain.Close()
+			var conns atomic.Int32
+			url := serve(t, func(c net.Conn) {
+				if conns.Add(1) == 1 {
+					secure := tls.Server(c, &tls.Config{Certificates: plain.TLS.Certificates})
+					first(secure)
+					secure.Close()
+				} else if far, err := net.Dial("tcp", strings.TrimPrefix(two, "https://")); err == nil {
+					splice(c, far)
+				}
+			})
+			for i := range 2 {
+				x := client.once(t.Context(), &fetch.Request{URL: strings.Replace(url, "http:", "https:", 1), Addr: loopback})
+				if x.Outcome != record.OutcomeFetched {
+					t.Fatal(x.Outcome, x.Error)
+				}
+				if body, err := io.ReadAll(x.body()); err != nil || string(body) != "HTTP/2.0" || conns.Load() != int32(i+2) {
+					t.Errorf("%q, %v, %d connections", body, err, conns.Load())
+				}
+				x.Close()
+			}
+		})
 	}
-	if body, err := io.ReadAll(x.body()); err != nil || string(body) != "HTTP/2.0" || conns.Load() != 2 {
-		t.Errorf("%q, %v, %s %s", body, err, x.Outcome, x.Error)
-	}
-	x.Close()
-	var closes atomic.Int32
-	closing := serve(t, func(c net.Conn) { // as nghttpd does
-		agreed := config.Clone()
-		if closes.Add(1) > 1 {
-			agreed.NextProtos = []string{"h2"}
-		}
-		if secure := tls.Server(c, agreed); secure.Handshake() == nil && secure.ConnectionState().NegotiatedProtocol == "h2" {
-			server.ServeConn(secure, &http2.ServeConnOpts{Handler: handler})
-		} else {
-			request(secure)
-			secure.Close()
-		}
-	})
-	for range 2 {
-		x = trusting.once(t.Context(), &fetch.Request{URL: strings.Replace(closing, "http:", "https:", 1), Addr: loopback})
-		if x.Outcome != record.OutcomeFetched {
-			t.Error(x.Outcome, x.Error)
-		}
-		x.Close()
-	}
-	x = trusting.once(t.Context(), &fetch.Request{URL: serve(t, settings), Addr: loopback})
+	x := testClient(t).once(t.Context(), &fetch.Request{URL: serve(t, settings), Addr: loopback})
 	if x.Outcome != record.OutcomeProtocol || !strings.Contains(x.Error, errTwo.Error()) {
 		t.Errorf("without TLS: %s %s", x.Outcome, x.Error)
 	}
