@@ -20,6 +20,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
 	"mercator/pkg/search"
+	"mercator/pkg/sheet"
 )
 
 const about = `Keep a full-text index of the pages of a crawl, and search it.`
@@ -109,6 +110,11 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	if n := conf.File.Frontier.MaxAttempts; n > 0 {
 		settings.Retries.MaxAttempts = n
 	}
+	sheets, err := sheet.OfCrawl(conf)
+	if err != nil {
+		return err
+	}
+	settings.Retries.Of = sheets.Attempts(conf.File.Frontier.Failures)
 	x, err := c.open(ctx, true)
 	if err != nil {
 		return err

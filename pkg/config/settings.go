@@ -204,16 +204,16 @@ type ContentSet struct {
 
 // Failures say when a URL or a host is given up.
 type Failures struct {
-	MaxAttempts int           `key:"frontier.max_attempts" default:"3" range:"1 255" group:"Failures:" help:"Fetches of a URL before it is given up, 1 to 255."`
-	RetryDelay  time.Duration `key:"frontier.retry_delay" default:"1m" range:"0s 24h" group:"Failures:" help:"Wait after a failure; longer with each, up to 24h." note:"below a minute it grows faster; mcrawl site sets 5s"`
+	MaxAttempts int           `key:"frontier.max_attempts" sheet:"url" default:"3" range:"1 255" group:"Failures:" help:"Fetches of a URL before it is given up, 1 to 255."`
+	RetryDelay  time.Duration `key:"frontier.retry_delay" sheet:"url" default:"1m" range:"0s 24h" group:"Failures:" help:"Wait after a failure; longer with each, up to 24h." note:"below a minute it grows faster; mcrawl site sets 5s"`
 	DeadAfter   int           `key:"frontier.dead_after" range:"0" like:"0" group:"Failures:" placeholder:"N" help:"Leave a host alone after N failed contacts." note:"in a row; 0: never"`
 	DeadDelay   time.Duration `key:"frontier.dead_delay" default:"1h" range:"0s 168h" group:"Failures:" help:"Leave it alone so long; doubles, up to 168h."`
 }
 
 // NewURLs say what becomes of new URLs.
 type NewURLs struct {
-	MaxDepth           int           `key:"frontier.max_depth" range:"0" like:"0" group:"New URLs:" placeholder:"N" help:"Drop those more than N links from a seed." note:"of new URLs; 0: none"`
-	MaxHostURLs        uint64        `key:"frontier.max_host_urls" range:"0" like:"0" group:"New URLs:" name:"max-host-urls" placeholder:"N" help:"Drop those of a host that has N already." note:"of new URLs; 0: none"`
+	MaxDepth           int           `key:"frontier.max_depth" sheet:"url" range:"0" like:"0" group:"New URLs:" placeholder:"N" help:"Drop those more than N links from a seed." note:"of new URLs; 0: none"`
+	MaxHostURLs        uint64        `key:"frontier.max_host_urls" sheet:"host" range:"0" like:"0" group:"New URLs:" name:"max-host-urls" placeholder:"N" help:"Drop those of a host that has N already." note:"of new URLs; 0: none"`
 	Prioritizer        string        `key:"frontier.prioritizer" runs:"word" like:"depth" group:"New URLs:" placeholder:"COMMAND" help:"Program that gives priorities; or depth, or score." note:"score, with focus.model: what relevant pages link to comes first; a command answers a line of JSON with PRIORITY or PRIORITY SCORE"`
 	PrioritizerTimeout time.Duration `key:"frontier.prioritizer_timeout" default:"10s" range:"0s" group:"New URLs:" help:"Time for an answer of that program."`
 }

@@ -22,6 +22,7 @@ import (
 	"mercator/pkg/history"
 	"mercator/pkg/robots"
 	"mercator/pkg/shard"
+	"mercator/pkg/sheet"
 	"mercator/pkg/urlset"
 )
 
@@ -129,7 +130,7 @@ func (d *Driver) Explain(ctx context.Context, input string) (*Explained, error) 
 	if err := explainFilter(ctx, e, conf, form, &row); err != nil {
 		return nil, err
 	}
-	sheets, err := sheetsOf(conf)
+	sheets, err := sheet.OfCrawl(conf)
 	if err != nil {
 		return nil, err
 	}

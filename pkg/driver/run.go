@@ -23,6 +23,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/shard"
+	"mercator/pkg/sheet"
 )
 
 // Options say how far a crawl goes on, and who hears of it.
@@ -222,7 +223,7 @@ func (d *Driver) costOfKill() string {
 	pause := "30s"
 	if conf, err := d.load(); err == nil {
 		longest := conf.File.Politeness.MaxDelay
-		if sheets, err := sheetsOf(conf); err == nil {
+		if sheets, err := sheet.OfCrawl(conf); err == nil {
 			_, of := sheets.Rules(conf.File.Politeness.Delays)
 			longest = max(longest, of)
 		}

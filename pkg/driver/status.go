@@ -245,23 +245,10 @@ func rest(ctx context.Context, f frontiers, conf *config.Config, now time.Time) 
 // planPoliteness is the politeness of the settings.
 func planPoliteness(conf *config.Config) frontier.Politeness {
 	of := conf.File.Politeness
-	sheets, _ := sheetsOf(conf) // what is wrong with them, the round says
+	sheets, _ := sheet.OfCrawl(conf) // what is wrong with them, the round says
 	rules, _ := sheets.Rules(of.Delays)
 	return frontier.Politeness{Hosts: rules, HostConnections: sheets.Connections(), MinDelay: of.MinDelay, DelayFactor: of.DelayFactor, MaxDelay: of.MaxDelay, AddrDelay: of.AddrDelay,
 		Connections: conf.File.Fetch.Connections, Duration: frontier.DefaultPoliteness.Duration}
-}
-
-// sheetsOf loads the sheets of a crawl; nil where it has none.
-func sheetsOf(conf *config.Config) (*sheet.Sheets, error) {
-	form, err := conf.Canon()
-	if err != nil {
-		return nil, err
-	}
-	file, err := conf.Setting("sheets")
-	if err != nil || len(file) == 0 {
-		return nil, err
-	}
-	return sheet.Load(file[0], form.Schemes)
 }
 
 // totals takes over what all stages together say.

@@ -197,7 +197,7 @@ func decodeArrival(b []byte) (a arrival) {
 // place queues a new URL of host h, if its host may have one more.
 func (c *change) place(h *Host, a *arrival) error {
 	if !a.known {
-		if c.limits.HostURLs > 0 && h.Discovered >= c.limits.HostURLs {
+		if c.limits.full(h) {
 			c.b.Drop(dropHost)
 			return nil
 		}

@@ -16,6 +16,8 @@ type Retries struct {
 	Delay       time.Duration // wait after the first failure; doubles with each further one, and below quickRetry grows by quickGrowth
 	MaxDelay    time.Duration // longest wait of our own making
 	LongestWait time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
+
+	Of func(url, host string) (attempts int, delay time.Duration) // MaxAttempts and Delay of a URL that may have others; nil: none has
 }
 
 // DefaultRetries are three attempts, a minute and two minutes apart.
@@ -67,10 +69,13 @@ func (r Retries) judge(o *record.Fetch, attempt uint8, now record.Time) (verdict
 	if !passing(o) {
 		return finish, 0
 	}
-	if int(attempt)+1 >= r.MaxAttempts {
+	most, wait := r.MaxAttempts, r.Delay
+	if r.Of != nil {
+		most, wait = r.Of(o.URL, o.Host)
+	}
+	if int(attempt)+1 >= most {
 		return giveUp, 0
 	}
-	wait := r.Delay
 	for i := uint8(0); i < attempt && wait < r.MaxDelay; i++ {
 		if wait < quickRetry {
 			wait = min(quickGrowth*wait, max(2*wait, quickRetry))

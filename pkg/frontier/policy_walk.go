@@ -146,7 +146,7 @@ func (w *walkPolicy) link(c *change, l *record.Link) error {
 		c.b.Drop(dropKind)
 	case !fits(&e.URL):
 		c.b.Drop(dropRange)
-	case c.limits.Depth > 0 && int(l.Depth) > c.limits.Depth:
+	case c.limits.deep(l.URL, l.Host, int(l.Depth)):
 		c.b.Drop(dropDepth)
 	default:
 		c.b.Consume()
@@ -186,7 +186,7 @@ type standing struct {
 // with the same chance, in whatever order and however often they come.
 func (v *standing) meet(c *change, link *record.URL) {
 	depth := min(int(v.depth)+int(link.Depth), math.MaxUint16)
-	if c.limits.Depth > 0 && depth > c.limits.Depth {
+	if c.limits.deep(link.URL, link.Host, depth) {
 		return
 	}
 	if v.next.URL == "" || mix(link.Key^v.salt) < mix(v.next.Key^v.salt) {

@@ -130,6 +130,28 @@ type Dead struct {
 type Limits struct {
 	Depth    int    // more links from a seed; 0: any number
 	HostURLs uint64 // of hosts that had this many URLs before, finished ones included; 0: any number
+
+	// DepthOf and HostURLsOf are those of a URL or a host that may have others; nil: none has.
+	DepthOf    func(url, host string) int
+	HostURLsOf func(host string) uint64
+}
+
+// deep says whether a URL is too many links from a seed.
+func (l *Limits) deep(url, host string, depth int) bool {
+	most := l.Depth
+	if l.DepthOf != nil {
+		most = l.DepthOf(url, host)
+	}
+	return most > 0 && depth > most
+}
+
+// full says whether a host has as many URLs as it may.
+func (l *Limits) full(h *Host) bool {
+	most := l.HostURLs
+	if l.HostURLsOf != nil {
+		most = l.HostURLsOf(h.Host)
+	}
+	return most > 0 && h.Discovered >= most
 }
 
 func (l Limits) check() error {
@@ -141,7 +163,7 @@ func (l Limits) check() error {
 
 // of refuses limits that mean nothing to a policy that makes its URLs from links.
 func (l Limits) of(p *policy) error {
-	if l.HostURLs > 0 && p.links == onlyLinks {
+	if (l.HostURLs > 0 || l.HostURLsOf != nil) && p.links == onlyLinks {
 		return &fault.Error{Class: fault.Usage, Found: "a limit of URLs per host for policy " + p.name, Want: "none: it visits a URL any number of times"}
 	}
 	return nil
@@ -396,7 +418,7 @@ func (c *change) spool(ctx context.Context, read func(*record.URL) error, p Prio
 		switch {
 		case !fits(u) || u.Due < 0:
 			c.b.Drop(dropRange)
-		case c.limits.Depth > 0 && int(u.Depth) > c.limits.Depth:
+		case c.limits.deep(u.URL, u.Host, int(u.Depth)):
 			c.b.Drop(dropDepth)
 		default:
 			return ranks.add(ctx, u)

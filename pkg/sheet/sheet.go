@@ -74,6 +74,19 @@ func Load(path string, schemes *canon.Schemes) (*Sheets, error) {
 	return parse(path, in, schemes)
 }
 
+// OfCrawl loads the sheets that crawl.toml names; nil where it names none.
+func OfCrawl(conf *config.Config) (*Sheets, error) {
+	form, err := conf.Canon()
+	if err != nil {
+		return nil, err
+	}
+	file, err := conf.Setting("sheets")
+	if err != nil || len(file) == 0 {
+		return nil, err
+	}
+	return Load(file[0], form.Schemes)
+}
+
 func parse(path string, in io.Reader, schemes *canon.Schemes) (*Sheets, error) {
 	rules, settings, err := filter.Sections(path, in, "sheet", tests, filter.Options{Memory: listMemory, Schemes: schemes})
 	if err != nil {
@@ -168,11 +181,47 @@ func (s *Sheets) Apply(sheets []int, to any) {
 	}
 }
 
+// Gives says whether any sheet gives one of these settings.
+func (s *Sheets) Gives(keys ...string) bool {
+	return s != nil && slices.ContainsFunc(s.All, func(sheet Sheet) bool {
+		return slices.ContainsFunc(sheet.Values, func(v config.Value) bool { return slices.Contains(keys, v.Key.Name) })
+	})
+}
+
+// Attempts are how often a URL is tried and the first wait after a failure, of a crawl that has these for all; nil where no sheet says so.
+func (s *Sheets) Attempts(all config.Failures) func(url, host string) (most int, delay time.Duration) {
+	if !s.Gives("frontier.max_attempts", "frontier.retry_delay") {
+		return nil
+	}
+	return func(url, host string) (int, time.Duration) {
+		own := all
+		s.Apply(s.Of(url, host), &own)
+		return own.MaxAttempts, own.RetryDelay
+	}
+}
+
+// Limits are the greatest depth of a URL and the most URLs of a host, of a crawl that has these for all; nil where no sheet says so.
+func (s *Sheets) Limits(all config.NewURLs) (depth func(url, host string) int, urls func(host string) uint64) {
+	if s.Gives("frontier.max_depth") {
+		depth = func(url, host string) int {
+			own := all
+			s.Apply(s.Of(url, host), &own)
+			return own.MaxDepth
+		}
+	}
+	if s.Gives("frontier.max_host_urls") {
+		urls = func(host string) uint64 {
+			own := all
+			s.Host(host, &own)
+			return own.MaxHostURLs
+		}
+	}
+	return depth, urls
+}
+
 // Connections are how many contacts with a host may be under way at a time; nil where no sheet says so.
 func (s *Sheets) Connections() func(host string) int {
-	if s == nil || !slices.ContainsFunc(s.All, func(sheet Sheet) bool {
-		return slices.ContainsFunc(sheet.Values, func(v config.Value) bool { return v.Key.Sheet == "own" })
-	}) {
+	if !s.Gives("politeness.connections") {
 		return nil
 	}
 	return func(host string) int {

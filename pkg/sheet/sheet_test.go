@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,8 +26,12 @@ sheet api: path /api/
 	fetch.headers "X-B: 2, 3"
 	fetch.timeout 5s
 	fetch.timeout 6s
+	frontier.max_attempts 7
 sheet own: registered-domain own.test
 	fetch.tls_insecure true
+	frontier.retry_delay 2s
+	frontier.max_depth 1
+	frontier.max_host_urls 50
 sheet more: (domain own.test or host o.test) and any
 	politeness.connections 4
 `
@@ -60,6 +65,15 @@ sheet more: (domain own.test or host o.test) and any
 				t.Errorf("fetch %s, want %s; %s", got, c.fetch, other)
 			}
 		})
+	}
+	attempts := s.Attempts(config.Failures{MaxAttempts: 3, RetryDelay: time.Minute})
+	depth, urls := s.Limits(config.NewURLs{MaxDepth: 4})
+	for url, want := range map[string]string{"http://a.test/api/x": "7 1m0s 4 0", "http://a.test/": "3 1m0s 4 0", "http://own.test/": "3 2s 1 50"} {
+		host := strings.Split(url, "/")[2]
+		most, delay := attempts(url, host)
+		if got := fmt.Sprint(most, delay, depth(url, host), urls(host)); got != want {
+			t.Errorf("%s: attempts, delay, depth, URLs %s, want %s", url, got, want)
+		}
 	}
 	for host, want := range map[string]int{"own.test": 4, "b.own.test:81": 4, "a.test": 1} {
 		if got := s.Connections()(host); got != want {

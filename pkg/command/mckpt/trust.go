@@ -244,16 +244,8 @@ func warnOfHeader(std *cli.Std, file string, lines []string) {
 
 // sheetHeaders are the headers that sheets give.
 func sheetHeaders(conf *config.Config) (lines []string) {
-	form, err := conf.Canon()
-	if err != nil {
-		return nil
-	}
-	files, err := conf.Setting("sheets")
-	if err != nil || len(files) == 0 {
-		return nil
-	}
-	sheets, err := sheet.Load(files[0], form.Schemes)
-	if err != nil {
+	sheets, err := sheet.OfCrawl(conf)
+	if sheets == nil || err != nil {
 		return nil // a run says so
 	}
 	for _, s := range sheets.All {

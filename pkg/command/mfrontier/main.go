@@ -85,12 +85,23 @@ type addCmd struct {
 	Strict bool     `help:"Fail on a bad line of text instead of skipping it."`
 	Again  bool     `help:"Take URLs once more that were finished or are parked."`
 	config.NewURLs
+	config.SheetsFlag `group:"New URLs:"`
 	config.RewriteFlags
 	cli.TxnFlags
 }
 
-func limits(f config.NewURLs) frontier.Limits {
-	return frontier.Limits{Depth: f.MaxDepth, HostURLs: f.MaxHostURLs}
+func limits(f config.NewURLs, sheets *sheet.Sheets) frontier.Limits {
+	depth, urls := sheets.Limits(f)
+	return frontier.Limits{Depth: f.MaxDepth, HostURLs: f.MaxHostURLs, DepthOf: depth, HostURLsOf: urls}
+}
+
+// sheetsOf loads sheets for URLs of these schemes.
+func sheetsOf(f config.SheetsFlag, names []string) (*sheet.Sheets, error) {
+	schemes, err := canon.ParseSchemes(names)
+	if err != nil {
+		return nil, err
+	}
+	return sheet.Load(f.Sheets, schemes)
 }
 
 func prioritizer(f config.NewURLs) frontier.Prioritizer {
@@ -112,7 +123,11 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	o := frontier.AddOptions{Txn: c.Txn, Limits: limits(c.NewURLs), Prioritizer: prioritizer(c.NewURLs), Again: c.Again}
+	sheets, err := sheetsOf(c.SheetsFlag, c.Scheme)
+	if err != nil {
+		return err
+	}
+	o := frontier.AddOptions{Txn: c.Txn, Limits: limits(c.NewURLs, sheets), Prioritizer: prioritizer(c.NewURLs), Again: c.Again}
 	if err := f.CheckAdd(o); err != nil {
 		return err
 	}
@@ -199,11 +214,7 @@ type batchFlags struct {
 }
 
 func (f *batchFlags) politeness(names []string) (frontier.Politeness, error) {
-	schemes, err := canon.ParseSchemes(names)
-	if err != nil {
-		return frontier.Politeness{}, err
-	}
-	sheets, err := sheet.Load(f.Sheets, schemes)
+	sheets, err := sheetsOf(f.SheetsFlag, names)
 	rules, _ := sheets.Rules(f.Delays)
 	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, Hosts: rules, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration, HostConnections: sheets.Connections()}, err
 }
@@ -433,7 +444,9 @@ type updateCmd struct {
 	config.Failures
 	config.LongestWaitFlag `group:"Failures:"`
 	config.NewURLs
+	config.SheetsFlag `group:"New URLs:"`
 	config.Budgets
+	config.Schemes
 	cli.TxnFlags
 }
 
@@ -453,11 +466,15 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	sheets, err := sheetsOf(c.SheetsFlag, c.Scheme)
+	if err != nil {
+		return err
+	}
 	o := frontier.UpdateOptions{
 		Txn:     c.Txn,
-		Retries: frontier.Retries{MaxAttempts: c.MaxAttempts, Delay: c.RetryDelay, MaxDelay: frontier.DefaultRetries.MaxDelay, LongestWait: c.LongestWait},
+		Retries: frontier.Retries{MaxAttempts: c.MaxAttempts, Delay: c.RetryDelay, MaxDelay: frontier.DefaultRetries.MaxDelay, LongestWait: c.LongestWait, Of: sheets.Attempts(c.Failures)},
 		Dead:    frontier.Dead{After: c.DeadAfter, Delay: c.DeadDelay, MaxDelay: 7 * 24 * time.Hour},
-		Limits:  limits(c.NewURLs),
+		Limits:  limits(c.NewURLs, sheets),
 
 		Prioritizer: prioritizer(c.NewURLs),
 		Budgets:     c.budgets(),
