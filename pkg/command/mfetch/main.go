@@ -213,6 +213,9 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 	}
 	opt.Hosts, opt.HostsLongest = sheets.Rules(c.Delays)
 	opt.HostConnections = sheets.Connections()
+	if _, sharded := shard.At(st.Dir()); sharded && sheets.Gives("fetch.proxy") {
+		return opt, &fault.Error{Class: fault.Usage, File: c.Sheets, Found: "fetch.proxy in a crawl of several shards", Want: "none: hosts are shared out by their addresses"}
+	}
 	if c.Deny != "" {
 		if opt.Deny, err = fetch.OpenDeny(c.Deny, opt.Canon); err != nil {
 			return opt, err
