@@ -100,7 +100,7 @@ type Fetch struct {
 	LastModified  string  `col:"last_modified"`
 	LastContentFP uint64  `col:"last_content_fp"` // as given: the content fingerprint of the fetch before
 
-	Role            string `col:"role,required"`     // RolePage, RoleRobots or RoleAgain
+	Role            string `col:"role,required"`     // RolePage, RoleRobots, RoleAgain or RoleLogin
 	FetchTime       Time   `col:"fetch_time"`        // start of the contact
 	DurationUS      int64  `col:"duration_us"`       // from start of the contact to its end
 	RequiredDelayUS int64  `col:"required_delay_us"` // gap to this host that politeness demanded before this contact
@@ -133,6 +133,7 @@ const (
 	RolePage   = "page"
 	RoleRobots = "robots"
 	RoleAgain  = "again" // a page that a reply led back to, asked once more with the cookies that it has now: beside the batch
+	RoleLogin  = "login" // a contact of a login with a form, or one whose reply said that the session had ended: it is not archived
 )
 
 // OfPage reports whether a row is of a page: one of the batch, or one that was asked again beside it.

@@ -54,7 +54,7 @@ func Outcomes(ctx context.Context, out io.Writer, files []string, of Roles, keep
 				}
 				page++
 			}
-			if of != OfAll && (r.Role == record.RoleRobots) != (of == OfRobots) {
+			if of == OfPages && !r.OfPage() || of == OfRobots && r.Role != record.RoleRobots {
 				return false, nil
 			}
 			if keep == nil {

@@ -233,6 +233,8 @@ func (o *output) extract() (drop string, err error) {
 	row := &o.job.row
 	isRobots := row.Role == record.RoleRobots
 	switch {
+	case row.Role == record.RoleLogin:
+		return row.Role, nil
 	case row.Outcome != record.OutcomeFetched && isRobots:
 		return "", nil
 	case row.Outcome != record.OutcomeFetched:

@@ -115,6 +115,63 @@ func (r *runner) follow(h *host, e *errand, row *record.Fetch, text []byte) erro
 	return nil
 }
 
+// login queues the login that a page of a host waits for.
+func (r *runner) login(h *host, row *record.URL) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.blocked++
+	h.errands = append(h.errands, &errand{from: h.first(), url: row.URL, host: row.Host, sitemap: row.Sitemap, requisite: row.Requisite})
+	return r.sp.unclaim(h)
+}
+
+// serveLogin makes the next contact of a login. settled: there was none, go on.
+func (r *runner) serveLogin(ctx context.Context, h *host, e *errand, row *record.URL, rest halt, w *worker) (t turn, settled bool, err error) {
+	step, page, _ := r.opt.Logins.Step(e.url)
+	if step == "" || rest.why != "" { // its pages know what follows
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		h.errands = h.errands[1:]
+		e.from.blocked--
+		return turn{}, true, nil
+	}
+	fail := func(why string) (turn, bool, error) {
+		r.opt.Logins.Failed(e.url, why, true)
+		return turn{}, true, nil
+	}
+	scheme, _, _ := canon.Split(e.url)
+	if rule := r.opt.Deny.Check(step, e.host); rule != "" {
+		return fail("denied by " + rule)
+	}
+	if row.URL == "" {
+		row = nil
+	}
+	addrs, outcome, detail, err := r.addresses(ctx, h, row, nil)
+	switch {
+	case err != nil:
+		return turn{}, false, err
+	case outcome == record.OutcomeDeferred:
+		r.leave(h, detail)
+		return turn{}, true, nil
+	case outcome != "":
+		return fail(outcome + ": " + detail)
+	}
+	a := r.choose(h, addrs)
+	if !r.granted(h, a) {
+		return turn{}, false, nil
+	}
+	login := &record.Fetch{URL: page, Key: r.opt.Canon.URLKey(e.host, page), Host: e.host, Role: record.RoleLogin, Sitemap: e.sitemap, Requisite: e.requisite}
+	w.req, w.addrs = Request{URL: step, Host: e.host, Addr: a, Login: true}, len(addrs)
+	t, err = r.contact(ctx, h, r.opt.Protocols[scheme], w, login, record.RoleLogin, nil)
+	switch {
+	case err != nil || t.missed:
+	case login.Outcome == record.OutcomeDeferred:
+		r.forgo(h, a, login.Error)
+	case login.Outcome != record.OutcomeFetched:
+		r.opt.Logins.Failed(e.url, login.Outcome+": "+login.Error, false)
+	}
+	return t, false, err
+}
+
 // conclude ends an errand, by what was learnt at an instant: the pages that waited for it
 // may go on.
 func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte, at micros) {

@@ -8,8 +8,8 @@
 // # Invariants
 //
 //   - Each URL of the input gives one row of role "page", whatever happens;
-//     each visit for a robots.txt gives one of role "robots".
-//   - A row is emitted after the bytes that it names are in the WARC file.
+//     each visit for a robots.txt gives one of role "robots", and each contact of a login one of role "login".
+//   - A row is emitted after the bytes that it names are in the WARC file. Those of a login are in none.
 //   - One connection to a host at a time (but for Options.HostConnections), kept for its next contact if that comes
 //     within five seconds; in use and kept together, at most Options.Connections. From the end of a contact to the
 //     start of the next with the same host lies at least what the row's
@@ -24,7 +24,7 @@
 //
 //   - The next host: sched.go (take). Hosts with several connections: several.go. Handing hosts out, and a turn: turns.go; its contacts: pages.go.
 //   - The gap after a contact: pages.go (gap). When a batch ends before its time: patience.go.
-//   - Addresses: names.go; which of them: reach.go. robots.txt: robots.go, errands.go. What our own settings refuse: ours.go, deny.go.
+//   - Addresses: names.go; which of them: reach.go. robots.txt: robots.go, errands.go. Logins: errands.go. What our own settings refuse: ours.go, deny.go.
 //   - Cookies: package cookies; what is asked again because of them: again.go; their file: jar.go.
 //   - WARC files: archive.go, write.go. What an interrupted run left: unclean.go, savedrows.go.
 //
@@ -108,6 +108,7 @@ type Options struct {
 	ContentHash string        // that makes content_fp: what the store was made with, or ""
 	BackQueues  int           // open at a time, each of one host; further input waits. 0: 65,536, see scheduler
 
+	Logins    Logins       // nil: none
 	Cookies   *cookies.Jar // of the crawl, which the Protocols use; nil: none are kept
 	Deny      *Deny        // nil: nothing is denied
 	DenyEvery time.Duration

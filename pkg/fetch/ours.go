@@ -36,7 +36,7 @@ type ours struct {
 	pages  int64                  // rows that were not ours,
 	done   int64                  // those of all that were not deferred, and no mistake
 	held   int64                  // rows that are ours
-	local  map[string]int64       // of those, this machine's, by kind
+	local  map[string]int64       // of those, this machine's and a failed login's, by kind
 	first  [outcomes]record.Fetch // the first of those that a setting refused, by index in record.OutcomesOfSettings,
 	number [outcomes]int64        // how many there are,
 	known  int64                  // and how many of all are seeds, or of hosts that were contacted before,
@@ -66,6 +66,12 @@ var change = map[string]string{
 	record.OutcomeDenied:  "--deny names the list",
 	record.OutcomeScheme:  "--scheme and --exec name what fetches a scheme",
 }
+
+// loginFailed begins the error of a page that cannot be asked for without a login. As with faults of this machine, it is put off to a later round.
+const loginFailed = "login: "
+
+// isPutOff says whether an error is of that kind.
+func isPutOff(text string) bool { return localfault.Is(text) || strings.HasPrefix(text, loginFailed) }
 
 // oursMax is how many of n URLs, or hosts, settings may refuse before that is held for a mistake.
 func oursMax(n int64) int64 { return max(10, n/100) }
@@ -106,7 +112,7 @@ func (o *ours) hold(row *record.Fetch, known, first bool, size int64) (warn stri
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.held++
-	if localfault.Is(row.Error) {
+	if isPutOff(row.Error) {
 		o.local[row.Error]++
 		if row.Outcome != record.OutcomeDeferred && !known {
 			o.done++
@@ -183,7 +189,13 @@ func (o *ours) judge(refusedOK bool, hosts, others int64) error {
 	case !refusedOK && (o.mistaken(hosts, others) || o.done+others == 0 && o.known > 0):
 		return &fault.Error{Found: o.tell(), Hint: "correct the settings and run this again: nothing was committed, and fetched URLs are not fetched again. --refused-ok goes on without these URLs: they are parked"}
 	case len(o.local) > 0 && o.done == 0:
-		return &fault.Error{Found: "nothing was fetched: " + o.lacks(), Hint: "nothing was committed: correct this, and run the command again"}
+		hint := "nothing was committed: correct this, and run the command again"
+		for text := range o.local {
+			if strings.HasPrefix(text, loginFailed) {
+				hint = "nothing was committed: correct the form's lines in the file of fetch.login, and run the command again"
+			}
+		}
+		return &fault.Error{Found: "nothing was fetched: " + o.lacks(), Hint: hint}
 	}
 	return nil
 }
@@ -236,7 +248,7 @@ func (r *runner) hold(h *host, row *record.Fetch) error {
 	r.mu.Lock()
 	byRobots := withoutRobots(row.Error) != record.OutcomeRobotsUnreachable // the host sent us there: no mistake of ours
 	known := !byRobots && (row.Depth == 0 || r.robots.holds(scheme+"://"+h.name))
-	first := known && !localfault.Is(row.Error) && r.ours.firstOf(h.name)
+	first := known && !isPutOff(row.Error) && r.ours.firstOf(h.name)
 	size := r.urls.Load() + r.opt.Others
 	if !r.eof {
 		size = max(size, usualBatch)

@@ -129,6 +129,15 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 			return turn{}, false, nil
 		}
 	}
+	if r.opt.Logins != nil {
+		switch step, _, why := r.opt.Logins.Step(row.URL); {
+		case why != "":
+			r.tell(loginFailed + why)
+			return refuse(record.OutcomeDeferred, loginFailed+why)
+		case step != "":
+			return turn{}, true, r.login(h, row)
+		}
+	}
 	a := r.choose(h, addrs)
 	if !r.granted(h, a) {
 		return turn{}, false, nil
@@ -247,6 +256,9 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	if w.addrs > 1 && r.missed(h, row, reply, req.Addr, w.addrs, &t) {
 		reply.release()
 		return t, nil
+	}
+	if t.missed = reply.LoggedOut; t.missed {
+		row.Role, made = record.RoleLogin, record.RoleLogin
 	}
 	var plain *plainDoc // for the commands behind; nil: they read the archive
 	if keep == nil && r.bodies != nil {

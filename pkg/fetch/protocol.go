@@ -19,6 +19,8 @@ type Request struct {
 	ETag         string     // sent as If-None-Match, unless empty
 	LastModified string     // sent as If-Modified-Since, unless empty
 
+	Login bool // the contact is the step of a login that Options.Logins gave for the URL's origin
+
 	// Session is what the Reply of an earlier contact with the host by this scheme
 	// left; nil if none did. It is the Protocol's from here on: to use, pass on or close.
 	Session io.Closer
@@ -61,6 +63,9 @@ type Reply struct {
 
 	// Protocol is what was spoken, where Sent and Response are not in its form, by its name in ALPN: "h2"; else "".
 	Protocol string
+
+	// LoggedOut says that the session which Options.Logins gave had ended: the page is asked for again.
+	LoggedOut bool
 
 	// Forwarded says that a proxy was asked which found an address itself: what answered
 	// is not known to be Request.Addr.
@@ -116,6 +121,15 @@ type Resolver interface {
 	// preference and when they expire. failure says why there is none, as
 	// the column addr_error does; one that localfault.Is knows defers the URL.
 	Resolve(ctx context.Context, name string) (addrs []netip.Addr, expires time.Time, failure string)
+}
+
+// Logins are sessions that begin before pages of their origins are asked for. It is called by many goroutines at once.
+type Logins interface {
+	// Step returns the URL of the next contact that lets us in to the origin of a URL; "": none is needed. page is the URL that stands for the login
+	// in rows, and why, unless "", the reason for which no page of the origin can be asked for.
+	Step(url string) (step, page, why string)
+	// Failed says that such a contact came to nothing; final: another would, too.
+	Failed(url, why string, final bool)
 }
 
 // Guard judges an address before it is contacted: refused names the reason why

@@ -67,11 +67,11 @@ type authority struct {
 	newer, older *authority // among those that no host uses
 }
 
-// errand is a contact for robots.txt, or one hop of its redirects.
+// errand is a contact for robots.txt, or one hop of its redirects; or a login, with all its contacts.
 type errand struct {
-	auth *authority
-	name string // of auth
-	from *host  // whose pages wait
+	auth *authority // nil: a login for url
+	name string     // of auth
+	from *host      // whose pages wait
 	url  string
 	host string
 	hops int

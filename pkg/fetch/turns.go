@@ -250,6 +250,8 @@ func (r *runner) serve(ctx context.Context, h *host, w *worker) (turn, error) {
 		var t turn
 		var settled bool
 		switch {
+		case e != nil && e.auth == nil:
+			t, settled, err = r.serveLogin(ctx, h, e, &row, rest, w)
 		case e != nil:
 			t, settled, err = r.serveErrand(ctx, h, e, &row, rest, w)
 		case page:

@@ -68,7 +68,7 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 			return &fault.Error{Class: fault.Conflict, File: "outcomes", Found: "a URL, host or address of more than 65535 bytes", Want: "URLs of the batch in flight"}
 		}
 		ev := contact(row)
-		if row.Role != record.RoleRobots && row.Role != record.RoleAgain {
+		if row.Role != record.RoleRobots && row.Role != record.RoleAgain && row.Role != record.RoleLogin {
 			n++
 			v, due := o.Retries.judge(row, row.Attempt, now)
 			out := outcome{verdict: v, attempt: row.Attempt, due: max(due, 0), outcome: row.Outcome, url: row.URL, host: row.Host}

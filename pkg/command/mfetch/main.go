@@ -247,6 +247,9 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 	}
 	client.TempDir, client.Guard = st.Dir(), guard.Guard
 	opt.Cookies = client.Cookies
+	if client.Logins.Forms() {
+		opt.Logins = client.Logins
+	}
 	if opt.Protocols, err = c.protocols(client, opt.Canon.Schemes); err != nil {
 		return opt, err
 	}

@@ -69,6 +69,7 @@ type exchange struct {
 	stream *rewind.Stream // Response, once there is one
 	head   httpmsg.Head   // what Reply.Head refers to
 	reused bool           // on a connection that stood before
+	step   *formRequest   // of a login; nil: it is none
 
 	target  target
 	request [512]byte         // the memory of Sent,
@@ -194,12 +195,30 @@ func (c *Client) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
 	if conn == nil {
 		conn = new(Conn)
 	}
-	return &c.do(ctx, req, conn).Reply
+	if req.Login {
+		return c.enter(ctx, req, conn)
+	}
+	f := c.Logins.formOf(req.URL)
+	if f == nil {
+		return &c.do(ctx, req, conn).Reply
+	}
+	number := f.current()
+	x := c.do(ctx, req, conn)
+	if x.Response == nil || !f.ended(x, req.URL, number) {
+		return &x.Reply
+	}
+	defer x.Close()
+	return &fetch.Reply{Outcome: x.Outcome, Status: x.head.Status, Forwarded: x.Forwarded, Wire: x.Wire, Session: x.Session, LoggedOut: true}
 }
 
 // do makes one contact.
 func (c *Client) do(ctx context.Context, req *fetch.Request, conn *Conn) *exchange {
-	x := &exchange{}
+	return c.send(ctx, req, conn, nil)
+}
+
+// send makes one contact; step, unless nil, is that of a login.
+func (c *Client) send(ctx context.Context, req *fetch.Request, conn *Conn, step *formRequest) *exchange {
+	x := &exchange{step: step}
 	x.Outcome, x.NoBody, x.Memory = record.OutcomeFetched, req.Method == http.MethodHead, x
 	x.head.Fields = x.fields[:0]
 	if err := c.ask(ctx, req, conn, x); err == nil {
@@ -230,7 +249,7 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 		return err
 	}
 	addr := netip.AddrPortFrom(req.Addr, t.port)
-	kept, sent := c.request(x.request[:0], req, t)
+	kept, sent := c.request(x.request[:0], req, t, x.step)
 	if !conn.leads(t, addr) {
 		conn.Close()
 	}
@@ -276,12 +295,8 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 		if err == nil && x.Forwarded && x.head.Status == http.StatusProxyAuthRequired {
 			return c.Proxy.down(errNoLogin)
 		}
-		if err == nil && c.Cookies != nil {
-			for _, f := range x.head.Fields {
-				if strings.EqualFold(f.Name, "Set-Cookie") {
-					c.Cookies.Keep(t.cookies(), f.Value, c.now())
-				}
-			}
+		if err == nil {
+			c.keepCookies(x)
 		}
 		return err
 	}
@@ -295,7 +310,7 @@ func (c *Client) now() time.Time {
 }
 
 // request writes the request to b: as it is kept, and as it is sent.
-func (c *Client) request(b []byte, req *fetch.Request, t *target) (kept, sent []byte) {
+func (c *Client) request(b []byte, req *fetch.Request, t *target, step *formRequest) (kept, sent []byte) {
 	b = append(append(b, cmp.Or(req.Method, http.MethodGet)...), ' ')
 	if c.Proxy.forwards(t) {
 		b = append(append(append(b, t.scheme...), "://"...), t.host...)
@@ -319,7 +334,7 @@ func (c *Client) request(b []byte, req *fetch.Request, t *target) (kept, sent []
 	}
 	secret, names := c.Logins.line(t, c.now())
 	own := ""
-	if c.Cookies != nil {
+	if c.Cookies != nil && c.Logins.form(t) == nil {
 		own = c.Cookies.Line(t.cookies(), c.now(), names...)
 	}
 	var secrets []byte
@@ -328,6 +343,12 @@ func (c *Client) request(b []byte, req *fetch.Request, t *target) (kept, sent []
 	}
 	if c.Proxy.forwards(t) {
 		secrets = appendField(secrets, "Proxy-Authorization", c.Proxy.basic())
+	}
+	if step != nil && step.method == http.MethodPost {
+		secrets = appendField(secrets, "Origin", t.scheme+"://"+t.host)
+		secrets = appendField(secrets, "Referer", step.referer)
+		secrets = appendField(secrets, "Content-Type", "application/x-www-form-urlencoded")
+		secrets = appendField(secrets, "Content-Length", strconv.Itoa(len(step.body)))
 	}
 	b, before := appendField(b, "Cookie", own), b
 	kept = append(b, "\r\n"...)
@@ -339,7 +360,11 @@ func (c *Client) request(b []byte, req *fetch.Request, t *target) (kept, sent []
 		return kept, kept
 	}
 	sent = append(append(make([]byte, 0, len(kept)+len(secrets)), b...), secrets...)
-	return kept, append(sent, "\r\n"...)
+	sent = append(sent, "\r\n"...)
+	if step != nil {
+		sent = append(sent, step.body...)
+	}
+	return kept, sent
 }
 
 // entityTags is an entity tag as If-None-Match asks for it (RFC 9110 section 13.1.2): as it
@@ -492,5 +517,9 @@ func (c *Client) read(from io.Reader, x *exchange) (complete bool, err error) {
 	if err := r.readHead(); err != nil {
 		return false, err
 	}
-	return r.readBody(cmp.Or(c.BodyMax, rewind.DefaultMax))
+	max := cmp.Or(c.BodyMax, rewind.DefaultMax)
+	if x.step != nil {
+		max = min(max, formMax)
+	}
+	return r.readBody(max)
 }

@@ -39,6 +39,7 @@ type login struct {
 	fields         []httpmsg.Field
 	file           string // of a certificate and its key, relative to the file of logins
 	certificate    *tls.Certificate
+	form           *formLogin
 }
 
 // basic is the value of Authorization, "" for nobody.
@@ -52,11 +53,12 @@ func (l login) basic() string {
 const loginsMax = 1 << 20 // bytes of a file
 
 // wantLogin is what a line of a file of logins has.
-const wantLogin = "ORIGIN USER:PASSWORD, such as https://example.org anna:secret, ORIGIN header NAME: VALUE, ORIGIN certificate FILE, or a line of a cookies.txt"
+const wantLogin = "ORIGIN USER:PASSWORD, such as https://example.org anna:secret, ORIGIN header NAME: VALUE, ORIGIN certificate FILE, ORIGIN form PATH NAME=VALUE&NAME=VALUE with or without ORIGIN check PATH, or a line of a cookies.txt"
 
 // ReadLogins reads a file of lines "ORIGIN USER:PASSWORD", such as "https://example.org anna:secret", or "ORIGIN header NAME: VALUE",
 // such as "https://example.org header Authorization: Bearer abc", or "ORIGIN certificate FILE", a file with a certificate of ours and its key in
-// PEM, and those of a cookies.txt, as browsers' add-ons, curl and wget write it:
+// PEM, "ORIGIN form PATH NAME=VALUE&NAME=VALUE", a page with a form (form.go), "ORIGIN check PATH", a page that has status 200 for who has
+// sent it, and those of a cookies.txt, as browsers' add-ons, curl and wget write it:
 // domain, whether its subdomains are meant, path, whether https is needed, expiry in seconds, name and value, with tabs between. Empty lines
 // and those that begin with # (but not with #HttpOnly_) mean nothing. A file that others may read or change is refused, as ssh does.
 func ReadLogins(path string) (*Logins, error) {
@@ -84,6 +86,9 @@ func ReadLogins(path string) (*Logins, error) {
 		return nil, err
 	}
 	for origin, l := range all.origins {
+		if l.form != nil {
+			l.form.resume(path)
+		}
 		if l.file == "" {
 			continue
 		}
@@ -103,7 +108,7 @@ func ReadLogins(path string) (*Logins, error) {
 
 // ParseLogins reads the text of such a file.
 func ParseLogins(path string, b []byte) (*Logins, error) {
-	all := &Logins{origins: map[string]login{}}
+	all, checks := &Logins{origins: map[string]login{}}, map[string]string{}
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	for n := 1; lines.Scan(); n++ {
 		text := strings.TrimPrefix(lines.Text(), "#HttpOnly_")
@@ -123,7 +128,10 @@ func ParseLogins(path string, b []byte) (*Logins, error) {
 		var field httpmsg.Field
 		header, isField := strings.CutPrefix(who, "header ")
 		file, isFile := strings.CutPrefix(who, "certificate ")
+		page, isForm := strings.CutPrefix(who, "form ")
+		check, isCheck := strings.CutPrefix(who, "check ")
 		user, password, ok := strings.Cut(who, ":")
+		ok = ok && user != "" || isFile || isForm || isCheck
 		if isFile {
 			ok = strings.HasPrefix(origin, "https:") && file != ""
 		}
@@ -134,21 +142,35 @@ func ParseLogins(path string, b []byte) (*Logins, error) {
 		switch scheme, _, _ := strings.Cut(origin, "://"); scheme {
 		case "http", "https", "ftp":
 			url, host, err := canon.URL(origin)
-			ok = ok && (scheme != "ftp" || !isField) && err == nil && url == scheme+"://"+host+"/"
+			ok = ok && (scheme != "ftp" || !isField && !isForm && !isCheck) && err == nil && url == scheme+"://"+host+"/"
 			origin = scheme + "://" + host
 		case "socks5":
 			_, err := ParseProxy(origin, nil)
-			ok = ok && !isField && err == nil
+			ok = ok && !isField && !isForm && !isCheck && err == nil
 			origin = strings.TrimSuffix(origin, "/")
 		default:
 			ok = false
 		}
-		if !ok || user == "" && !isFile {
+		l := all.origins[origin]
+		var form *formLogin
+		switch {
+		case ok && isForm:
+			form, ok = parseForm(origin, page)
+			ok = ok && l.form == nil
+		case ok && isCheck:
+			check, ok = pathOn(origin, strings.TrimSpace(check))
+			ok = ok && checks[origin] == ""
+		}
+		if !ok {
 			// The line holds a password, so it is not shown.
 			return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: "no login", Want: wantLogin}
 		}
-		l := all.origins[origin]
 		switch {
+		case isForm:
+			l.form = form
+		case isCheck:
+			checks[origin] = check
+			continue
 		case isField:
 			l.fields = append(l.fields, field)
 		case isFile:
@@ -160,6 +182,12 @@ func ParseLogins(path string, b []byte) (*Logins, error) {
 	}
 	if err := lines.Err(); err != nil {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
+	}
+	for origin, url := range checks {
+		if all.origins[origin].form == nil {
+			return nil, &fault.Error{Class: fault.Usage, File: path, Place: origin, Found: "check without form", Want: wantLogin}
+		}
+		all.origins[origin].form.check = url
 	}
 	return all, nil
 }
@@ -210,19 +238,26 @@ func (l *Logins) fields(t *target) []httpmsg.Field {
 
 // line is the header field Cookie for a server, and the names of its cookies.
 func (l *Logins) line(t *target, now time.Time) (line string, names []string) {
-	if l == nil || l.cookies == nil {
+	if l == nil {
 		return "", nil
 	}
-	if line = l.cookies.Line(t.cookies(), now); line == "" {
-		return "", nil
+	for _, jar := range append(l.jars(), l.cookies) {
+		if jar == nil {
+			continue
+		}
+		if more := jar.Line(t.cookies(), now, names...); more != "" {
+			line = strings.TrimPrefix(line+"; "+more, "; ")
+			names = append(names, strings.Split(jar.Names(t.cookies(), now), ";")...)
+		}
 	}
-	return line, strings.Split(l.cookies.Names(t.cookies(), now), ";")
+	return line, names
 }
 
 // know says whether anything is sent to a server that is for nobody else.
 func (l *Logins) know(t *target, now time.Time) bool {
 	line, _ := l.line(t, now)
-	return line != "" || len(l.fields(t)) > 0 || l.of(t.scheme+"://"+t.host).certificate != nil
+	who := l.of(t.scheme + "://" + t.host)
+	return line != "" || len(l.fields(t)) > 0 || who.certificate != nil || who.form != nil
 }
 
 // logout are the paths and queries that end a session at common software, by their words.
@@ -239,7 +274,7 @@ func (c *Client) Check(url string) error {
 	if err != nil || !logout().MatchString(t.path) {
 		return nil
 	}
-	if line, _ := c.Logins.line(&t, c.now()); line == "" && len(c.Logins.of(t.scheme+"://"+t.host).fields) == 0 {
+	if line, _ := c.Logins.line(&t, c.now()); line == "" && len(c.Logins.of(t.scheme+"://"+t.host).fields) == 0 && c.Logins.form(&t) == nil {
 		return nil // a password is sent each time
 	}
 	return &fetch.Failure{Outcome: record.OutcomeDenied, Err: errors.New("it might end the login of fetch.login")}
