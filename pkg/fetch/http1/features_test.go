@@ -104,6 +104,8 @@ func TestLoginsAndHeaders(t *testing.T) {
 	}
 	for _, line := range []string{"https://example.org", "https://example.org anna", "example.org anna:x", "https://example.org/path anna:x", "https://example.org :x", "gopher://x anna:x", "socks5://h anna:x",
 		"https://example.org header Host: a", "https://example.org header Authorization:", "https://example.org header Range: bytes=0-", "ftp://example.org header X: a", "socks5://127.0.0.1:1 header X: a", "http://example.org certificate a.pem", "https://example.org certificate",
+		"https://example.org form", "https://example.org form /login", "https://example.org form login a=anna:x ", "https://example.org form //other.test/ a=anna:x ", "https://example.org form /login#a a=anna:x ", "https://example.org form /login a=%zzanna:x ",
+		"ftp://example.org form /login a=anna:x ", "https://example.org check /home", "https://example.org form /login a=anna:x \nhttps://example.org form /login2 a=anna:x ", "https://example.org form /login a=anna:x \nhttps://example.org check home",
 		"example.org\tTRUE\t/\tFALSE\tsoon\tsid\tanna:x ", "example.org\tyes\t/\tFALSE\t0\tsid\tanna:x ", "example.org\tTRUE\t/\tFALSE\t0\tsid=anna:x ",
 		strings.Repeat("# much to say\n", 80_000) + "https://example.org anna:x\n"} {
 		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -215,4 +216,73 @@ func TestFormSession(t *testing.T) {
 			t.Error("it asks for /logout")
 		}
 	}
+}
+
+// TestFormOverHTTP2: a form goes to a server that speaks HTTP/2 alone, and only if its certificate can be verified.
+func TestFormOverHTTP2(t *testing.T) {
+	url, client := newTwo(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/login":
+			fmt.Fprint(w, loginForm)
+		case r.PostFormValue("token") != "abc" || r.PostFormValue("pass") != "a b":
+			w.WriteHeader(http.StatusForbidden)
+		}
+	})
+	logins := func() *Logins {
+		logins, err := ParseLogins("", []byte(url+" form /login user=anna&pass=a+b\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return logins
+	}
+	client.Logins = logins()
+	if asked, why := logIn(t, client, url+"/a"); why != "" {
+		t.Errorf("asked for %q: %s", asked, why)
+	}
+	stranger := &Client{Limits: client.Limits, Logins: logins(), InsecureTLS: true}
+	if asked, why := logIn(t, stranger, url+"/a"); len(asked) != 3 || !strings.Contains(why, "certificate") {
+		t.Errorf("asked for %q: %s", asked, why)
+	}
+}
+
+// TestFormOfDomain: the session's cookie may be for the other hosts of a domain. These renew it without a trace in what is kept.
+func TestFormOfDomain(t *testing.T) {
+	url := serve(t, say("HTTP/1.1 200 OK\r\nSet-Cookie:sid=s3cret-2; Domain=site.test;\r\n Path=/\r\nset-cookie: theme=dark; Domain=site.test\r\nContent-Length: 2\r\n\r\nhi"))
+	port := strings.TrimSuffix(url[strings.LastIndexByte(url, ':'):], "/")
+	client := testClient(t)
+	client.Cookies = cookies.New()
+	var err error
+	if client.Logins, err = ParseLogins("", []byte("http://www.site.test"+port+" form /login a=b\n")); err != nil {
+		t.Fatal(err)
+	}
+	jar := client.Logins.jars()[0]
+	jar.Keep(cookies.Target{Name: "www.site.test", Path: "/"}, "sid=s3cret-1; Domain=site.test", client.now())
+	for _, test := range []struct{ host, secret string }{{"img.site.test", "sid=s3cret-2; theme=dark"}, {"other.test", ""}} {
+		x := client.once(context.Background(), &fetch.Request{URL: "http://" + test.host + port + "/", Addr: loopback})
+		defer x.Close()
+		all, _ := io.ReadAll(x.Response)
+		if strings.Contains(string(all)+string(x.Sent), "s3cret") != (test.secret == "") {
+			t.Errorf("%s: sent %q, kept %q", test.host, x.Sent, all)
+		}
+		target := cookies.Target{Name: test.host, Path: "/"}
+		if line := jar.Line(target, client.now()); line != test.secret {
+			t.Errorf("%s: the session has %q, want %q", test.host, line, test.secret)
+		}
+	}
+}
+
+// FuzzForm: what is sent has the fields given, and no more than the bounds.
+func FuzzForm(f *testing.F) {
+	f.Add([]byte(loginForm))
+	f.Add([]byte("<base href=//x/><form METHOD=Post action='?a'><select name=user><textarea name=pass></form><form"))
+	f.Fuzz(func(t *testing.T, page []byte) {
+		fields := url.Values{"user": {"anna"}, "pass": {"x"}}
+		form, err := findForm(page, fields)
+		if err != nil {
+			return
+		}
+		if form.values.Get("user") != "anna" || form.values.Get("pass") != "x" || len(form.marks) == 0 || !form.in(page) || len(form.values) > inputsMax+2 {
+			t.Errorf("%+v", form)
+		}
+	})
 }
