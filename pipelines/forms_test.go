@@ -126,9 +126,17 @@ func TestForms(t *testing.T) {
 		t.Errorf("%d contacts of logins in\n%s", n, pages)
 	}
 	output(t, "mckpt", "verify", folder)
+	text, err := os.ReadFile(login)
+	notes := filepath.Join(folder, "notes.txt") // is left out of the copy for what it has
+	if err == nil {
+		err = os.WriteFile(notes, append([]byte("ours\n"), text...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	output(t, "mckpt", "push", folder, filepath.Join(dir, "copy"))
 	err = filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || name == login {
+		if err != nil || !d.Type().IsRegular() || name == login || name == notes {
 			return err
 		}
 		text, err := os.ReadFile(name)
