@@ -16,7 +16,7 @@
 //     and what is missing of the body stands in Truncated.
 //   - A connection is used again only after a complete reply with nothing after it, of
 //     which no reader could see the end elsewhere.
-//   - Reply.Sent is what was sent, but for what Logins have, and Proxy-Authorization.
+//   - Reply.Sent is what was sent, but for what Logins have, and Proxy-Authorization. Response is what came, but for the cookies of a form login.
 package http1
 
 import (
