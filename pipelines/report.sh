@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Opens the page of mcrawl report in headless Chromium: every plot and table is there, the console has no error, no
-# request leaves the page, its figures are those of mcrawl stats --json, sorting and searching work.
+# Opens the page of mcrawl report in headless Chromium, light and dark, at 1,280 and 400 pixels: every plot and table is there,
+# nothing is wider than the page, axes can be read, the pointer shows values, sorting and searching work, tables are there
+# without scripts, the console has no error, no request leaves the page, its figures are those of mcrawl stats --json.
 #
 #   pipelines/report.sh [SCREENSHOT.png]        or: make report-check
 #
@@ -17,20 +18,61 @@ trap 'rm -rf "$dir"' EXIT
 captions=$(realpath "${BIN}mcrawl"); (cd "$dir" && "$captions" -q report crawl) # which name the folder
 "${BIN}mcrawl" stats "$dir/crawl" --json > "$dir/stats.json"
 
-# A copy whose last script presses what people press, and leaves what it saw in the page.
+# Copies whose last script does what people do, and tells the page around it what is wrong; and that page, which shows them at 1,280 and at 400
+# pixels, and one without scripts.
 python3 - "$dir" << 'END'
-import sys
-page = open(sys.argv[1] + '/crawl-report.html').read()
-press = '''<script>
-const hosts = document.querySelector("table.hosts"), names = () => [...hosts.tBodies[0].rows].filter(r => !r.hidden).map(r => r.cells[0].textContent);
-hosts.tHead.rows[0].cells[3].click();
-const bytes = [...hosts.tBodies[0].rows].map(r => Number(r.cells[3].dataset.v));
-const input = document.querySelector("input[type=search]");
-input.value = names()[0]; input.dispatchEvent(new Event("input"));
-document.body.dataset.sorted = String(bytes.every((b, i) => i === 0 || bytes[i - 1] >= b));
-document.body.dataset.found = String(names().length >= 1 && names().every(n => n.includes(input.value)) && names().length < bytes.length);
-</script></body>'''
-open(sys.argv[1] + '/pressed.html', 'w').write(page.replace('</body>', press))
+import html, sys
+dir = sys.argv[1]
+walk = r"""<script>
+const wrong = [], check = (ok, what) => { if (!ok) wrong.push(what); };
+for (const e of document.querySelectorAll("body *"))
+  if (!e.closest(".table") && e.getBoundingClientRect().right > innerWidth) wrong.push(`wider than the page: ${e.tagName} ${e.className}`);
+check(document.documentElement.scrollWidth <= innerWidth, "the page scrolls sideways");
+check(plots.length === document.querySelectorAll("figure").length && plots.length >= 9, `${plots.length} plots`);
+const dark = matchMedia("(prefers-color-scheme: dark)").matches, light = text => text.match(/\d+/g).slice(0, 3).every(n => n > 127);
+check(light(getComputedStyle(document.body).backgroundColor) !== dark, "the page has the wrong colors");
+for (const u of plots) {
+  for (const a of u.axes) {
+    check(a.label && a.font[1] >= 11 && a.labelFont[1] >= 11, `an axis without a title, or with small labels: ${a.label} ${a.font}`);
+    check(a._values.filter(v => v).length >= 2, `an axis with less than two labels: ${a.label}`);
+    check(a.stroke() === color("soft") && light(getComputedStyle(u.root).color) === dark, "a plot has the wrong colors");
+  }
+  const box = u.over.getBoundingClientRect();
+  u.over.dispatchEvent(new MouseEvent("mousemove", {clientX: box.left + box.width * 0.05, clientY: box.top + box.height / 2, bubbles: true}));
+}
+for (const e of document.querySelectorAll(".table thead th"))
+  check(!e.textContent || e.closest("table").tBodies[0].rows.length < 2 || e.querySelector("button").tabIndex === 0, `no button: ${e.textContent}`);
+const hosts = document.querySelector("table.hosts"), rows = () => [...hosts.tBodies[0].rows].filter(r => !r.hidden), bytes = hosts.tHead.rows[0].cells[3];
+for (const order of ["descending", "ascending"]) {
+  bytes.querySelector("button").click();
+  const list = rows().map(r => Number(r.cells[3].dataset.v) * (order === "descending" ? -1 : 1));
+  check(bytes.ariaSort === order && list.length > 2 && list.every((b, i) => i === 0 || list[i - 1] <= b), `a click on a heading does not sort: ${order}`);
+}
+hosts.tHead.rows[0].cells[0].querySelector("button").click();
+check(hosts.querySelectorAll("[aria-sort]").length === 1, "two headings say that they sort");
+const input = document.querySelector("input[type=search]"), all = rows().length;
+input.value = rows()[0].cells[0].textContent; input.dispatchEvent(new Event("input"));
+check(rows().length >= 1 && rows().length < all && rows().every(r => r.cells[0].textContent.includes(input.value)), "the search does not find hosts");
+requestAnimationFrame(() => requestAnimationFrame(() => {
+  for (const e of document.querySelectorAll(".u-value")) check(/\d/.test(e.textContent), `no value under the pointer: ${e.parentElement.textContent}`);
+  document.body.dataset.walked = "true";
+  parent.postMessage(`${innerWidth} ${dark ? "dark" : "light"}: ${wrong.join("; ") || "good"}`, "*");
+}));
+</script></body>"""
+frame = '<iframe style="position: fixed; top: 0; left: 0; border: 0; height: 900px; width: %spx" %s></iframe>'
+page = open(dir + '/crawl-report.html').read()
+around = '<!doctype html><meta name="color-scheme" content="light dark"><body><script>addEventListener("message", m => document.body.append(`[${m.data}]`))</script>'
+around += frame % (1280, 'id="without" sandbox="allow-same-origin" srcdoc="' + html.escape(page) + '"')
+for name in ['crawl-report', 'two']:
+    text = open(f'{dir}/{name}.html').read()
+    assert text.count('</body>') == 1
+    open(f'{dir}/{name}-walked.html', 'w').write(text.replace('</body>', walk))
+    around += frame % (1280, f'src="{name}-walked.html"') + frame % (400, f'src="{name}-walked.html"')
+around += """<script>addEventListener("load", () => {
+  const page = document.getElementById("without").contentDocument, shows = s => page.querySelector(s).getBoundingClientRect().height > 0;
+  document.body.append(`[without: ${shows("noscript p") && shows("table.hosts") && !page.querySelector("canvas, button") ? "good" : "no tables, or no word about figures"}]`);
+})</script>"""
+open(dir + '/around.html', 'w').write(around)
 END
 
 # open_page FILE OPTION…: Chromium without a network.
@@ -38,25 +80,30 @@ open_page() {
   local file=$1; shift
   "$CHROMIUM" --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --user-data-dir="$dir/profile" \
     --host-resolver-rules='MAP * ~NOTFOUND' --enable-logging=stderr --log-net-log="$dir/net.json" "$@" "file://$file" 2> "$dir/console"
-  if [ -z "${asks:-}" ] && grep -q 'CONSOLE' "$dir/console"; then echo "report.sh: the console says:" >&2; grep CONSOLE "$dir/console" >&2; exit 1; fi
+  if [ -z "${asks:-}" ] && grep CONSOLE "$dir/console" | grep -v "Blocked script execution in 'about:srcdoc'"; then echo "report.sh: the console says this" >&2; exit 1; fi
 }
-open_page "$dir/pressed.html" --dump-dom > "$dir/dom.html"
+said() { grep -o '\[\(without\|[0-9]* [a-z]*\): [^]$]*\]' "$dir/around.out" | sort; }
+for scheme in dark light; do
+  number=1; [ $scheme = light ] || number=0 # of Blink
+  open_page "$dir/around.html" --window-size=1400,1000 --virtual-time-budget=20000 --blink-settings=preferredColorScheme=$number --dump-dom > "$dir/around.out"
+  want=$(printf '[%s]\n' "1280 $scheme: good" "1280 $scheme: good" "400 $scheme: good" "400 $scheme: good" "without: good" | sort)
+  [ "$(said)" = "$want" ] || { printf 'report.sh: a walk through the page says:\n%s\nwant\n%s\n' "$(said)" "$want" >&2; exit 1; }
+done
+open_page "$dir/crawl-report-walked.html" --virtual-time-budget=20000 --dump-dom > "$dir/dom.html"
 python3 - "$dir" << 'END'
 import json, re, sys
 dir = sys.argv[1]
 dom, stats = open(dir + '/dom.html').read(), json.load(open(dir + '/stats.json'))
 figures = json.loads(re.search(r'<script type="application/json" class="figures">(.*?)</script>', dom, re.S).group(1))
 assert figures == stats, 'the figures of the page are not those of mcrawl stats --json'
-assert dom.count('<svg') == 9, f'{dom.count("<svg")} plots, want 9'
+assert dom.count('<canvas') == 9 and 'data-walked="true"' in dom, f'{dom.count("<canvas")} plots, want 9'
 for table in ['times', 'outcomes', 'statuses', 'types', 'domains', 'drops', 'hosts']:
-    assert re.search(rf'<table class="(sort )?{table}">', dom), f'no table of {table}'
+    assert re.search(rf'<table class="{table}">', dom), f'no table of {table}'
 for name, rows in [('outcomes', stats['outcomes']), ('statuses', stats['statuses']), ('types', stats['types'])]:
-    body = re.search(rf'<table class="(?:sort )?{name}">.*?<tbody>(.*?)</tbody>', dom, re.S).group(1)
+    body = re.search(rf'<table class="{name}">.*?<tbody>(.*?)</tbody>', dom, re.S).group(1)
     shown = [int(re.sub(r'\D', '', n)) for n in re.findall(r'<tr><td>.*?</td><td class="n"[^>]*>(.*?)</td>', body)]
     want = [r.get('n', r.get('documents')) for r in rows]
     assert shown == want, f'{name}: {shown}, want {want}'
-assert 'data-sorted="true"' in dom, 'a click on a heading does not sort'
-assert 'data-found="true"' in dom, 'the search does not find hosts'
 times = stats['times']
 body = re.search(r'<table class="times">.*?<tbody>(.*?)</tbody>', dom, re.S).group(1)
 shown = dict(re.findall(r'<tr><td>(\w+)[^<]*</td><td class="n" data-v="([^"]*)"', body))
@@ -96,9 +143,5 @@ echo '<link rel="stylesheet" href="https://fonts.googleapis.com/css"><img src="h
 asks=1 open_page "$dir/asks.html" --dump-dom > /dev/null
 [ "$(requests "$dir/net.json" | tr '\n' ' ')" = 'http://127.0.0.1:9/y http://mweb.test/x https://fonts.googleapis.com/css ' ] ||
   { echo "report.sh: Chromium's log does not show what a page asks for: $(requests "$dir/net.json")" >&2; exit 1; }
-for size in 1200,3000 390,3000; do
-  open_page "$dir/two.html" --hide-scrollbars --window-size=$size --screenshot="$dir/shot.png"
-  [ "$(stat -c %s "$dir/shot.png")" -gt 20000 ] || { echo "report.sh: an empty picture at $size" >&2; exit 1; }
-done
-[ -z "$shot" ] || { open_page "$dir/crawl-report.html" --hide-scrollbars --window-size=1200,3000 --screenshot="$shot"; }
-echo "report.sh: 9 plots, their tables, sorting and searching; figures as mcrawl stats --json; no request left the page"
+[ -z "$shot" ] || open_page "$dir/crawl-report.html" --hide-scrollbars --window-size=1280,800 --screenshot="$shot"
+echo "report.sh: 9 plots with values under the pointer, tables that sort and search, light and dark, at 1,280 and 400 pixels; tables without scripts; figures as mcrawl stats --json; no request left the page"

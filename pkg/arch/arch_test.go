@@ -88,7 +88,6 @@ var arrowOwner = map[string]string{
 var builtWith = map[string][]string{
 	"modernc.org/sqlite":                     {"cmd/mfocus", "cmd/msearch"}, // 7 MB
 	"github.com/apache/arrow/go/v15/parquet": {"cmd/mcat", "cmd/mcrawl"},
-	"github.com/wcharczuk/go-chart":          {"cmd/mcrawl"},
 }
 
 // ofRound lists the commands that start in each round, of each shard. What they do before main costs more than a small round.

@@ -1,8 +1,9 @@
 // Package report writes what a crawl found as one HTML page that opens without a network.
 //
 // The page is made of the figures of pkg/stats and of where the crawl stands, so its memory is bounded as theirs
-// is. Plots are SVG; tables can be searched and sorted. Names, URLs and types come from servers: they are data
-// everywhere (html/template), plots have numbers and dates only, and the page's policy lets it load nothing.
+// is. uPlot draws the figures, whose values stand in the page as JSON; tables can be searched and sorted, and are there
+// without JavaScript. Names, URLs and types come from servers: they are data everywhere (html/template), figures have
+// numbers and dates only, and the page's policy lets it load nothing.
 package report
 
 import (
@@ -11,7 +12,6 @@ import (
 	"html/template"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"mercator/formats/record"
@@ -60,20 +60,31 @@ type Options struct {
 	Between *stats.Comparison
 }
 
-// source is the page; pages the tables that are about single pages.
+// source is the page; pages the tables that are about single pages; script draws figures and sorts tables. uPlot draws, under the MIT
+// licence, which the page repeats.
 var (
 	//go:embed page.html
 	source string
 	//go:embed pages.html
 	pages string
+	//go:embed page.js
+	script string
+	//go:embed uplot/uPlot.iife.min.js
+	uPlot string
+	//go:embed uplot/uPlot.min.css
+	uPlotStyle string
+	//go:embed uplot/LICENSE
+	uPlotLicense string
 )
 
 // Write writes the page.
 func Write(out io.Writer, c *Crawl, opt Options) error {
 	page, err := template.New("page").Funcs(template.FuncMap{
 		"bytes": bytesText, "count": countText, "share": share, "seconds": seconds, "micro": func(us float64) string { return seconds(us / 1e6) },
-		"when": when, "name": nameText, "rate": rate, "plots": plots, "max": mostOf, "width": width, "percent": percent, "part": partOf, "wide": wide,
+		"when": when, "name": nameText, "rate": rate, "figures": figures, "max": mostOf, "width": width, "percent": percent, "part": partOf, "wide": wide,
 		"micro64": func(us int64) string { return seconds(float64(us) / 1e6) },
+		"style":   func() template.CSS { return template.CSS(uPlotStyle) },
+		"script":  func() template.JS { return template.JS("/*\n" + uPlotLicense + "*/\n" + uPlot + script) },
 	}).Parse(pages)
 	if err == nil {
 		page, err = page.Parse(source)
@@ -207,86 +218,4 @@ func mostOf(list any) (most uint64) {
 // width is the width of a bar, in percent.
 func width(n, most uint64) template.CSS {
 	return template.CSS(strconv.FormatFloat(100*float64(n)/float64(max(most, 1)), 'f', 1, 64) + "%")
-}
-
-// plot is a picture with what it shows.
-type plot struct {
-	Title, Note, Command string
-	SVG                  template.HTML
-}
-
-// plots draws the plots of a crawl with the axes of both crawls that the page shows. One with too few figures yet is left out.
-func plots(c *Crawl, shown []*Crawl) (list []plot, err error) {
-	var beside []figure
-	for _, other := range shown {
-		if other != c {
-			beside = figures(other)
-		}
-	}
-	for _, f := range figures(c) {
-		for _, o := range beside {
-			if o.title == f.title {
-				f = f.with(o)
-			}
-		}
-		svg, err := f.draw()
-		if err != nil {
-			return nil, err
-		}
-		if svg != "" {
-			list = append(list, plot{f.title, f.note, "mcrawl stats " + c.Folder + " --json | jq " + f.query, svg})
-		}
-	}
-	return list, nil
-}
-
-// figures are those of the plots of a crawl.
-func figures(c *Crawl) (list []figure) {
-	slot := c.SlotS
-	var times []time.Time
-	var replies, errors, bytes []float64
-	for _, s := range c.Timeline {
-		t, e := time.Parse(time.RFC3339, s.Start)
-		if e != nil || slot <= 0 {
-			continue
-		}
-		times = append(times, t)
-		replies = append(replies, float64(s.Replies)/slot)
-		errors = append(errors, float64(s.Errors)/slot)
-		bytes = append(bytes, float64(s.Bytes)/slot/1e6)
-	}
-	list = append(list, figure{title: "Pages a second", note: "replies (solid) and attempts without a reply (dotted)", query: ".timeline", times: times, series: [][]float64{replies, errors}},
-		figure{title: "Megabytes a second", note: "decoded bodies of documents", query: ".timeline", times: times, series: [][]float64{bytes}})
-	times = nil
-	var known, taken []float64
-	for _, g := range c.Growth {
-		t, e := time.Parse(time.RFC3339, g.Made)
-		if e != nil {
-			continue
-		}
-		times = append(times, t)
-		known = append(known, float64(g.Known))
-		taken = append(taken, float64(g.Taken))
-	}
-	list = append(list, figure{title: "The URL space over time", note: "URLs known (solid), URLs taken into batches, each as often as it was taken (dotted)", query: ".growth", counts: true, times: times, series: [][]float64{known, taken}},
-		figure{title: "The URL space by round", note: "URLs known after each", query: ".growth", counts: true, series: [][]float64{known}},
-		figure{title: "Sizes of documents", note: "documents by decoded bytes, in powers of two", query: ".sizes", bins: c.Sizes, label: func(b stats.Bin) string { return power(b.From) }},
-		figure{title: "Durations of contacts", note: "contacts by duration, in powers of two", query: ".durations_us", bins: c.Durations, label: func(b stats.Bin) string { return strings.ReplaceAll(seconds(float64(b.From)/1e6), " ", "") }},
-		figure{title: "Depth", note: "documents by links from a seed", query: ".depths", bins: c.Depths, label: func(b stats.Bin) string { return strconv.FormatInt(b.From, 10) }})
-	if t := c.Times; t != nil {
-		var elapsed, thread []float64
-		for _, s := range t.ByRound {
-			elapsed, thread = append(elapsed, 100*s.NamesOfElapsed), append(thread, 100*s.NamesOfThread)
-		}
-		list = append(list, figure{title: "Where the time went, by round", note: "shares of each round's time, in the colours of the table; many rounds share a bar", query: ".times", spreads: t.ByRound},
-			figure{title: "Share of names, by round", note: "percent of the time of the round (solid), and what it would be if each page waited for its name alone, one page after the other (dotted)", query: ".times", series: [][]float64{elapsed, thread}})
-	}
-	if f := c.Focus; f != nil {
-		var harvest []float64
-		for _, y := range f.ByRound {
-			harvest = append(harvest, 100*y.Harvest)
-		}
-		list = append(list, figure{title: "Harvest, by round", note: "relevant documents, percent of those fetched", query: ".focus", series: [][]float64{harvest}})
-	}
-	return list
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"html/template"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,17 +52,17 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("the page has %q: %s", bad, rest[max(0, i-40):i+40])
 		}
 	}
-	if n := strings.Count(page, "<script"); n != 3 {
-		t.Errorf("%d scripts, want the page's own and the figures of two crawls", n)
+	if n := strings.Count(page, "<script"); n != 23 {
+		t.Errorf("%d scripts, want the page's own, the statistics of two crawls, and 10 figures of each", n)
 	}
-	if n := strings.Count(page, "<svg"); n != 20 {
+	if a, b := strings.Count(page, "<script"), strings.Count(page, "</script"); a != b {
+		t.Errorf("%d scripts begin, %d end", a, b)
+	}
+	if n := len(plots(t, page)); n != 20 {
 		t.Errorf("%d plots, want 10 of each crawl", n)
 	}
-	if strings.Contains(page, "922337203685477") {
-		t.Error("an axis out of sight")
-	}
-	if n := strings.Count(page, `class="line `); n != 18 {
-		t.Errorf("%d lines, want 9 of each crawl: two of pages, one of bytes, two of the URL space over time, one by round, two of names, one of the harvest", n)
+	if !strings.Contains(page, "Permission is hereby granted, free of charge") {
+		t.Error("uPlot without its licence")
 	}
 	figures := regexp.MustCompile(`(?s)<script type="application/json" class="figures">(.*?)</script>`).FindStringSubmatch(page)
 	if figures == nil {
@@ -86,35 +85,50 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// One is no plural, and of many bars each second one has a label.
-func TestFewAndMany(t *testing.T) {
-	s := &stats.Stats{Documents: 1, Duplicates: 1, Servers: 2, Hosts: 1}
-	for i := range 16 {
-		s.Sizes = append(s.Sizes, stats.Bin{From: 1 << i, To: 2<<i - 1, N: 1})
+// plots are the figures of a page, as page.js reads them.
+func plots(t *testing.T, page string) (list []figure) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?s)<figure><script type="application/json">(.*?)</script>`).FindAllStringSubmatch(page, -1) {
+		var f figure
+		if err := json.Unmarshal([]byte(m[1]), &f); err != nil {
+			t.Fatalf("%v: %s", err, m[1])
+		}
+		for _, s := range f.Series {
+			if len(s.Values) != len(f.X) || !slices.IsSorted(f.X) || f.XTitle == "" || f.YTitle == "" || slices.Max(s.Values) > f.YMax+1e-9 || f.X[0] < f.XMin || f.X[len(f.X)-1] > f.XMax {
+				t.Errorf("a figure that cannot be drawn: %s", m[1])
+			}
+		}
+		list = append(list, f)
 	}
-	var b bytes.Buffer
-	if err := Write(&b, &Crawl{Name: "few", Stats: s}, Options{}); err != nil {
+	return list
+}
+
+// write writes a page.
+func write(t *testing.T, c *Crawl, opt Options) string {
+	t.Helper()
+	var b strings.Builder
+	if err := Write(&b, c, opt); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"</b>document, ", "</b>duplicate, ", "</b>servers of 1 host<", ">1K</text>", ">16K</text>"} {
-		if !strings.Contains(b.String(), want) {
+	return b.String()
+}
+
+// One is no plural.
+func TestFew(t *testing.T) {
+	page := write(t, &Crawl{Name: "few", Stats: &stats.Stats{Documents: 1, Duplicates: 1, Servers: 2, Hosts: 1}}, Options{})
+	for _, want := range []string{"</b>document, ", "</b>duplicate, ", "</b>servers of 1 host<"} {
+		if !strings.Contains(page, want) {
 			t.Errorf("no %s", want)
 		}
-	}
-	if strings.Contains(b.String(), ">32K</text>") || strings.Contains(b.String(), ">2K</text>") {
-		t.Error("each bar has a label")
 	}
 }
 
 // A crawl that has fetched nothing, or only once, has a page without plots.
 func TestWithoutFigures(t *testing.T) {
 	for _, s := range []*stats.Stats{{}, {Attempts: 1, Timeline: []stats.Slot{{Start: "2026-01-01T00:00:00Z", Replies: 1}}, SlotS: 1, Growth: []stats.Growth{{Made: "2026-01-01T00:00:00Z"}}}} {
-		var b bytes.Buffer
-		if err := Write(&b, &Crawl{Name: "empty", Stats: s}, Options{Refresh: 10 * time.Second}); err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(b.String(), "<svg") || !strings.Contains(b.String(), `content="10"`) {
-			t.Errorf("plots of nothing, or no refresh: %s", b.String())
+		page := write(t, &Crawl{Name: "empty", Stats: s}, Options{Refresh: 10 * time.Second})
+		if len(plots(t, page)) > 0 || !strings.Contains(page, `content="10"`) {
+			t.Errorf("plots of nothing, or no refresh: %s", page)
 		}
 	}
 }
@@ -124,7 +138,6 @@ func TestUnits(t *testing.T) {
 		countText(1234567): "1\u202f234\u202f567", countText(999): "999", bytesText(0): "0 B", bytesText(13129379): "13.1 MB",
 		seconds(0.0000025): "2.5 µs", seconds(90): "90 s", seconds(3600): "1h0m0s", seconds(864000): "10 days", share(1, 3): "33.3 %", share(0, 0): "",
 		power(0): "0", power(512): "512", power(1 << 11): "2K", power(1 << 29): "512M",
-		whole(2880.4): "2880", whole(0.25): "0.25", whole(1.5e6): "1.5M",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -132,38 +145,49 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestTicks: labels of counts and rounds are whole numbers, each once, and reach the largest value.
-func TestTicks(t *testing.T) {
-	for most, want := range map[float64]string{1: "0 1", 3: "0 1 2 3", 4: "0 1 2 3 4", 15: "0 5 10 15", 63: "0 20 40 60 80", 1e6: "0 200k 400k 600k 800k 1M"} {
-		var got []string
-		for _, tick := range ticks(most, true) {
-			got = append(got, tick.Label)
-		}
-		if text := strings.Join(got, " "); text != want {
-			t.Errorf("%v: %s, want %s", most, text, want)
-		}
-	}
-	svg, err := (&figure{counts: true, series: [][]float64{{1, 2, 3}}}).steps()
-	if err != nil || strings.Count(string(svg), ">2</text>") != 2 || strings.Count(string(svg), ">1</text>") != 2 {
-		t.Errorf("rounds 1 to 3 and counts 0 to 3: %v, %s", err, svg)
-	}
-	var b bytes.Buffer
+// TestWords: a figure names the command that gives it, by the crawl's quoted name.
+func TestWords(t *testing.T) {
 	c := everywhere("r1")
 	c.Folder, c.Running, c.Made = "'my crawl'", true, "2026-01-01T00:01:00Z"
-	if err := Write(&b, c, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	page := write(t, c, Options{})
 	for _, want := range []string{"mcrawl stats &#39;my crawl&#39; --json | jq .timeline", "Figures as of round r1, closed 2026-01-01 00:01:00. The crawl runs: "} {
-		if !strings.Contains(b.String(), want) {
+		if !strings.Contains(page, want) {
 			t.Errorf("no %q in the page", want)
 		}
+	}
+}
+
+// TestFigures: what the figures of a small crawl say.
+func TestFigures(t *testing.T) {
+	s := &stats.Stats{SlotS: 30, Timeline: []stats.Slot{{Start: "1970-01-01T00:00:00Z", Replies: 60, Errors: 3, Bytes: 6e7}, {Start: "1970-01-01T00:00:30Z"}},
+		Sizes: []stats.Bin{{From: 0, N: 1}, {From: 1, To: 1, N: 5}, {From: 1024, To: 2047, N: 2}}, Depths: []stats.Bin{{From: 0, N: 1}, {From: 9, To: 9, N: 2}}, Times: &stats.Times{}}
+	for range 50 {
+		s.Times.ByRound = append(s.Times.ByRound, stats.Spread{ElapsedS: 4, NamesS: 1, FetchingS: 3, NamesOfElapsed: 0.25})
+	}
+	list := plots(t, write(t, &Crawl{Name: "small", Stats: s}, Options{}))
+	if len(list) != 6 {
+		t.Fatalf("%d figures", len(list))
+	}
+	pages, bytes, sizes, depth, stack, names := list[0], list[1], list[2], list[3], list[4], list[5]
+	for got, want := range map[string][]float64{
+		"pages": {pages.X[1], pages.Series[0].Values[0], pages.Series[1].Values[0], pages.YMax}, "bytes": {bytes.Series[0].Values[0]},
+		"sizes": sizes.X, "documents": sizes.Series[0].Values, "depth": {depth.XMin, depth.XMax, depth.Bar},
+		"stack": {float64(len(stack.X)), stack.X[1], stack.Bar, stack.Series[0].Values[24], stack.Series[1].Values[0], stack.YMax}, "names": {float64(len(names.X)), names.Series[0].Values[49]},
+	} {
+		if is := map[string][]float64{"pages": {30, 2, 0.1, 2}, "bytes": {2}, "sizes": {0, 1, 11}, "documents": {1, 5, 2}, "depth": {0, 9, 1},
+			"stack": {25, 3, 2, 25, 75, 100}, "names": {50, 25}}[got]; !slices.Equal(is, want) {
+			t.Errorf("%s: %v, want %v", got, want, is)
+		}
+	}
+	if got := strings.Join(sizes.Labels, " "); got != "0 1 2 4 8 16 32 64 128 256 512 1K" {
+		t.Errorf("bars without documents are left out: %s", got)
 	}
 }
 
 // Of two crawls beside each other each plot has one axis: as many rounds, as long a time, as many bins, values up to the same number.
 func TestOneAxis(t *testing.T) {
 	crawl := func(n int) *Crawl {
-		s := &stats.Stats{SlotS: 1, Sizes: []stats.Bin{{From: 1 << n, To: 2<<n - 1, N: uint64(n)}}}
+		s := &stats.Stats{SlotS: 1, Sizes: []stats.Bin{{From: 1 << n, To: 2<<n - 1, N: uint64(n)}}, Times: &stats.Times{ByRound: slices.Repeat([]stats.Spread{{ElapsedS: 1, NamesS: 1}}, 20*n)}}
 		for i := range n {
 			at := time.Date(2026, 1, n, 0, 0, 10*i, 0, time.UTC).Format(time.RFC3339)
 			s.Timeline = append(s.Timeline, stats.Slot{Start: at, Replies: uint64(100 * n)})
@@ -172,28 +196,18 @@ func TestOneAxis(t *testing.T) {
 		return &Crawl{Stats: s}
 	}
 	small, large := crawl(2), crawl(5)
-	label := regexp.MustCompile(`>([^<>]+)</text>`)
-	labels := func(svg template.HTML) (list []string) {
-		for _, m := range label.FindAllStringSubmatch(string(svg), -1) {
-			list = append(list, m[1])
+	both := write(t, small, Options{Other: large})
+	list := plots(t, both)
+	if len(list) != 14 {
+		t.Fatalf("%d figures", len(list))
+	}
+	for i, f := range list[:7] {
+		o := list[i+7]
+		if f.XMax-f.XMin != o.XMax-o.XMin || !f.Time && f.XMin != o.XMin || f.YMax != o.YMax || f.Bar != o.Bar || !slices.Equal(f.Labels, o.Labels) {
+			t.Errorf("%s over %s: %v to %v, %v, %q and %v to %v, %v, %q", f.YTitle, f.XTitle, f.XMin, f.XMax, f.YMax, f.Labels, o.XMin, o.XMax, o.YMax, o.Labels)
 		}
-		return list
 	}
-	both := []*Crawl{small, large}
-	a, err := plots(small, both)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := plots(large, both)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(a) != 5 || len(b) != 5 {
-		t.Fatalf("%d and %d plots", len(a), len(b))
-	}
-	for i := range a {
-		if got, want := labels(a[i].SVG), labels(b[i].SVG); len(want) < 3 || !slices.Equal(got, want) {
-			t.Errorf("%s: axes %q and %q", a[i].Title, got, want)
-		}
+	if alone := plots(t, write(t, small, Options{})); alone[0].YMax == list[0].YMax || alone[5].XMax == list[5].XMax {
+		t.Error("a crawl alone has the axes of two")
 	}
 }
