@@ -42,7 +42,7 @@ tree() {
         sort <<< "$texts" | tr '\n' '\0' | xargs -0 cat
       )
     done > "$1/share/doc/mercator/licences.txt"
-  { printf '\n==== Go %s\n\n' "$(go env GOVERSION)"; cat "$(go env GOROOT)/LICENSE"; } >> "$1/share/doc/mercator/licences.txt"
+  { printf '\n==== uPlot\n\n'; cat pkg/report/uplot/LICENSE; printf '\n==== Go %s\n\n' "$(go env GOVERSION)"; cat "$(go env GOROOT)/LICENSE"; } >> "$1/share/doc/mercator/licences.txt"
   chmod -R u+w,go-w "$1"
 }
 
