@@ -20,6 +20,12 @@
 //
 // Parsing takes time linear in the file; matching a path takes time linear in the
 // group's patterns.
+//
+// # Engines
+//
+// temoto/robotstxt can be chosen to compare. It is not the default, since it gives 488 of 545 verdicts of Google's parser:
+// one error in a file drops the whole file, paths are not percent-encoded, and an Allow as long as a Disallow does not
+// win. The tests ask it for a second opinion and name each way in which it differs; a difference without a name fails.
 package robots
 
 import (
