@@ -330,7 +330,7 @@ func loadFilter(conf *config.Config, form canon.Options) (rules *filter.Filter, 
 	return rules, names[0], err
 }
 
-// Notes are what a user should know of settings that have no effect beside others, under prefix ("politeness.", "frontier.", "resolve.") or "" for all.
+// Notes are what a user should know of settings that have no effect beside others or miss one, under prefix ("politeness.", "frontier.", "resolve.") or "" for all.
 func Notes(conf *config.Config, prefix string) (notes []string) {
 	if rules, err := conf.Setting("extract.filter"); err == nil && len(rules) > 0 && rules[0] != "" && rules[0] != "default" && conf.File.Resolve.Canonical && strings.HasPrefix("resolve.", prefix) {
 		notes = append(notes, fmt.Sprintf("resolve.canonical=true: rules of %s that name hosts must allow canonical names, too, or these URLs are not fetched", rules[0]))
@@ -341,6 +341,9 @@ func Notes(conf *config.Config, prefix string) (notes []string) {
 	f := &conf.File
 	if q := f.Frontier.Params.Priority.Queues; q > 1 && f.Frontier.Prioritizer == "" && strings.HasPrefix("frontier.", prefix) {
 		notes = append(notes, fmt.Sprintf(`frontier.queues=%d has no effect while all URLs have one priority; frontier.prioritizer gives them others, such as "depth", and so does mfrontier raise`, q))
+	}
+	if f.Frontier.Policy == "opic" && f.Frontier.Refetch == "" && strings.HasPrefix("frontier.", prefix) {
+		notes = append(notes, `frontier.refetch is not set: policy opic fetches each page once, and can fetch as many pages of traps as fifo; "--set frontier.refetch=0s --set extract.duplicates=true" fetches few, but such a crawl has no end; "--set frontier.refetch=never" keeps it as it is`)
 	}
 	return notes
 }
