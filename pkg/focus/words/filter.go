@@ -22,6 +22,7 @@ const (
 	Pages    Reason = "page numbers"
 	Journal  Reason = "journal abbreviation"
 	Initials Reason = "author initials"
+	Title    Reason = "title"
 	TooLong  Reason = "too long"
 )
 
@@ -104,13 +105,49 @@ var (
 	word    = regexp.MustCompile(`[\p{L}\p{N}][\p{L}\p{M}\p{N}]*(?:[-'’._][\p{L}\p{N}][\p{L}\p{M}\p{N}]*)*[+#]{0,2}`)
 )
 
+// A quoted text is the title of a citation if, within citationSpan bytes of it, there are author initials or "et al." before it and
+// a year, a volume or page numbers on either side, or two of these three.
+var quotedTitle = regexp.MustCompile(`"[^"\n]{1,300}"|“[^”\n]{1,300}”`)
+
+const citationSpan = 200
+
+// titles takes the titles of citations out. The claims are sorted by from, and stay so.
+func titles(text string, claims []claim) (left []claim) {
+	done := 0 // of claims
+	at := func(i int) int {
+		n, _ := slices.BinarySearchFunc(claims, i, func(c claim, i int) int { return c.from - i })
+		return n
+	}
+	for _, m := range quotedTitle.FindAllStringIndex(text, -1) {
+		from, to := at(m[0]), at(m[1])
+		authors, seen := 0, map[Reason]bool{}
+		for i := at(m[0] - citationSpan); i < at(m[1]+citationSpan); i++ {
+			switch c := claims[i]; {
+			case i >= from && i < to:
+			case strings.Contains(text[min(c.from, m[1]):max(c.from, m[0])], "\n"):
+			case c.piece.Reason == Initials, c.piece.Reason == EtAl:
+				if i < from {
+					authors = 1
+				}
+			case c.piece.Reason == Year, c.piece.Reason == Volume, c.piece.Reason == Pages:
+				seen[c.piece.Reason] = true
+			}
+		}
+		if len(seen) > 0 && authors+len(seen) > 1 {
+			left = append(append(left, claims[done:from]...), claim{m[0], m[1], Piece{Out: text[m[0]:m[1]], Reason: Title}})
+			done = to
+		}
+	}
+	return append(left, claims[done:]...)
+}
+
 // claim is a range of the text: a phrase that is kept, or a piece that is out.
 type claim struct {
 	from, to int
 	piece    Piece
 }
 
-// Split returns the pieces of a text in their order. A phrase of up to 64 bytes in double quotes is one word.
+// Split returns the pieces of a text in their order. A phrase of up to 64 bytes in double quotes is one word, unless it is the title of a citation.
 // Time and memory are linear in the text.
 func (f *Filter) Split(text string) []Piece {
 	text = norm.NFC.String(strings.ToValidUTF8(text, " "))
@@ -187,6 +224,7 @@ func (f *Filter) Split(text string) []Piece {
 		}
 	}
 	slices.SortFunc(claims, func(a, b claim) int { return a.from - b.from })
+	claims = titles(text, claims)
 	pieces := make([]Piece, len(claims))
 	for i, c := range claims {
 		pieces[i] = c.piece

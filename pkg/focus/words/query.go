@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 
+	"golang.org/x/net/publicsuffix"
+
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 )
@@ -32,10 +34,12 @@ type Query struct {
 var (
 	withScheme    = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 	withoutScheme = regexp.MustCompile(`^(?i:www\.[^/]+|[^/]+\.[a-z]{2,})(/|$)`)
+	bareHost      = regexp.MustCompile(`^[\p{L}\p{N}-]+(\.[\p{L}\p{N}-]+)+\.?(:\d+)?([?#]|$)`)
 )
 
 // Identify says what a query is. A text without spaces is a URL if it begins with a scheme and "://", or
-// with "www.", or if it is a host name followed by a slash: such get the scheme https. Text in double
+// with "www.", if it is a host name followed by a slash, or if it is
+// one under a public suffix ("example.org", but not "node.js"): such get the scheme https. Text in double
 // quotes is one word. A query that is empty, or a URL that has no canonical form, is fault.Usage.
 func Identify(text string) (Query, error) {
 	q := Query{Query: strings.Join(strings.Fields(text), " "), Next: "words"}
@@ -74,6 +78,21 @@ func locationOf(word string) string {
 		return word
 	case withoutScheme.MatchString(word) && (strings.Contains(word, "/") || strings.EqualFold(word[:4], "www.")):
 		return "https://" + word
+	case bareHost.MatchString(word) && registered("https://"+word):
+		return "https://" + word
 	}
 	return ""
+}
+
+// registered says whether a URL's host is a name under a suffix that the public suffix list has.
+func registered(url string) bool {
+	url, _, err := canon.URL(url)
+	if err != nil {
+		return false
+	}
+	_, host, _ := canon.Split(url)
+	name, _ := canon.SplitPort(host)
+	name = strings.TrimSuffix(name, ".")
+	suffix, registry := publicsuffix.PublicSuffix(name)
+	return suffix != name && (registry || strings.Contains(suffix, "."))
 }
