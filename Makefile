@@ -107,10 +107,10 @@ walks: build ## what people do with a crawl, each step checked (needs python3, P
 	@set -e; for walk in pipelines/walk-*.sh; do echo "--- $$walk"; $$walk; done
 
 .PHONY: pages
-pages: build ## each line of the tutorial and of the recipes (needs python3, PyPI)
+pages: build ## each line of the tutorial and of the recipes (needs python3, dnsmasq, PyPI)
 	@set -e; venv=$$(mktemp -d); trap 'rm -rf "$$venv"' EXIT; \
 	python3 -m venv "$$venv"; "$$venv/bin/pip" install --quiet --disable-pip-version-check duckdb-cli; \
-	PATH=$$venv/bin:$$PATH MERCATOR_PAGES='python3 duckdb' $(GO) test ./pipelines -run '^TestTutorial$$|^TestRecipes$$' -count=1 -timeout 15m
+	PATH=$$venv/bin:$$PATH MERCATOR_PAGES='python3 duckdb dnsmasq' $(GO) test ./pipelines -run '^TestTutorial$$|^TestRecipes$$' -count=1 -timeout 15m
 
 .PHONY: browser
 browser: ## our links of pages against Chromium's (needs chromium, documentation packages, PyPI)

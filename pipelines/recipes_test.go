@@ -20,6 +20,7 @@ var recipes = map[string]map[string][2]int{
 	"parquet.md":        {},
 	"common-crawl.md":   {"titles.tsv": {20, 50}, "index.cdxj": {40, 60}, "have.txt": {40, 60}, "missing.txt": {5, 50}},
 	"wet-wat.md":        {},
+	"name-cache.md":     {"unbound.conf": {10, 15}},
 	"sample.md":         {"sample.txt": {170, 230}, "hosts.txt": {100, 300}, "sample.jsonl": {15, 35}},
 }
 
@@ -81,7 +82,7 @@ func TestRecipes(t *testing.T) {
 			}
 			p := freePorts(t, 2)
 			said := runSteps(t, pageSteps(t, filepath.Join("recipes", name)), dir, mcrawl, "https://www.example.org", site, "/usr/local/share/mercator/pipelines", here,
-				"18080", p[0], "15353", p[1], "0([01]|2[0-8])", "[0-7]") // of 50 pages a half, not 1 %
+				"18080", p[0], "15353", p[1], "192.0.2.53", strings.Replace(w.dns, ":", "#", 1), "0([01]|2[0-8])", "[0-7]") // of 50 pages a half, not 1 %
 			for file, lines := range made {
 				b, err := os.ReadFile(filepath.Join(dir, file))
 				if n := bytes.Count(b, []byte("\n")); err != nil || n < lines[0] || n > lines[1] {
