@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/netip"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -97,13 +98,15 @@ func (c *serveCmd) Run(ctx context.Context, std *cli.Std) error {
 
 type replayCmd struct {
 	Saved []string `arg:"" help:"Crawl folders, fetch stores or WARC files."`
+	At    string   `placeholder:"DATE" help:"The reply saved nearest to this day or time."`
 	serverFlags
 	cli.ArchiveFlags
 }
 
 // Help is part of --help.
 func (replayCmd) Help() string {
-	return `Each URL gets the reply that was saved last; one that was not saved gets 404.
+	return `Each URL gets the reply that was saved last, or with --at the nearest; one that
+was not saved gets 404.
 Use it as a proxy, or with --port the port of its URLs.
 
 Examples:
@@ -113,13 +116,17 @@ Examples:
 }
 
 func (c *replayCmd) Run(ctx context.Context, std *cli.Std) error {
+	at, err := c.time()
+	if err != nil {
+		return err
+	}
 	parts, err := fetch.Saved(c.Saved, store.Options{})
 	if err != nil {
 		return err
 	}
 	return c.serve(ctx, std, func(port int) (*served, error) {
 		lax := std.Tolerance(c.ArchiveFlags, false)
-		a, err := simweb.OpenArchive(parts, port, lax)
+		a, err := simweb.OpenArchive(parts, port, at, lax)
 		if err != nil {
 			return nil, err
 		}
@@ -128,6 +135,19 @@ func (c *replayCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		return &served{respond: a.Respond, lookup: a.Lookup, seeds: []string{a.First}, close: a.Close}, nil
 	})
+}
+
+// time is that of --at; zero without.
+func (c *replayCmd) time() (at time.Time, err error) {
+	if c.At == "" {
+		return at, nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339, "20060102150405"} { // the last one is that of CDXJ
+		if at, err = time.Parse(layout, c.At); err == nil && !at.IsZero() {
+			return at, nil
+		}
+	}
+	return at, &fault.Error{Class: fault.Usage, Place: "--at", Found: strconv.Quote(c.At), Want: "a day such as 2026-11-29, or a time such as 2026-11-29T04:30:00Z", Hint: "mweb replay " + fault.Quote(c.Saved...) + " --at 2026-11-29"}
 }
 
 // served is a web.

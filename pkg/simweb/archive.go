@@ -22,14 +22,16 @@ import (
 const archivedBody = 64 << 20
 
 // Archive is a saved crawl as a web: it answers with the response records of
-// WARC files, and with revisit records whose payload stands in one of them. Where a URL was saved more than once the last record counts.
+// WARC files, and with revisit records whose payload stands in one of them. Where a URL was saved more than once
+// the last record counts, or the one whose date is nearest to a time that was asked for.
 //
-// Its memory is about 40 bytes a URL and 100 a host. It is safe for many
+// Its memory is about 50 bytes a URL and 100 a host. It is safe for many
 // goroutines.
 type Archive struct {
 	First string // URL of the first response that is no robots.txt; a seed to begin with
 
-	port  string // ":18080", which URLs of the archive do not have
+	at    time.Time // zero: the last record of a URL counts
+	port  string    // ":18080", which URLs of the archive do not have
 	files []*os.File
 	lax   []*warc.Tolerance // of each; nil: a store's, which has no damage
 	names map[string]int    // files, as revisit records name them
@@ -41,12 +43,13 @@ type Archive struct {
 type place struct {
 	file           int32
 	offset, length int64
+	away           int64 // of its date from Archive.at, in microseconds
 }
 
 // OpenArchive reads the files through and keeps them open. port is the one
-// that they will be served on. What lax says is skipped in files that are of no store.
-func OpenArchive(parts []warc.Part, port int, lax *warc.Tolerance) (*Archive, error) {
-	a := &Archive{port: fmt.Sprintf(":%d", port), names: map[string]int{}, index: map[uint64]place{}, hosts: map[string]int{}}
+// that they will be served on. With at, the record of a URL nearest to that time counts, the later one of two as near. What lax says is skipped in files that are of no store.
+func OpenArchive(parts []warc.Part, port int, at time.Time, lax *warc.Tolerance) (*Archive, error) {
+	a := &Archive{at: at, port: fmt.Sprintf(":%d", port), names: map[string]int{}, index: map[uint64]place{}, hosts: map[string]int{}}
 	var names []string
 	for _, part := range parts {
 		if err := a.add(part, lax); err != nil {
@@ -96,13 +99,20 @@ func (a *Archive) add(part warc.Part, lax *warc.Tolerance) error {
 		if rec.Type != warc.TypeResponse && !refers || !ok || scheme != "http" && scheme != "https" {
 			continue
 		}
-		url, offset := rec.TargetURI, rec.Offset
+		url, offset, date := rec.TargetURI, rec.Offset, rec.Date
 		if err := r.Finish(); r.Damaged(err) {
 			continue
 		} else if err != nil {
 			return err
 		}
-		a.index[fingerprint.OfString(url)] = place{int32(len(a.files) - 1), offset, r.Good() - offset}
+		id, found := fingerprint.OfString(url), place{int32(len(a.files) - 1), offset, r.Good() - offset, 0}
+		if !a.at.IsZero() {
+			found.away = date.UnixMicro() - a.at.UnixMicro()
+			if best, ok := a.index[id]; ok && (max(best.away, -best.away) < max(found.away, -found.away) || best.away == -found.away && best.away > found.away) {
+				continue
+			}
+		}
+		a.index[id] = found
 		if a.First == "" && !strings.HasSuffix(url, "/robots.txt") {
 			a.First = url
 		}

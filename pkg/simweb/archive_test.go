@@ -18,6 +18,11 @@ import (
 // saved writes a WARC file of replies.
 func saved(t *testing.T, replies ...[2]string) string {
 	t.Helper()
+	return savedAt(t, time.Unix(1, 0), replies...)
+}
+
+func savedAt(t *testing.T, date time.Time, replies ...[2]string) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "saved.warc.gz")
 	f, err := os.Create(path)
 	if err != nil {
@@ -26,7 +31,7 @@ func saved(t *testing.T, replies ...[2]string) string {
 	defer f.Close()
 	w := warc.NewWriter(f, 0)
 	for _, r := range replies {
-		rec := &warc.Record{Type: warc.TypeResponse, Date: time.Unix(1, 0), TargetURI: r[0], ContentType: warc.MediaResponse,
+		rec := &warc.Record{Type: warc.TypeResponse, Date: date, TargetURI: r[0], ContentType: warc.MediaResponse,
 			Block: strings.NewReader(r[1]), Length: int64(len(r[1]))}
 		if _, _, err := w.Write(rec, warc.Encoder{Codec: warc.Gzip}); err != nil {
 			t.Fatal(err)
@@ -45,7 +50,7 @@ func TestArchive(t *testing.T) {
 		[2]string{"https://secure.example.org/a?b=c", "HTTP/1.1 301 Moved\r\nLocation: /d\r\nContent-Length: 0\r\n\r\n"},
 		[2]string{"http://other.example.org:81/", "HTTP/1.0 404 Not Found\r\n\r\nnothing"},
 	)
-	a, err := OpenArchive([]warc.Part{{Path: path, Length: -1}}, 18080, nil)
+	a, err := OpenArchive([]warc.Part{{Path: path, Length: -1}}, 18080, time.Time{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +108,7 @@ func TestArchiveRefuses(t *testing.T) {
 		{file("cut.warc.gz", whole[:len(whole)-3]), fault.Truncated},
 		{file("text.warc", []byte("hello\r\n\r\n")), fault.Corrupt},
 	} {
-		if _, err := OpenArchive([]warc.Part{{Path: c.path, Length: -1}}, 1, nil); !errors.Is(err, c.want) {
+		if _, err := OpenArchive([]warc.Part{{Path: c.path, Length: -1}}, 1, time.Time{}, nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: got error %v, want %v", c.path, err, c.want)
 		}
 	}
@@ -111,11 +116,42 @@ func TestArchiveRefuses(t *testing.T) {
 
 func TestArchiveOfOneMember(t *testing.T) {
 	path := "../../formats/warc/testdata/other/A6-whole.warc.gz"
-	_, err := OpenArchive([]warc.Part{{Path: path, Length: -1}}, 1, &warc.Tolerance{})
+	_, err := OpenArchive([]warc.Part{{Path: path, Length: -1}}, 1, time.Time{}, &warc.Tolerance{})
 	if !errors.Is(err, fault.WrongKind) {
 		t.Fatalf("got error %v, want %v", err, fault.WrongKind)
 	}
 	if got, want := fault.HintOf(err), "gzip -dc "+path+" > FILE.warc makes a file that can be served"; got != want {
 		t.Errorf("got hint %q, want %q", got, want)
+	}
+}
+
+// With a time, the record nearest to it counts, wherever it stands.
+func TestArchiveAt(t *testing.T) {
+	page := func(text string) string { return "HTTP/1.1 200 OK\r\n\r\n" + text }
+	const url = "http://www.example.org/"
+	var parts []warc.Part
+	for _, c := range []struct {
+		day  int
+		text string
+	}{{20, "third"}, {1, "first"}, {10, "second"}, {10, "second again"}} {
+		parts = append(parts, warc.Part{Path: savedAt(t, time.Date(2020, 1, c.day, 0, 0, 0, 0, time.UTC), [2]string{url, page(c.text)}), Length: -1})
+	}
+	for at, want := range map[string]string{
+		"1990-01-01": "first", "2020-01-05": "first", "2020-01-06": "second again", "2020-01-10": "second again", "2020-01-15": "third", "2020-01-16": "third", "9999-12-31": "third",
+	} {
+		t.Run(at, func(t *testing.T) {
+			day, err := time.Parse(time.DateOnly, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := OpenArchive(parts, 1, day, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			if p, _ := a.Respond(nil, &Request{Method: "GET", Host: "www.example.org", Target: "/"}); string(p.Body) != want {
+				t.Errorf("got %q, want %q", p.Body, want)
+			}
+		})
 	}
 }
