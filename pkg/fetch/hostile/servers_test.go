@@ -269,7 +269,7 @@ func servers(good, stranger *tls.Config) []*server {
 		{name: "SSH", serve: hold("SSH-2.0-OpenSSH_9.2\r\n"), want: refused(protocol, "status line")},
 		{name: "SMTP", serve: func(p *peer) { io.WriteString(p, "220 mail ESMTP\r\n"); io.Copy(io.Discard, p) }, want: refused(protocol, "status line")},
 		{name: "FTP", serve: hold("220 ready\r\n500 GET not understood\r\n"), want: refused(protocol, "status line")},
-		{name: "HTTP/2 frames", serve: hold("\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x80"), want: refused(protocol, "status line")},
+		{name: "HTTP/2 frames", serve: hold("\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x80"), want: refused(protocol, "frames of HTTP/2")},
 		{name: "TLS alert", serve: hold("\x15\x03\x01\x00\x02\x02\x46"), want: refused(protocol, "status line")},
 		{name: "request for a request", serve: hold("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), want: refused(protocol, "status line")},
 		{name: "switching protocols", serve: hold("HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n"), want: refused(protocol, "101")},
