@@ -334,7 +334,9 @@ func (c *Client) request(b []byte, req *fetch.Request, t *target, step *formRequ
 	}
 	secret, names := c.Logins.line(t, c.now())
 	own := ""
-	if c.Cookies != nil && c.Logins.form(t) == nil {
+	if c.Logins.hasCookie(t) {
+		secret = ""
+	} else if c.Cookies != nil && c.Logins.form(t) == nil {
 		own = c.Cookies.Line(t.cookies(), c.now(), names...)
 	}
 	var secrets []byte

@@ -154,6 +154,9 @@ func (l *Logins) forms() (all []*formLogin) {
 
 // jars are those of the sessions.
 func (l *Logins) jars() (all []*cookies.Jar) {
+	if l != nil && l.cookies != nil {
+		all = append(all, l.cookies)
+	}
 	for _, f := range l.forms() {
 		f.mu.Lock()
 		all = append(all, f.jar)
@@ -171,6 +174,8 @@ func (c *Client) keepCookies(x *exchange) {
 		f.mu.Lock()
 		secret = f.jar
 		f.mu.Unlock()
+	} else if c.Logins.hasCookie(&x.target) {
+		secret = cookies.New() // the line of the file is sent whatever the server sets
 	} else {
 		for _, jar := range c.Logins.jars() {
 			names := strings.Split(jar.Names(t, now), ";")

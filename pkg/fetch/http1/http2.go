@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -85,12 +86,15 @@ func (c *Client) exchangeTwo(ctx context.Context, deadline time.Time, conn *Conn
 	defer conn.Close()
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
+	method, rest, _ := bytes.Cut(request, []byte(" "))
+	path, rest, _ := bytes.Cut(rest, []byte(" "))
+	// The path is not parsed: one with a bare % is sent as it is.
+	req, err := http.ReadRequest(bufio.NewReader(io.MultiReader(strings.NewReader(string(method)+" / "), bytes.NewReader(rest))))
 	if err != nil {
 		return &fetch.Failure{Outcome: record.OutcomeProtocol, Err: err}
 	}
 	// An opaque URL goes out as it is.
-	req.URL = &url.URL{Scheme: "https", Host: req.Host, Opaque: "//" + req.Host + req.RequestURI}
+	req.URL = &url.URL{Scheme: "https", Host: req.Host, Opaque: "//" + req.Host + string(path)}
 	req.RequestURI = ""
 	transport := http.Transport{DisableCompression: true, MaxResponseHeaderBytes: httpmsg.HeadMax, Protocols: new(http.Protocols),
 		DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn.conn, nil }}
@@ -102,9 +106,9 @@ func (c *Client) exchangeTwo(ctx context.Context, deadline time.Time, conn *Conn
 	defer client.Close()
 	res, err := client.RoundTrip(req.WithContext(ctx))
 	if err != nil {
-		outcome := record.OutcomeProtocol
-		if isClosed(err) {
-			outcome = record.OutcomeDisconnect
+		outcome := record.OutcomeDisconnect // a stream or a connection that the server ended: another time it may not
+		if strings.HasPrefix(err.Error(), "connection error: ") {
+			outcome = record.OutcomeProtocol
 		}
 		return fetch.Classify(err, outcome)
 	}
@@ -119,6 +123,17 @@ func (c *Client) exchangeTwo(ctx context.Context, deadline time.Time, conn *Conn
 	}
 	head.WriteString("\r\n")
 	x.Protocol = protocolTwo
-	_, err = c.read(io.MultiReader(&head, res.Body), x)
+	_, err = c.read(io.MultiReader(&head, uncut{res.Body}), x)
 	return err
+}
+
+// uncut reads a body of which the end of the connection is not the end (RFC 9113 section 8.1).
+type uncut struct{ io.Reader }
+
+func (u uncut) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the stream ended without END_STREAM")
+	}
+	return n, err
 }

@@ -179,7 +179,7 @@ func TestHTTP2Hostile(t *testing.T) {
 			}
 		}},
 		{"no reply", record.OutcomeTimeout, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
-		{"an end without a reply", record.OutcomeProtocol, func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }},
+		{"an end without a reply", record.OutcomeDisconnect, func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			url, client := newTwo(t, test.serve)
@@ -231,7 +231,7 @@ func TestNghttpd(t *testing.T) {
 	client.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
 	client.TLS.RootCAs.AddCert(leaf.Leaf)
 	port := serveProgram(t, dir, nghttpd, "-a 127.0.0.1 -d . PORT key.pem cert.pem")
-	for path, status := range map[string]int{"index.html": 200, "no.html": 404} {
+	for path, status := range map[string]int{"index.html": 200, "no.html": 404, "100%?a%zz": 404} {
 		x := client.once(t.Context(), &fetch.Request{URL: "https://example.com:" + port + "/" + path, Addr: loopback})
 		if x.Outcome != record.OutcomeFetched || x.head.Status != status || x.Protocol != "h2" || x.Truncated != "" || status == 200 && body(x) != page {
 			t.Errorf("%s: %s %d %s %s", path, x.Outcome, x.head.Status, x.Error, x.Truncated)

@@ -236,6 +236,11 @@ func (l *Logins) fields(t *target) []httpmsg.Field {
 	return append([]httpmsg.Field{{Name: "Authorization", Value: who.basic()}}, who.fields...)
 }
 
+// hasCookie says whether the file has a line Cookie for a server: it is the only one then.
+func (l *Logins) hasCookie(t *target) bool {
+	return slices.ContainsFunc(l.of(t.scheme+"://"+t.host).fields, func(f httpmsg.Field) bool { return strings.EqualFold(f.Name, "Cookie") })
+}
+
 // line is the header field Cookie for a server, and the names of its cookies.
 func (l *Logins) line(t *target, now time.Time) (line string, names []string) {
 	if l == nil {
@@ -313,4 +318,17 @@ func ParseHeader(line string) (httpmsg.Field, error) {
 		return f, e
 	}
 	return f, nil
+}
+
+// SecretHeader is the name of the first header line that by its name holds a secret; "" if none does.
+func SecretHeader(lines ...string) string {
+	for _, line := range lines {
+		name, _, _ := strings.Cut(line, ":")
+		for _, word := range []string{"auth", "key", "token", "secret", "password", "session", "credential"} {
+			if strings.Contains(strings.ToLower(name), word) {
+				return name
+			}
+		}
+	}
+	return ""
 }
