@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -115,6 +116,7 @@ func (c Command) Main(manual string) int {
 	out := &stdout{f: os.Stdout}
 	std := &Std{Name: c.Name, In: standardInput(), Out: out, Err: os.Stderr, Now: time.Now, args: os.Args[1:], manual: manual, defaultMemory: c.Memory}
 	collectLate()
+	log.SetOutput(io.Discard) // net/http writes a line there for what a server does, as often as that likes
 	var err error
 	if std.Err, err = logTo(os.Stderr, c.Name, time.Now); err != nil {
 		std.Common = &Common{}
@@ -153,11 +155,11 @@ func (c Command) Main(manual string) int {
 // startTrace traces what the environment names. URLs are looked for in the form that they have in a crawl.
 func startTrace(file string) error {
 	var of []string
-	for _, u := range strings.FieldsFunc(os.Getenv(trace.For), func(r rune) bool { return r == ',' }) {
+	for _, u := range strings.Fields(os.Getenv(trace.For)) { // a canonical URL has no blank
 		if strings.Contains(u, "://") {
 			c, _, err := canon.URL(u)
 			if err != nil {
-				return &fault.Error{Class: fault.Usage, Place: trace.For, Found: u, Want: "URLs and hosts, with commas between", Err: err}
+				return &fault.Error{Class: fault.Usage, Place: trace.For, Found: u, Want: "URLs and hosts, with blanks between", Err: err}
 			}
 			u = c
 		}

@@ -16,6 +16,7 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
+	"mercator/pkg/fetch/http1"
 	"mercator/pkg/filter"
 	"mercator/pkg/fpset"
 	"mercator/pkg/frontier"
@@ -111,7 +112,7 @@ func (d *Driver) Explain(ctx context.Context, input string) (*Explained, error) 
 	}
 	url, host, err := form.URL(input)
 	if err != nil {
-		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q, which is no URL of this crawl", input), Want: "a URL such as https://www.example.org/", Err: err}
+		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q, which is no URL that the crawl could have", input), Want: "a URL such as https://www.example.org/", Err: err}
 	}
 	key := form.URLKey(host, url)
 	e := &Explained{Input: input, URL: url, Host: host, Key: fmt.Sprintf("%016x", key)}
@@ -138,7 +139,11 @@ func (d *Driver) Explain(ctx context.Context, input string) (*Explained, error) 
 		of := &sheets.All[i]
 		one := SheetOf{Name: of.Name, File: sheets.Files[0], Line: of.Line, Condition: of.Condition}
 		for _, v := range of.Values {
-			one.Settings = append(one.Settings, SheetSetting{v.Key.Name, v.Text})
+			text := v.Text
+			if name := http1.SecretHeader(text); v.Key.Name == "fetch.headers" && name != "" {
+				text = name + ": (not shown)"
+			}
+			one.Settings = append(one.Settings, SheetSetting{v.Key.Name, text})
 		}
 		e.Sheets = append(e.Sheets, one)
 	}

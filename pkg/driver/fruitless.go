@@ -384,6 +384,8 @@ func (d *Driver) sameAgain(v *visits, conf *config.Config, last *visit, again fu
 	why := last.outcome + ": " + last.why
 	other := fmt.Sprintf("%q has another URL fetched", mcrawl("add", dir, "URL")+" && "+mcrawl("run", dir))
 	switch {
+	case strings.Contains(why, "certificate of an unknown authority") || strings.Contains(why, "self-signed certificate"):
+		return fmt.Sprintf("with the certificate that you trust as %s, %q asks once more", filepath.Join(dir, "ca.pem"), mcrawl("set", dir, "fetch.tls_ca=ca.pem")+" && "+again("--outcome", record.OutcomeTLS))
 	case strings.HasPrefix(last.url, "https://") && strings.Contains(why, record.OutcomeTLS) || strings.HasPrefix(last.url, "https://") && strings.Contains(why, record.OutcomeConnect):
 		byHTTP := "http://" + strings.TrimPrefix(last.url, "https://")
 		return fmt.Sprintf("%q tries http", mcrawl("add", dir, byHTTP)+" && "+mcrawl("run", dir))

@@ -268,14 +268,17 @@ func domainTest(p *parser, l *leaf, args []string, bad badArg) error {
 	if err != nil {
 		return err
 	}
-	l.suffix = slices.ContainsFunc(args, isSuffix)
+	l.suffix = slices.ContainsFunc(args, isWide)
 	l.test = func(v *view) bool { return v.remembered(s.id, s.hasDomain) }
 	l.value = func(v *view) string { return v.name }
 	return nil
 }
 
-// isSuffix reports whether a domain is a public suffix.
-func isSuffix(domain string) bool {
+// isWide reports whether a domain is a public suffix, or a list of domains, which may have one.
+func isWide(domain string) bool {
+	if strings.HasPrefix(domain, "@") {
+		return true
+	}
 	below := "x." + strings.TrimPrefix(domain, ".")
 	return canon.RegisteredDomain(below) == below
 }
@@ -290,7 +293,7 @@ func registeredTest(p *parser, l *leaf, args []string, bad badArg) error {
 	if err != nil {
 		return err
 	}
-	l.suffix = slices.ContainsFunc(args, isSuffix)
+	l.suffix = slices.ContainsFunc(args, isWide)
 	has := func(v *view) bool { return s.has(v, v.registered()) }
 	l.test = func(v *view) bool { return v.remembered(s.id, has) }
 	l.value = (*view).registered

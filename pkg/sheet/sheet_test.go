@@ -86,3 +86,21 @@ sheet more: (domain own.test or host o.test) and any
 		t.Error("sheets without a file")
 	}
 }
+
+// TestOwnByList: a list names hosts that are one's own, but no domains: one of them may be a public suffix.
+func TestOwnByList(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "sheets.txt")
+	for condition, good := range map[string]bool{"host @l.txt": true, "domain @l.txt": false, "registered-domain @l.txt": false, "domain a.test": true, "domain github.io": false} {
+		t.Run(condition, func(t *testing.T) {
+			for name, text := range map[string]string{"l.txt": "a.test\n", "sheets.txt": "sheet x: " + condition + "\n\tpoliteness.connections 8\n"} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := Load(path, nil); (err == nil) != good {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,7 +30,7 @@ type tracer struct {
 }
 
 // now is set before the work begins, by Start.
-var now *tracer
+var now atomic.Pointer[tracer]
 
 // Start traces the URLs and hosts into a file, of which there may be any number of writers. Canonical URLs have "://".
 func Start(file string, urls []string) error {
@@ -45,14 +46,14 @@ func Start(file string, urls []string) error {
 			t.hosts = append(t.hosts, strings.ToLower(u))
 		}
 	}
-	now = t
+	now.Store(t)
 	return nil
 }
 
 // End ends what Start began. The error says that lines are missing.
 func End() error {
-	t := now
-	if now = nil; t == nil {
+	t := now.Swap(nil)
+	if t == nil {
 		return nil
 	}
 	if err := t.file.Close(); t.err == nil {
@@ -62,13 +63,19 @@ func End() error {
 }
 
 // Started says whether anything is traced.
-func Started() bool { return now != nil }
+func Started() bool { return now.Load() != nil }
 
 // On says whether a URL is traced.
-func On(url string) bool { return now != nil && now.on(url) }
+func On(url string) bool {
+	t := now.Load()
+	return t != nil && t.on(url)
+}
 
 // OnHost says whether a host is traced, as such or for a URL.
-func OnHost(host string) bool { return now != nil && now.onHost(host, true) }
+func OnHost(host string) bool {
+	t := now.Load()
+	return t != nil && t.onHost(host, true)
+}
 
 func (t *tracer) on(url string) bool {
 	return slices.Contains(t.urls, url) || t.onHost(hostOf(url), false)
@@ -99,19 +106,21 @@ const lineMax = 4 << 10
 
 // Say writes a line about a URL or a host.
 func Say(stage, of, format string, args ...any) {
-	t := now
+	t := now.Load()
 	if t == nil {
 		return
 	}
-	text := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, fmt.Sprintf(format, args...))
-	line := fmt.Sprintf("%s\t%s\t%s\t%s", time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"), stage, of, text)
+	clean := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if r < ' ' || r == 0x7f {
+				return ' '
+			}
+			return r
+		}, s)
+	}
+	line := fmt.Sprintf("%s\t%s\t%s\t%s", time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"), stage, clean(of), clean(fmt.Sprintf(format, args...)))
 	if len(line) > lineMax {
-		line = line[:lineMax]
+		line = strings.ToValidUTF8(line[:lineMax], "")
 	}
 	_, err := t.file.WriteString(line + "\n")
 	if err != nil {

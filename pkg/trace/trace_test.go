@@ -77,7 +77,7 @@ func TestSay(t *testing.T) {
 	if err := Start(file, nil); err != nil {
 		t.Fatal(err)
 	}
-	now.file.Close() // a disk that is gone
+	now.Load().file.Close() // a disk that is gone
 	Say("mfetch", "http://a.test/", "done")
 	if End() == nil {
 		t.Error("a line is missing, and nobody says so")

@@ -155,10 +155,12 @@ func (c *pushCmd) Run(ctx context.Context, std *cli.Std) error {
 	c.warnOfGone(std.WarnAlways, "which the copy has not", done.Lost)
 	if conf != nil {
 		warnOfHeader(std, config.Name, conf.File.Fetch.Header)
-		warnOfHeader(std, filepath.Base(conf.File.Sheets), sheetHeaders(conf))
 		outside, absolute, err := conf.Outside(c.Crawl)
 		if err != nil {
 			return err
+		}
+		if conf.CheckPaths(c.Crawl, "sheets") == nil {
+			warnOfHeader(std, conf.File.Sheets, sheetHeaders(conf))
 		}
 		if len(outside) > 0 {
 			std.Warn("%s names files outside the crawl folder, which are not copied: %s", conf.Path, strings.Join(outside, ", "))

@@ -222,22 +222,9 @@ func passwordIn(text []byte) bool {
 	return false
 }
 
-// secretHeader is the name of a header field that by its name holds a secret; "" if none does.
-func secretHeader(lines []string) string {
-	for _, line := range lines {
-		name, _, _ := strings.Cut(line, ":")
-		for _, word := range []string{"auth", "key", "token", "secret", "password", "session", "credential"} {
-			if strings.Contains(strings.ToLower(name), word) {
-				return name
-			}
-		}
-	}
-	return ""
-}
-
 // warnOfHeader tells that a file is copied with a header that by its name holds a secret.
 func warnOfHeader(std *cli.Std, file string, lines []string) {
-	if header := secretHeader(lines); header != "" {
+	if header := http1.SecretHeader(lines...); header != "" {
 		std.Warn("%s is copied with fetch.headers, and so with the value of %s", file, cli.Printable(header))
 	}
 }
