@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// TestMembers: the site of an association: HTTP/2 alone, a certificate of its own authority, pages for who has logged in, and an interface
+// TestMembers: the site of an association: HTTP/2 alone, a certificate of its own authority, pages for members who have logged in, and an interface
 // that wants a token. The session comes from a browser's cookies.txt. No secret is in the crawl's files, and a copy leaves their file out.
 func TestMembers(t *testing.T) {
 	t.Parallel()

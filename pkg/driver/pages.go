@@ -41,7 +41,7 @@ func PrintPages(out io.Writer, p *stats.Pages) error {
 	w := newPage(out)
 	fmt.Fprintf(w, "%s, %d of them HTML", count(p.Documents, "document"), p.HTML)
 	if p.Read < p.HTML {
-		fmt.Fprintf(w, ", of which %d were read", p.Read)
+		fmt.Fprintf(w, "; %d of them were read", p.Read)
 	}
 	fmt.Fprintln(w)
 	for _, lack := range []struct {

@@ -92,10 +92,11 @@ func Differences(mem int64, here, there func(row func(*record.Fetch) error) erro
 		return err
 	}
 	var of uint64
-	var last [2]*record.Fetch
+	var last, good [2]*record.Fetch // good: the last that was a document
 	finish := func() error {
 		a, b := last[0], last[1]
 		what := ""
+		other := a != nil && b != nil && a.PayloadSHA1 != b.PayloadSHA1 && (a.ContentFP != b.ContentFP || a.ContentFP == 0) // of a body that was packed in another way only the digest differs
 		switch {
 		case a == nil && b == nil:
 			return nil
@@ -103,12 +104,14 @@ func Differences(mem int64, here, there func(row func(*record.Fetch) error) erro
 			what = "appeared"
 		case a == nil:
 			what = "went"
+		case other && document(a) && document(b): // 203 for 200, too
+			what = "changed"
 		case Became(a) != Became(b):
 			what = "otherwise"
-		case a.PayloadSHA1 != b.PayloadSHA1 && (a.ContentFP != b.ContentFP || a.ContentFP == 0): // of a body that was packed in another way only the digest differs
+		case other:
 			what = "changed"
 		}
-		last = [2]*record.Fetch{}
+		last, good = [2]*record.Fetch{}, [2]*record.Fetch{}
 		return each(what, a, b)
 	}
 	if err := it.Each(func(key uint64, row []byte) error {
@@ -118,12 +121,20 @@ func Differences(mem int64, here, there func(row func(*record.Fetch) error) erro
 			}
 			of = key
 		}
-		r, l := new(record.Fetch), &last[row[0]] // rows of one key come in their order
+		r, l, g := new(record.Fetch), &last[row[0]], &good[row[0]] // rows of one key come in their order
 		if _, err := record.ParseRow(string(row[1:]), r, nil); err != nil {
 			return err
 		}
-		if *l == nil || r.Outcome != record.OutcomeNotModified {
+		switch {
+		case r.Outcome != record.OutcomeNotModified:
 			*l = r
+		case *g != nil: // which has not been modified, whatever was answered between
+			*l = *g
+		case *l == nil:
+			*l = r
+		}
+		if document(r) {
+			*g = r
 		}
 		return nil
 	}); err != nil {

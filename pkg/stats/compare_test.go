@@ -33,6 +33,14 @@ func TestCompare(t *testing.T) {
 	gone.Status = 404
 	here = append(here, gone)
 	here, there = append(here, page(n, "x")), append(there, page(n+1, "x"))
+	late := page(5, "")
+	late.Outcome, late.Status = record.OutcomeTimeout, 0
+	again := page(5, "")
+	again.Outcome, again.Status = record.OutcomeNotModified, 304
+	here = append(here, late, again) // as it was
+	transformed := page(6, "yyy")
+	transformed.Status = 203
+	here = append(here, transformed)
 	robots := page(n+2, "x")
 	robots.Role = record.RoleRobots
 	here = append(here, robots)
@@ -55,9 +63,9 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := func(i int) string { return fmt.Sprintf("http://a.example/%d", i) }
-	want := &Comparison{Appeared: 1, Went: 1, Changed: 1, Otherwise: 1, Same: n - 2, Examples: []Difference{
+	want := &Comparison{Appeared: 1, Went: 1, Changed: 2, Otherwise: 1, Same: n - 3, Examples: []Difference{
 		{"appeared", url(n), "fetched 200", ""}, {"changed", url(1), "fetched 200", "fetched 200"},
-		{"otherwise", url(2), "fetched 404", "fetched 200"}, {"went", url(n + 1), "", "fetched 200"}}}
+		{"changed", url(6), "fetched 203", "fetched 200"}, {"otherwise", url(2), "fetched 404", "fetched 200"}, {"went", url(n + 1), "", "fetched 200"}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

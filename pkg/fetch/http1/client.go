@@ -1,7 +1,7 @@
 // Package http1 is the protocol module for http and https: it fetches one URL from a given
 // address and keeps the bytes of request and reply as they went over the wire, for the archive.
 //
-// It speaks HTTP/1.1 (and HTTP/2 with who refuses that: http2.go) and reads what browsers read: HTTP/1.0, ICY, replies without
+// It speaks HTTP/1.1 (and HTTP/2 with servers that refuse it: http2.go) and reads what browsers read: HTTP/1.0, ICY, replies without
 // a head that begin with '<', LF for CRLF, folded lines, interim replies, and
 // wrong or conflicting lengths (package httpmsg says how each is taken).
 //
