@@ -346,7 +346,7 @@ func menuRules(t *testing.T) string {
 // behind cookies, have the outcomes that the oracle tells, and all others theirs.
 func TestRoughHosts(t *testing.T) {
 	t.Parallel()
-	w := startWeb(t, 13, 24, 100, "--rough")
+	w := startWeb(t, 13, 24, 30, "--rough")
 	oracle := w.oracle(t)
 	for _, part := range []string{"\ttimeout\t", "\tdisconnected\t", "\tprotocol-error\t", "\trobots-unreachable\t",
 		"/endless/location/20\tfetched\t302", "/endless/meta/20\tfetched\t200", "/endless/field/20\tfetched\t200",

@@ -265,13 +265,9 @@ func TestServersWhereNobodyListens(t *testing.T) {
 		m.Answer = append(m.Answer, rr(t, q.Name+" 60 IN A 127.0.0.9"))
 		return asked.Add(1) > 2
 	})
-	nobody := func() string {
-		pc, l := listenBoth(t)
-		pc.Close()
-		l.Close()
-		return pc.LocalAddr().String()
-	}
-	servers := []string{slow, nobody(), nobody()}
+	// Ports that nothing is given by chance: one that was just closed may be another test's next socket, which says nothing.
+	const nobody, nobodyElse = "127.0.0.1:1", "127.0.0.1:2"
+	servers := []string{slow, nobody, nobodyElse}
 	for range servers {
 		asked.Store(0)
 		r, err := New(Config{Servers: servers, InFlight: 32, Timeout: 20 * time.Millisecond, Attempts: 10, Family: "4"})
@@ -284,7 +280,7 @@ func TestServersWhereNobodyListens(t *testing.T) {
 		r.Close()
 		servers = append(servers[1:], servers[0])
 	}
-	r := resolver(t, nobody(), nobody())
+	r := resolver(t, nobody, nobodyElse)
 	if a := r.Lookup(t.Context(), "host.test"); a.Status != StatusNetwork {
 		t.Errorf("%+v", a)
 	}

@@ -66,6 +66,9 @@ func (u *udp) ask(q *question) {
 			c.Close()
 		}
 		s.fail(id, w, err)
+		if errors.Is(err, syscall.ECONNREFUSED) { // which the system tells once, to a write or to read
+			s.refused(err)
+		}
 	}
 }
 
@@ -127,23 +130,30 @@ func (s *socket) read() {
 	buf := make([]byte, maxDatagram)
 	for {
 		n, err := s.conn.Read(buf)
-		s.mu.Lock()
 		if err == nil {
 			s.deliver(buf[:n])
-		} else { // the host says that nobody listens there: it does not say to which question
-			for id, w := range s.waiting {
-				s.end(id, w, nil, err)
-			}
+		} else {
+			s.refused(err)
 		}
-		s.mu.Unlock()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 	}
 }
 
-// deliver hands a reply to the question that waits for it. The mutex is held.
+// refused ends all that waits: the host says that nobody listens there, and does not say to which question.
+func (s *socket) refused(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, w := range s.waiting {
+		s.end(id, w, nil, err)
+	}
+}
+
+// deliver hands a reply to the question that waits for it.
 func (s *socket) deliver(m []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(m) < headerLen {
 		return
 	}
