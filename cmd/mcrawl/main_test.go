@@ -106,7 +106,9 @@ func ends(w http.ResponseWriter, r *http.Request) bool {
 	case "frames":
 		html("<frameset><frame src=http://elsewhere.example/></frameset><noframes><a href=http://elsewhere.example/>here</a></noframes>")
 	case "iframe":
-		html("<iframe src=http://elsewhere.example/></iframe>")
+		html("<title>Elsewhere</title><iframe src=http://elsewhere.example/>frames, please</iframe>")
+	case "film":
+		html("<title>A film</title><p>We made it in May.</p><iframe src=http://elsewhere.example/></iframe>")
 	case "canonical":
 		html("<link rel=canonical href=http://elsewhere.example/>Some text.")
 	case "script":

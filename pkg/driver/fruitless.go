@@ -13,15 +13,17 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/canon"
 	"mercator/pkg/config"
+	"mercator/pkg/extract"
 	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
 	"mercator/pkg/history"
 	"mercator/pkg/httpmsg"
 	"mercator/pkg/linkkind"
+	"mercator/pkg/process"
 )
 
 // A crawl at its end that fetched no page of use is an error, which says what happened to its first URL and which command goes on. A page is
-// of use if it has a body and does not only lead elsewhere: by a redirect, by Refresh, or as a frame around a page of another site. The parts of pages are of no use alone.
+// of use if it has a body and does not only lead elsewhere: by a redirect, by Refresh, or as a frame, without text, around a page of another site. The parts of pages are of no use alone.
 
 // Bounds of what is looked at. A crawl with more documents has fetched something; of more URLs that failed the others are not told of.
 const (
@@ -34,14 +36,16 @@ const (
 type visit struct {
 	url, host, outcome, why string
 	status                  uint16
-	times                   int    // that the URL was fetched
-	document                bool   // a reply with a body, and no redirect
-	html, small             bool   // what kind of document
-	to, by                  string // where it leads, and how: "redirects to"; "": nowhere
+	times                   int           // that the URL was fetched
+	document                bool          // a reply with a body, and no redirect
+	html, small             bool          // what kind of document
+	row                     *record.Fetch // of a small one
+	to, by                  string        // where it leads, and how: "redirects to"; "": nowhere
 
 	followed, links, frames int    // links to other URLs: to pages that were followed, for readers, to frames
 	link                    string // the link for readers, where all are the same
 	frame, canonical        string // the first frame that was not followed; another host's URL that it gives as its own
+	iframe                  bool   // that frame has the page's text around it, if there is any
 }
 
 // visits are those of a crawl, by URL, and in the order in which they were first made.
@@ -67,7 +71,10 @@ func (v *visits) add(row *record.Fetch, head bool) {
 		is.to, is.by = strings.Clone(row.RedirectURL), "redirects to"
 	case row.Outcome == record.OutcomeFetched && row.Status < 300:
 		is.document = row.BodyLength > 0 || head
-		is.html, is.small = strings.Contains(row.MIME, "html"), row.BodyLength <= frameMax
+		if is.html, is.small = strings.Contains(row.MIME, "html"), row.BodyLength <= frameMax; is.small {
+			is.row = &record.Fetch{URL: is.url, MIME: strings.Clone(row.MIME), Charset: strings.Clone(row.Charset), BodyLength: row.BodyLength,
+				WARCFilename: strings.Clone(row.WARCFilename), WARCOffset: row.WARCOffset, WARCLength: row.WARCLength}
+		}
 	}
 	if is.document {
 		v.documents++
@@ -100,7 +107,7 @@ func (v *visits) link(l *record.Link, followed bool) {
 		}
 	case linkkind.Frame, linkkind.Iframe:
 		if from.frames++; !followed && from.frame == "" && (l.LinkKind == linkkind.Frame || from.small) {
-			from.frame = strings.Clone(l.URL)
+			from.frame, from.iframe = strings.Clone(l.URL), l.LinkKind == linkkind.Iframe
 		}
 	case linkkind.Canonical:
 		if !followed && from.canonical == "" && l.Host != from.host {
@@ -115,10 +122,10 @@ func (v *visits) link(l *record.Link, followed bool) {
 	}
 }
 
-// framed makes documents that are nothing but a frame lead to what is in it.
-func (v *visits) framed() {
+// framed makes documents that are nothing but a frame lead to what is in it. text reads what stands on a page beside its title.
+func (v *visits) framed(text func(*record.Fetch) string) {
 	for _, is := range v.order {
-		if is.to == "" && is.frame != "" && is.followed == 0 && is.frames <= 2 && (is.links == 0 || is.link == is.frame) {
+		if is.to == "" && is.frame != "" && is.followed == 0 && is.frames <= 2 && (is.links == 0 || is.link == is.frame) && !(is.iframe && text(is.row) != "") {
 			is.to, is.by = is.frame, "is a frame around"
 		}
 	}
@@ -197,13 +204,28 @@ func (d *Driver) fruitless(conf *config.Config) error {
 				}
 			}
 		}
-		v.framed()
+		v.framed(d.textOf)
 		if slices.ContainsFunc(v.order, v.ofUse) {
 			d.noteElsewhere(v, conf)
 			return nil
 		}
 	}
 	return d.whatHappened(v, conf)
+}
+
+// textOf is the text of a small page without its title; "" if it cannot be read.
+func (d *Driver) textOf(row *record.Fetch) string {
+	documents := extract.DocumentsOf(d.Crawl.Dir(), frameMax)
+	defer documents.Close()
+	doc, err := documents.Read(row)
+	if err != nil || doc == nil {
+		return ""
+	}
+	text, err := process.Text(doc, frameMax)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(strings.TrimPrefix(text, process.Title(doc)))
 }
 
 // ofSite reports whether the crawl is of a site, by the rules of which mcrawl made it.

@@ -8,6 +8,7 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
+	"mercator/pkg/linkkind"
 )
 
 // TestOfUse: whether any page of a crawl is more than a way to another.
@@ -57,6 +58,9 @@ func TestOfUse(t *testing.T) {
 		{"a frame, and a page with text", []record.Fetch{page(a)}, []record.Link{link(a, "frame", out), link(a, "a", "http://more.test/")}, nil, true, a},
 		{"frames of the site", []record.Fetch{page(a), page(b)}, []record.Link{link(a, "frame", out)}, []record.Link{link(a, "frame", b)}, true, a},
 		{"an iframe alone", []record.Fetch{page(a)}, []record.Link{link(a, "iframe", out)}, []record.Link{link(a, "img", c)}, false, a + " > " + out},
+		{"text and an iframe", []record.Fetch{with(page(a), func(r *record.Fetch) { r.Charset = "a film" })}, []record.Link{link(a, "iframe", out)}, nil, true, a},
+		{"text and a frame", []record.Fetch{with(page(a), func(r *record.Fetch) { r.Charset = "no frames" })}, []record.Link{link(a, "frame", out)}, nil, false, a + " > " + out},
+		{"a frame, and a picture of the site", []record.Fetch{page(a), with(page(c), func(r *record.Fetch) { r.MIME, r.Requisite = "image/png", 1|linkkind.Page })}, []record.Link{link(a, "iframe", out)}, []record.Link{link(a, "img", c)}, false, a + " > " + out},
 		{"a large page with an iframe", []record.Fetch{with(page(a), func(r *record.Fetch) { r.BodyLength = frameMax + 1 })}, []record.Link{link(a, "iframe", out)}, nil, true, a},
 		{"a canonical URL elsewhere", []record.Fetch{page(a)}, []record.Link{link(a, "link-canonical", out)}, nil, true, a},
 	} {
@@ -71,7 +75,7 @@ func TestOfUse(t *testing.T) {
 			for i := range test.followed {
 				v.link(&test.followed[i], true)
 			}
-			v.framed()
+			v.framed(func(r *record.Fetch) string { return r.Charset }) // the text, here
 			use := false
 			for _, is := range v.order {
 				use = use || v.ofUse(is)
