@@ -26,7 +26,10 @@ func TestPageParts(t *testing.T) {
 			<object data=CDN/object.swf></object><embed src=CDN/embed.swf><iframe src=CDN/frame.html></iframe>
 			<svg><image href=CDN/svg.png /><a href=CDN/svg.html>no</a></svg>
 			<img src=/stored.png><img src=CDN/sign-in.png><a href=/out>out</a><a href=CDN/page.html>no</a><a href=/docs/>members</a>
-			<a href="/docs/?utm_source=mail">twin</a><a href="/docs/;jsessionid=0123456789ABCDEF0123">twin</a>`,
+			<img src=/picture><iframe data-src=/lazy></iframe><a href="/docs/?utm_source=mail">twin</a><a href="/docs/;jsessionid=0123456789ABCDEF0123">twin</a>`,
+		at(1, "/picture"):     `<img src=CDN/of-picture.png><iframe src=CDN/of-picture.html></iframe>`, // pages, though found as parts
+		at(1, "/lazy"):        `<link rel=stylesheet href=CDN/of-lazy.css>`,
+		at(2, "/of-lazy.css"): `@import "of-lazy-more.css"`,
 		at(1, "/docs/"):        `<img src=CDN/docs.png><img src=/logo.png><a href=/>home</a>`,
 		at(2, "/main.css"):     `@import "more.css"; @font-face { src: url(font.woff2) } body { background: url(main.png) }`,
 		at(2, "/more.css"):     `@import "third.css"; body { background: url(more.png) }`,
@@ -64,9 +67,9 @@ func TestPageParts(t *testing.T) {
 	for _, l := range listeners {
 		go server.Serve(l)
 	}
-	site := []string{"site/", "site/docs/", "site/logo.png", "site/out", "site/stored.png"}
+	site := []string{"site/", "site/docs/", "site/lazy", "site/logo.png", "site/out", "site/picture", "site/stored.png"}
 	cdn := strings.Fields("main.css more.css third.css inner.css inner.png font.woff2 main.png more.png touch.png icon.png app.js one.png two.png style.png film.mp4 poster.jpg film.vtt " +
-		"sound.mp3 object.swf embed.swf frame.html frame.png frame.css svg.png stored.png sign-in.png docs.png")
+		"sound.mp3 object.swf embed.swf frame.html frame.png frame.css svg.png stored.png sign-in.png docs.png of-picture.png of-picture.html of-lazy.css of-lazy-more.css")
 	for i, name := range cdn {
 		cdn[i] = "cdn/" + name
 	}

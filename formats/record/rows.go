@@ -78,7 +78,7 @@ type URL struct {
 	LastContentFP uint64  `col:"last_content_fp"` // 0 is "not fetched before"
 	X             string  `col:"x"`               // the user's own columns, see own.go
 	Hops          uint8   `col:"hops"`            // redirects since the last link, on the way from the seed
-	Requisite     uint8   `col:"requisite,late"`  // it was found as a part of a page, such as a picture: 1 and how many levels of parts it may have itself; 0: it was not
+	Requisite     uint8   `col:"requisite,late"`  // it was found as a part of a page, such as a picture: 1 and how many levels of parts it may have itself, and 8 if it may be a page, too; 0: it was not
 	Sitemap       uint8   `col:"sitemap,late"`    // it was named as a sitemap: 1 by a robots.txt, n+1 by a sitemap of n; 0: it was not
 	Extra         Extra   // columns that this version does not know
 }

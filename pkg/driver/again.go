@@ -24,6 +24,7 @@ import (
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
 	"mercator/pkg/history"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
 )
@@ -340,6 +341,9 @@ func wantedLinks(ctx context.Context, files []history.File, rule string, judge *
 		err := judge.URLs(ctx, []filter.Candidate{{URL: l.URL, Host: l.Host, Depth: l.Depth, Kind: l.LinkKind, From: from, Via: l.SrcURL, Named: filter.Named(l), Requisite: l.Requisite > 0}}, verdict)
 		if err != nil || !verdict[0].Allow {
 			return err
+		}
+		if verdict[0].Page {
+			l.Requisite |= linkkind.Page
 		}
 		return write(l)
 	})

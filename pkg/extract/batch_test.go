@@ -22,6 +22,7 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/markup"
 	"mercator/pkg/process"
 )
@@ -526,10 +527,12 @@ func TestRequisites(t *testing.T) {
 		{"page", page, record.Fetch{}, "s3 i1 f4"},
 		{"picture that is a page", page, record.Fetch{Requisite: 1}, ""},
 		{"frame", page, record.Fetch{Requisite: 4}, "s3 i1 f3"},
+		{"picture that is a page of the crawl", page, record.Fetch{Requisite: 1 | linkkind.Page}, "s3 i1 f4"},
 		{"sitemap", page, record.Fetch{Sitemap: 1}, ""},
 		{"style sheet", sheet, record.Fetch{Requisite: 3}, "s2 u1"},
 		{"imported style sheet", sheet, record.Fetch{Requisite: 2}, "s1 u1"},
 		{"redirect of a picture", "HTTP/1.1 302 Found\r\n\r\n", record.Fetch{Requisite: 1, Status: 302, RedirectURL: "http://cdn/r"}, "r1"},
+		{"redirect of a picture of the crawl", "HTTP/1.1 302 Found\r\n\r\n", record.Fetch{Requisite: 1 | linkkind.Page, Status: 302, RedirectURL: "http://cdn/r"}, "r1"},
 		{"redirect of a page", "HTTP/1.1 302 Found\r\n\r\n", record.Fetch{Status: 302, RedirectURL: "http://cdn/r"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -560,6 +563,66 @@ func TestRequisites(t *testing.T) {
 		})
 	}
 }
+
+// TestPartsThatArePages: a part that a rule allows, by whatever kind of link, is a page.
+func TestPartsThatArePages(t *testing.T) {
+	const page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<img src=http://own/i><img src=http://cdn/i><img src=http://cdn/img/i><link rel=stylesheet href=http://cdn/img/s><iframe data-src=http://own/f></iframe>"
+	for _, test := range []struct{ name, rules, want string }{
+		{"host", "allow own: host own\nallow parts: requisite\ndefault deny", "own/i9 cdn/i1 cdn/img/i1 cdn/img/s3 own/f12"},
+		{"host below", "allow parts: requisite\nallow own: host own\ndefault deny", "own/i9 cdn/i1 cdn/img/i1 cdn/img/s3 own/f12"},
+		{"kind", "allow parts: requisite\nallow pictures: kind img and path /img/\ndefault deny", "own/i1 cdn/i1 cdn/img/i9 cdn/img/s3 own/f4"},
+		{"not requisite", "deny pages: not requisite", "own/i1 cdn/i1 cdn/img/i1 cdn/img/s3 own/f4"},
+		{"all", "match all\nallow parts: requisite or host own", "own/i9 cdn/i1 cdn/img/i1 cdn/img/s3 own/f12"},
+		{"program", "allow parts: requisite\nallow asked: exec \"sed -u 's/.*own.*/yes/;t;s/.*/no/'\"\ndefault deny", "own/i9 cdn/i1 cdn/img/i1 cdn/img/s3 own/f12"},
+		{"any", "default allow", "own/i9 cdn/i9 cdn/img/i9 cdn/img/s11 own/f12"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			rules, err := filter.Parse("rules", strings.NewReader(test.rules))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir, rows := keep(t, "a.warc.gz.open", page)
+			for _, raw := range []bool{false, true} {
+				var got []string
+				keepLink := func(l *record.Link) error {
+					got = append(got, fmt.Sprintf("%s%d", strings.TrimPrefix(l.URL, "http://"), l.Requisite))
+					return nil
+				}
+				var links []record.Link
+				b := &hopRows{rowsInMemory{rows: rows}, func(l *record.Link) error {
+					if !raw {
+						return keepLink(l)
+					}
+					links = append(links, *l)
+					return nil
+				}}
+				_, err := Batch(context.Background(), b, Settings{Archive: dir, Filter: rules, Raw: raw})
+				if raw && err == nil {
+					err = Resolve(context.Background(), &linksInMemory{links, keepLink}, canon.Options{}, rules, nil)
+				}
+				if err != nil || strings.Join(got, " ") != test.want {
+					t.Errorf("raw %t: %q, %v, want %q", raw, got, err, test.want)
+				}
+			}
+		})
+	}
+}
+
+// linksInMemory are Links.
+type linksInMemory struct {
+	rows []record.Link
+	pass func(*record.Link) error
+}
+
+func (l *linksInMemory) Read(row *record.Link) error {
+	if len(l.rows) == 0 {
+		return io.EOF
+	}
+	*row, l.rows = l.rows[0], l.rows[1:]
+	return nil
+}
+func (l *linksInMemory) Pass(row *record.Link) error { return l.pass(row) }
+func (l *linksInMemory) Drop(string)                 {}
 
 // TestHops: redirects of every kind are counted on the way from the last link, cost no depth, and end at MaxHops.
 func TestHops(t *testing.T) {

@@ -84,6 +84,7 @@ func TestHTML(t *testing.T) {
 		{"whitespace", "<a href=' \n x\ty '>", []string{"a http://h/d/xy"}},
 		{"applet", `<applet code=A.class codebase=c archive="x.jar, y.jar"></applet><applet code=B.class>`, []string{"applet http://h/d/c/x.jar", "applet http://h/d/c/y.jar", "applet http://h/d/c/A.class", "applet http://h/d/B.class"}},
 		{"svg", `<svg><a href=1>t</a><image xlink:href=2 /><use href="#x"/><use href="3#x" xlink:href=no /></svg><math href=no>`, []string{`svg-a http://h/d/1 "t"`, "svg http://h/d/2", "svg http://h/d/3"}},
+		{"lazy frame", `<iframe data-src=/f src=about:blank></iframe><iframe data-lazy-src=/g></iframe>`, []string{"iframe http://h/f", "iframe http://h/g"}},
 		{"lazy", `<img src=a data-src=/b data-srcset="c/1 1x, c/2 2x"><div data-bg=e.png data-lazy=true data-poster="a b/c">`, []string{"img http://h/d/a", "lazy http://h/b", "lazy http://h/d/c/1", "lazy http://h/d/c/2", "lazy http://h/d/e.png"}},
 		{"meta", `<meta name=twitter:image content=a><meta name=msapplication-TileImage content=b><meta itemprop=thumbnailUrl content=c><meta name=description content=no>`, []string{"og http://h/d/a", "meta http://h/d/b", "meta http://h/d/c"}},
 		{"template is inert", `<template><a href=no><img src=no></template><a href=x>`, []string{"a http://h/d/x"}},

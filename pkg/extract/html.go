@@ -345,6 +345,10 @@ func (f *finder) applet(e *markup.Element) {
 // attributes are: a value that has neither a slash nor a dot, or has white space
 // where none belongs, is no reference.
 func (f *finder) lazy(e *markup.Element) {
+	kind := linkkind.Lazy
+	if e.Tag == markup.TagIframe {
+		kind = linkkind.Iframe
+	}
 	for a := range markup.Attrs {
 		if lazy&e.Has>>a&1 == 0 {
 			continue
@@ -352,9 +356,9 @@ func (f *finder) lazy(e *markup.Element) {
 		switch v := strings.TrimSpace(e.Get(a)); {
 		case !strings.ContainsAny(v, "/."):
 		case a == markup.AttrDataSrcset || a == markup.AttrDataLazySrcset:
-			f.srcset(linkkind.Lazy, v)
+			f.srcset(kind, v)
 		case !strings.ContainsAny(v, " \t\r\n\f<>{}\"'()"):
-			f.add(linkkind.Lazy, v, false)
+			f.add(kind, v, false)
 		}
 	}
 }

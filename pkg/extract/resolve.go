@@ -9,6 +9,7 @@ import (
 	"mercator/pkg/canon"
 	"mercator/pkg/filter"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/linkkind"
 	"mercator/pkg/trace"
 )
 
@@ -105,7 +106,12 @@ func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filt
 			if judge != nil && !verdicts[i].Allow {
 				traceRefused(&rows[i], verdicts[i].Reason())
 				b.Drop(verdicts[i].Reason())
-			} else if err := b.Pass(&rows[i]); err != nil {
+				continue
+			}
+			if judge != nil && verdicts[i].Page {
+				rows[i].Requisite |= linkkind.Page
+			}
+			if err := b.Pass(&rows[i]); err != nil {
 				return err
 			}
 		}

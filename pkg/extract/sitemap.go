@@ -279,7 +279,7 @@ func sitemapLevel(row *record.Fetch, kind string) uint8 {
 		return row.Sitemap
 	case kind != linkkind.Sitemap:
 		return 0
-	case row.Role == record.RoleRobots && row.Requisite == 0:
+	case row.Role == record.RoleRobots && (row.Requisite == 0 || row.Requisite&linkkind.Page != 0):
 		return row.Sitemap + 1
 	}
 	return max(row.Sitemap, 1) + 1

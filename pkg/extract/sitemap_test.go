@@ -233,6 +233,7 @@ func TestSitemapLevels(t *testing.T) {
 	}{
 		{"robots.txt of a host of the crawl", robots(0), linkkind.Sitemap, 1},
 		{"robots.txt of a host that has a sitemap alone", robots(1), linkkind.Sitemap, 2},
+		{"robots.txt of a host of the crawl, for a part", &record.Fetch{Role: record.RoleRobots, Requisite: 1 | linkkind.Page}, linkkind.Sitemap, 1},
 		{"robots.txt of a host that has parts of pages alone", &record.Fetch{Role: record.RoleRobots, Requisite: 1}, linkkind.Sitemap, 2},
 		{"index that robots.txt names", page(1), linkkind.Sitemap, 2},
 		{"index that an index names", page(2), linkkind.Sitemap, 3},

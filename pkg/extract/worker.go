@@ -154,6 +154,9 @@ func (o *output) filter() error {
 	}
 	for i, v := range o.verdicts {
 		if v.Allow {
+			if v.Page {
+				links[i].Requisite |= linkkind.Page
+			}
 			o.wait.links = append(o.wait.links, links[i])
 		} else {
 			reason := v.Reason()

@@ -68,14 +68,16 @@ const (
 // view is a candidate with what tests derive from it, each thing once.
 type view struct {
 	*Candidate
-	document bool
-	asks     int // program whose answer is missing, or -1
-	programs int
-	answers  []answer // by candidate, then program
-	mine     []answer // those of this candidate
-	whys     []string // of programs, for explain
-	err      error    // of a list
-	trace    func(l *leaf, yes bool)
+	document  bool
+	part      bool // as Requisite has it, or as if it were none
+	askedPart bool // a test saw that it is one
+	asks      int  // program whose answer is missing, or -1
+	programs  int
+	answers   []answer // by candidate, then program
+	mine      []answer // those of this candidate
+	whys      []string // of programs, for explain
+	err       error    // of a list
+	trace     func(l *leaf, yes bool)
 
 	scheme string
 	rest   string // path and query
@@ -112,6 +114,7 @@ func (v *view) begin(n, programs int) {
 // reset looks at candidate i of those that view.begin got.
 func (v *view) reset(i int, c *Candidate, document bool) {
 	v.Candidate, v.document, v.asks, v.err, v.repeats = c, document, -1, nil, -1
+	v.part, v.askedPart = c.Requisite, false
 	v.mine = v.answers[i*v.programs : (i+1)*v.programs]
 	at := len(v.origin)
 	if len(c.URL) <= at || c.URL[at] != '/' || c.URL[:at] != v.origin || len(c.Host) != len(v.host) {

@@ -170,6 +170,7 @@ func (f *Filter) JudgesDocuments() bool { return f.documents }
 type Verdict struct {
 	Allow bool
 	Rule  *Rule // that decided; nil for the default
+	Page  bool  // of a part (Candidate.Requisite): it is allowed as a page, too, and so may have parts of its own
 }
 
 // Reason is how a stage's ledger name a refusal: "filter:NAME" of the rule, or
@@ -238,7 +239,7 @@ func (j *Judge) all(ctx context.Context, candidates []Candidate, verdicts []Verd
 	j.pending = j.pending[:0]
 	for i := range candidates {
 		v.reset(i, &candidates[i], document)
-		verdicts[i] = j.decide()
+		verdicts[i] = j.verdict()
 		if v.err != nil {
 			return v.err
 		}
@@ -253,7 +254,7 @@ func (j *Judge) all(ctx context.Context, candidates []Candidate, verdicts []Verd
 		waiting := j.pending[:0]
 		for _, i := range j.pending {
 			v.reset(i, &candidates[i], document)
-			verdicts[i] = j.decide()
+			verdicts[i] = j.verdict()
 			if v.err != nil {
 				return v.err
 			}
@@ -264,6 +265,19 @@ func (j *Judge) all(ctx context.Context, candidates []Candidate, verdicts []Verd
 		j.pending = waiting
 	}
 	return nil
+}
+
+// verdict judges what is in view, and a part also as if it were none. It counts if nothing is to be asked.
+func (j *Judge) verdict() Verdict {
+	says, v := j.decide(), &j.view
+	if !says.Allow || !v.part || v.trace != nil {
+		return says
+	}
+	if says.Page = true; v.askedPart {
+		v.part = false
+		says.Page = j.decide().Allow
+	}
+	return says
 }
 
 // decide judges what is in view. The verdict counts if nothing is to be asked.
@@ -279,10 +293,10 @@ func (j *Judge) decide() Verdict {
 			return Verdict{}
 		}
 		if holds && !f.All {
-			return Verdict{r.Allow, r}
+			return Verdict{Allow: r.Allow, Rule: r}
 		}
 		if f.All && holds != r.Allow && !(r.Allow && v.Named) {
-			return Verdict{false, r}
+			return Verdict{Rule: r}
 		}
 	}
 	return Verdict{Allow: v.document || f.All || !f.DefaultDeny || v.Named}

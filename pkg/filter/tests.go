@@ -43,7 +43,7 @@ func (p *parser) test(l *leaf, word token, tokens []token) error {
 		case "repeated-menu":
 			l.test = func(v *view) bool { return v.Menu }
 		case "requisite":
-			l.test = func(v *view) bool { return v.Requisite }
+			l.test = func(v *view) bool { v.askedPart = v.askedPart || v.part; return v.part }
 		}
 		return nil
 	case "url-length", "path-depth", "repeated-segments", "repeated-parameters", "depth":

@@ -83,6 +83,9 @@ const (
 	Levels = frame
 )
 
+// Page is added to the column requisite of a part that the filter allows as a page, too: it has all parts that pages have.
+const Page = 8
+
 // Kind is what is known of a kind.
 type Kind struct {
 	Name  string
@@ -204,8 +207,8 @@ func Requisite(kind string, of uint8) uint8 {
 	n := parts[kind]
 	switch {
 	case kind == Redirect:
-		return of
-	case of > 0:
+		return of &^ Page // the filter says what it is
+	case of > 0 && of < Page:
 		return min(n, of-1)
 	}
 	return n
