@@ -45,7 +45,7 @@ func (g *grammar) runParquet(ctx context.Context, std *cli.Std) error {
 		err := record.ByKind(src.Kind(),
 			func() error { return parquet.Files[record.URL](ctx, out, files, nil, progress.Add) },
 			func() error {
-				return derive.Outcomes(ctx, out, files, derive.OfAll, nil, std.MemoryLimit()/4, progress.Add)
+				return derive.Outcomes(ctx, out, files, derive.OfAll, nil, nil, std.MemoryLimit()/4, progress.Add)
 			},
 			func() error { return parquet.Files[record.Link](ctx, out, files, nil, progress.Add) },
 			func() error { return parquet.Files[record.Module](ctx, out, files, nil, progress.Add) })()

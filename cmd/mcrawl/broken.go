@@ -15,16 +15,18 @@ type brokenCmd struct {
 	Crawl  string   `arg:"" help:"The crawl folder."`
 	Since  string   `placeholder:"ROUND" help:"Leave out links that were broken after this round or checkpoint, too."`
 	Accept []string `placeholder:"CODE" help:"Statuses that are no failure, such as 403,429 or 5xx."`
+	SoFar  bool     `help:"Take an unfinished crawl as it is: exit with 0 unless a link is broken."`
 	asRows
 }
 
 // Help is part of --help.
 func (*brokenCmd) Help() string {
 	return `Prints each link whose target failed: a status from 400 on, no such host, no
-connection, a certificate that does not verify, a timeout, redirects without an end.
+connection, a certificate that does not verify, a timeout, redirects that end nowhere.
 A line has the failure, the URL with what it is redirected to, the page that the
 link stands on, its kind and its text, with tabs between. A seed has no page.
-Exit code 6 if there are any, for CI; 0 if there are none.
+Exit code 6 if there are any, for CI; 0 if there are none, but 1 if URLs
+wait that were never tried (--so-far: 0).
 
 Only URLs that the crawl fetched are checked: those that robots.txt or the filter
 refuse are counted on standard error. Of equal pages the first has the links.
@@ -67,7 +69,15 @@ func (c *brokenCmd) Run(ctx context.Context, std *cli.Std) error {
 	if text := sum.Text(); text != "" {
 		std.Warn("URLs not checked: %s", text)
 	}
-	if sum.Links == 0 {
+	if sum.Waiting > 0 {
+		std.Warn("the crawl is not finished: %d URLs were never tried", sum.Waiting)
+	}
+	switch {
+	case sum.Links > 0:
+	case sum.Waiting > 0 && !c.SoFar:
+		return &fault.Error{File: c.Crawl, Found: "no link is broken so far", Want: "a crawl at its end",
+			Hint: fmt.Sprintf("%q goes on; --so-far takes the crawl as it is", fault.Quote("mcrawl", "run", c.Crawl))}
+	default:
 		std.Warn("no link is broken")
 		return nil
 	}

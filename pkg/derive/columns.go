@@ -33,11 +33,11 @@ import (
 //     crawl folder that the file is in, whatever its header says; the language is the one of most of its text. They are null where the archive is not
 //     there, and where nothing can be told.
 //   - Behind them title and language are what a document says of itself, and redirect_final is where the redirects of a page end, by what became last of
-//     each URL in the files; null where it is no redirect, or they have no end.
+//     each URL in the files, by the URL rules of the crawl; null where it is no redirect, or they have no end.
 //   - A host under no public suffix has its last label as suffix.
 //
-// keep says which URLs are written; nil: all. Some mem bytes are taken for sorting.
-func Outcomes(ctx context.Context, out io.Writer, files []string, of Roles, keep func(url string) (bool, error), mem int64, progress func(n int64)) error {
+// keep says which URLs are written; nil: all. redirect is as history.Finals has it. Some mem bytes are taken for sorting.
+func Outcomes(ctx context.Context, out io.Writer, files []string, of Roles, keep func(url string) (bool, error), redirect history.Target, mem int64, progress func(n int64)) error {
 	d := &detector{}
 	defer d.close()
 	final := ""
@@ -67,7 +67,7 @@ func Outcomes(ctx context.Context, out io.Writer, files []string, of Roles, keep
 	if of == OfRobots {
 		return write(func() (uint64, []byte, error) { return 0, nil, io.EOF })
 	}
-	return history.Finals(files, mem, func(it *merge.Iter) error { return write(it.Next) })
+	return history.Finals(files, mem, redirect, func(it *merge.Iter) error { return write(it.Next) })
 }
 
 // Roles says which rows Outcomes writes.

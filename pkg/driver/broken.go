@@ -11,6 +11,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"mercator/formats/record"
+	"mercator/pkg/canon"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
@@ -27,8 +28,9 @@ type Broken struct {
 
 // BrokenLinks counts them.
 type BrokenLinks struct {
-	Links uint64
-	Pages uint64 // that they stand on, one after the other
+	Links   uint64
+	Pages   uint64 // that they stand on, one after the other
+	Waiting uint64 // URLs that wait and were never tried
 	// Unchecked are URLs that are not known to work or not, by reason, the most frequent first.
 	Unchecked []record.Count
 }
@@ -62,7 +64,7 @@ func (d *Driver) Broken(ctx context.Context, q Broken, each func(*history.Broken
 	} else {
 		var then *crawl.Kept
 		if then, err = d.until(kept, q.Since); err == nil {
-			unchecked, err = d.brokenSince(links, then, told)
+			unchecked, err = d.brokenSince(&links, then, told)
 		}
 	}
 	if err != nil {
@@ -76,8 +78,10 @@ func (d *Driver) Broken(ctx context.Context, q Broken, each func(*history.Broken
 		return sum, err
 	}
 	delete(unchecked, record.OutcomeDeferred) // they wait
-	delete(unchecked, record.OutcomeParked)
-	unchecked["waiting"] = st.Pending + st.InFlight
+	if known := links.Tried + unchecked[record.OutcomeParked]; st.Discovered > known {
+		sum.Waiting = min(st.Discovered-known, st.Pending+st.InFlight)
+		unchecked["waiting"] = sum.Waiting
+	}
 	sum.Unchecked = stats.Counts(unchecked)
 	return sum, nil
 }
@@ -88,14 +92,19 @@ func (d *Driver) links(kept *crawl.Kept) (l history.Links, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.Redirect = func(r *record.Fetch) (string, uint64, bool) {
-		url, _, key, err := form.Redirect(r.URL, r.RedirectURL)
-		return url, key, err == nil
-	}
+	l.Redirect = target(form)
 	if l.Fetched, err = kept.Files(d.outcomes()); err == nil {
 		l.Found, err = kept.Files("links")
 	}
 	return l, err
+}
+
+// target finds the targets of redirects by the URL rules of a crawl.
+func target(form canon.Options) history.Target {
+	return func(r *record.Fetch) (string, uint64, bool) {
+		url, _, key, err := form.Redirect(r.URL, r.RedirectURL)
+		return url, key, err == nil
+	}
 }
 
 // until are the rounds up to one, by its name or the number of the checkpoint that closed it.
@@ -120,7 +129,7 @@ func (d *Driver) until(kept *crawl.Kept, name string) (*crawl.Kept, error) {
 }
 
 // brokenSince gives to each the links that are broken now, and were not there or not broken before.
-func (d *Driver) brokenSince(now history.Links, then *crawl.Kept, each func(*history.Broken) error) (unchecked history.Unchecked, err error) {
+func (d *Driver) brokenSince(now *history.Links, then *crawl.Kept, each func(*history.Broken) error) (unchecked history.Unchecked, err error) {
 	before, err := d.links(then)
 	if err != nil {
 		return nil, err

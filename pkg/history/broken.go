@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/zeebo/xxh3"
 
 	"mercator/formats/record"
+	"mercator/pkg/canon"
 	"mercator/pkg/linkkind"
 	"mercator/pkg/merge"
 )
@@ -23,19 +26,22 @@ type Broken struct {
 	Text      string    `json:"text,omitempty"`
 	URL       string    `json:"url"`
 	Redirects []string  `json:"redirects,omitempty"` // where the URL leads to, in order; the last one failed
-	Failure   string    `json:"failure"`             // a status such as 404, an outcome such as dns-failed, FailureLoop or FailureLimit
+	Failure   string    `json:"failure"`             // a status such as 404, an outcome such as dns-failed, or one of those of redirects
 	Error     string    `json:"error,omitempty"`     // detail for people
 	Checked   time.Time `json:"checked,omitzero"`    // when it failed
 }
 
 // Links says which record files a search for broken links reads, and what it takes for one.
 type Links struct {
-	Fetched []string // files of fetch rows, in the order of the rounds
-	Found   []string // files of link rows
-	Accept  []uint16 // statuses from 400 on, or classes (4 is 400 to 499), that are no failure
-	// Redirect is the target of a redirect, and its key; false: it is no URL of the crawl.
-	Redirect func(r *record.Fetch) (url string, key uint64, ok bool)
+	Fetched  []string // files of fetch rows, in the order of the rounds
+	Found    []string // files of link rows
+	Accept   []uint16 // statuses from 400 on, or classes (4 is 400 to 499), that are no failure
+	Redirect Target
+	Tried    uint64 // set by Each: URLs with an outcome
 }
+
+// Target is the target of a redirect, and its key; false: it is no URL of the crawl.
+type Target func(r *record.Fetch) (url string, key uint64, ok bool)
 
 // Unchecked counts the URLs that no server was asked for, by their last outcome.
 type Unchecked map[string]uint64
@@ -47,6 +53,9 @@ func (l *Links) failed(r *record.Fetch) (failure string, checked bool) {
 		if r.Status >= 400 && !slices.Contains(l.Accept, r.Status) && !slices.Contains(l.Accept, r.Status/100) {
 			return strconv.Itoa(int(r.Status)), true
 		}
+		if nowhere(r) {
+			return FailureURL, true
+		}
 		return "", true
 	case record.OutcomeNotModified:
 		return "", true
@@ -54,6 +63,20 @@ func (l *Links) failed(r *record.Fetch) (failure string, checked bool) {
 		return r.Outcome, true
 	}
 	return "", false
+}
+
+// nowhere reports whether a reply redirects, and names no URL to go to. One of a scheme that is not crawled is a URL.
+func nowhere(r *record.Fetch) bool {
+	switch r.Status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return r.RedirectURL == "" && !strings.Contains(r.Error, "redirect: "+string(canon.ReasonScheme))
+	}
+	return false
+}
+
+// putOff reports whether a row is of a URL that was not asked for then.
+func putOff(r *record.Fetch) bool {
+	return r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked
 }
 
 // target is a URL whose links are broken, as it waits in a sorter.
@@ -134,15 +157,18 @@ func (k keys) may(key uint64) bool {
 func (l *Links) targets(mem int64, targets *merge.Sorter, bad keys) (unchecked Unchecked, err error) {
 	s := newRedirects(mem / 2)
 	defer func() { err = errors.Join(err, s.close()) }()
-	unchecked = Unchecked{}
+	unchecked, l.Tried = Unchecked{}, 0
 	err = eachLast(l.Fetched, mem/2, func(r *record.Fetch) uint64 { return r.Key }, func(r *record.Fetch) error {
 		if r.Outcome == record.OutcomeFetched && r.RedirectURL != "" {
 			url, key, ok := l.Redirect(r)
-			if !ok {
+			if l.Tried++; !ok {
 				return nil
 			}
 			to := hop{key, url}
 			return errors.Join(s.redirect(r.Key, to), s.follow(&chain{id: r.Key, seed: r.Via == "", hops: []hop{{r.Key, r.URL}, to}}))
+		}
+		if !putOff(r) {
+			l.Tried++
 		}
 		failure, checked := l.failed(r)
 		if !checked {
@@ -217,7 +243,7 @@ func eachLast(files []string, mem int64, key func(*record.Fetch) uint64, each fu
 			some = false
 		}
 		of = key
-		if !some || r.Outcome != record.OutcomeDeferred && r.Outcome != record.OutcomeParked {
+		if !some || !putOff(&r) || putOff(&last) {
 			last, some = r, true
 		}
 		return nil

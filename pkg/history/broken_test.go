@@ -23,6 +23,9 @@ func tried(u string, at record.Time, what string, content uint64) record.Fetch {
 	return r
 }
 
+// says is a row with an error.
+func says(r record.Fetch, text string) record.Fetch { r.Error = text; return r }
+
 func linkTo(page string, at record.Time, url, text string) record.Link {
 	return record.Link{SrcURL: page, SrcKey: xxh3.HashString(page), URL: url, Key: xxh3.HashString(url), LinkKind: "a", Text: text, Discovered: at}
 }
@@ -78,6 +81,13 @@ func TestBroken(t *testing.T) {
 		{name: "a document", rows: []record.Fetch{page, tried("x", 2, "200", 3)}, links: one},
 		{name: "not modified", rows: []record.Fetch{page, tried("x", 2, "200", 3), tried("x", 3, record.OutcomeNotModified, 0)}, links: one},
 		{name: "robots.txt forbids it", rows: []record.Fetch{page, tried("x", 2, record.OutcomeRobotsDenied, 0)}, links: one, unchecked: "1 robots-denied;"},
+		{name: "a redirect to nowhere", rows: []record.Fetch{page, tried("x", 2, "301", 0)}, links: one, want: "redirect-url x p t"},
+		{name: "a redirect to what is no URL", rows: []record.Fetch{page, says(tried("x", 2, "302", 0), "redirect: invalid: no host")}, links: one, want: "redirect-url x p t"},
+		{name: "a redirect to what is too long", rows: []record.Fetch{page, says(tried("x", 2, "308", 0), "body: cut; redirect: too-long")}, links: one, want: "redirect-url x p t"},
+		{name: "a redirect to a program", rows: []record.Fetch{page, says(tried("x", 2, "302", 0), "redirect: scheme: mailto")}, links: one},
+		{name: "a chain to nowhere", rows: []record.Fetch{page, tried("x", 2, "301 y", 0), tried("y", 3, "302", 0)}, links: one, want: "redirect-url x>y p t"},
+		{name: "choices", rows: []record.Fetch{page, tried("x", 2, "300", 0)}, links: one},
+		{name: "put off, then parked", rows: []record.Fetch{page, tried("x", 2, record.OutcomeDeferred, 0), tried("x", 3, record.OutcomeParked, 0)}, links: one, unchecked: "1 parked;"},
 		{name: "never tried", rows: []record.Fetch{page}, links: one},
 		{name: "put off after a failure", rows: []record.Fetch{page, tried("x", 2, "404", 0), tried("x", 3, record.OutcomeDeferred, 0)}, links: one, want: "404 x p t"},
 		{name: "a robots.txt of that name", rows: []record.Fetch{page, robots}, links: one},
@@ -139,19 +149,34 @@ func TestBrokenMany(t *testing.T) {
 	}
 }
 
-// Each redirect ends where its chain does now, also if that was found later or in another file; loops have no end.
+// Each redirect ends where its chain does now, also if that was found later or in another file; loops have no end. By the rules of a crawl
+// URLs are one that differ as they stand.
 func TestFinals(t *testing.T) {
 	robots := tried("robots", 1, "301 x", 0)
 	robots.Role = record.RoleRobots
-	files := []string{write(t, nil, tried("a", 1, "301 b", 0), robots, tried("p", 1, "200", 7), tried("b", 2, "301 c", 0), tried("l", 2, "302 m", 0)),
+	files := []string{write(t, nil, tried("a", 1, "301 b?utm_source=x", 0), robots, tried("p", 1, "200", 7), tried("b", 2, "301 c", 0), tried("l", 2, "302 m", 0)),
 		write(t, nil, tried("m", 3, "302 l", 0), tried("c", 3, "404", 0), tried("d", 3, "301 out", 0))}
-	var got []string
-	if err := Finals(files, 1<<20, func(it *merge.Iter) error {
-		return it.Each(func(row uint64, url []byte) error {
-			got = append(got, fmt.Sprintf("%d %s", row, url))
-			return nil
+	for _, tt := range []struct {
+		name string
+		to   Target
+		want []string
+	}{
+		{"as they stand", nil, []string{"0 b?utm_source=x", "2 c", "6 out"}},
+		{"by rules", func(r *record.Fetch) (string, uint64, bool) {
+			url, _, _ := strings.Cut(r.RedirectURL, "?")
+			return url, xxh3.HashString(url), url != "out"
+		}, []string{"0 c", "2 c", "6 out"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			if err := Finals(files, 1<<20, tt.to, func(it *merge.Iter) error {
+				return it.Each(func(row uint64, url []byte) error {
+					got = append(got, fmt.Sprintf("%d %s", row, url))
+					return nil
+				})
+			}); err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("%q, %v, want %q", got, err, tt.want)
+			}
 		})
-	}); err != nil || !slices.Equal(got, []string{"0 c", "2 c", "6 out"}) {
-		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -19,6 +19,7 @@ const maxHops = 20
 const (
 	FailureLoop  = "redirect-loop"  // a redirect leads back to a URL of its chain
 	FailureLimit = "redirect-limit" // there are more than 20 redirects in a row
+	FailureURL   = "redirect-url"   // a redirect names no target, or one that is no URL
 )
 
 // redirects follow chains of redirects to their ends, in passes over what is known of URLs: one for each redirect in a row.
@@ -137,18 +138,30 @@ func (s *redirects) ends(single func(key uint64, row []byte) error, end func(c *
 }
 
 // Finals follows the redirects of rows of pages, and calls use with what it found: by the number of the row among those of pages, from 0 in the order
-// of the files, where the chain ends by what became last of each URL. Chains without an end are left out.
-func Finals(files []string, mem int64, use func(*merge.Iter) error) (err error) {
+// of the files, where the chain ends by what became last of each URL. Chains without an end are left out. redirect is as in Links; nil: the files may be
+// of several crawls, and URLs are told apart as they stand.
+func Finals(files []string, mem int64, redirect Target, use func(*merge.Iter) error) (err error) {
 	s := newRedirects(mem / 2)
 	defer func() { err = errors.Join(err, s.close()) }()
 	finals := merge.NewSorter(mem/4, "")
 	defer func() { err = errors.Join(err, finals.Close()) }()
-	key := xxh3.HashString // of the URL: files may be of any crawl
-	if err := eachLast(files, mem/4, func(r *record.Fetch) uint64 { return key(r.URL) }, func(r *record.Fetch) error {
+	key := func(r *record.Fetch) uint64 { return r.Key }
+	if redirect == nil {
+		key = func(r *record.Fetch) uint64 { return xxh3.HashString(r.URL) }
+	}
+	target := func(r *record.Fetch) hop {
+		if redirect != nil {
+			if url, key, ok := redirect(r); ok {
+				return hop{key, url}
+			}
+		}
+		return hop{xxh3.HashString(r.RedirectURL), r.RedirectURL}
+	}
+	if err := eachLast(files, mem/4, key, func(r *record.Fetch) error {
 		if r.Outcome != record.OutcomeFetched || r.RedirectURL == "" {
 			return nil
 		}
-		return s.redirect(key(r.URL), hop{key(r.RedirectURL), r.RedirectURL})
+		return s.redirect(key(r), target(r))
 	}); err != nil {
 		return err
 	}
@@ -161,7 +174,7 @@ func Finals(files []string, mem int64, use func(*merge.Iter) error) (err error) 
 			if number++; r.RedirectURL == "" {
 				return nil
 			}
-			return s.follow(&chain{id: number - 1, hops: []hop{{key: key(r.URL)}, {key(r.RedirectURL), r.RedirectURL}}})
+			return s.follow(&chain{id: number - 1, hops: []hop{{key: key(r)}, target(r)}})
 		}); err != nil {
 			return err
 		}
