@@ -33,8 +33,7 @@ type exportCmd struct {
 func (*exportCmd) Help() string {
 	return `One of the formats must be named. What the crawl has committed is
 exported; it may go on meanwhile. The file or folder appears when it is whole,
-with the folders above it. An older export is replaced, but no other file; a
-folder must be new or empty. A crawl without any reply is refused. --parquet takes it as soon as a round has ended:
+with the folders above it. An older export is replaced, but nothing else. A crawl without any reply is refused. --parquet takes it as soon as a round has ended:
 its outcomes say what went wrong.
 
 Examples:
@@ -51,6 +50,7 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()
 	e := driver.Export{Dir: c.Crawl, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Progress: progress.Add, Filter: c.Filter}
+	e.Unfinished(ctx)
 	switch {
 	case c.WACZ:
 		return c.file(ctx, std, ".wacz", aZIP(), e.WACZ)

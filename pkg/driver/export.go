@@ -23,6 +23,7 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/filter"
+	"mercator/pkg/frontier"
 	"mercator/pkg/release"
 )
 
@@ -43,17 +44,16 @@ func (e Export) chosen(ctx context.Context) (keep func(url string) (bool, error)
 	if e.Filter == "" {
 		return nil, func() error { return nil }, nil
 	}
-	conf, err := config.Load(filepath.Join(e.Dir, config.Name))
-	if err != nil {
-		return nil, nil, err
-	}
-	form, err := conf.Canon()
+	form, err := e.form()
 	if err != nil {
 		return nil, nil, err
 	}
 	rules, err := filter.Load(e.Filter, filter.Options{Schemes: form.Schemes})
 	if err != nil {
 		return nil, nil, err
+	}
+	if rules.DefaultDeny || rules.All {
+		e.Warn(fmt.Errorf("note: only a rule that denies leaves out a URL: \"default deny\" and \"match all\" of %s do not", e.Filter))
 	}
 	judge := rules.NewJudge()
 	var verdict [1]filter.Verdict
@@ -63,6 +63,15 @@ func (e Export) chosen(ctx context.Context) (keep func(url string) (bool, error)
 		return verdict[0].Allow, err
 	}
 	return keep, func() error { return errors.Join(judge.Close(), rules.Close()) }, nil
+}
+
+// form is how the crawl writes URLs.
+func (e Export) form() (canon.Options, error) {
+	conf, err := config.Load(filepath.Join(e.Dir, config.Name))
+	if err != nil {
+		return canon.Options{}, err
+	}
+	return conf.Canon()
 }
 
 // archive has write write what is derived from the archive. One without a reply is refused.
@@ -120,6 +129,17 @@ func empty(folder *crawl.Crawl) error {
 	return &fault.Error{Class: fault.Conflict, File: folder.Dir(), Found: "nothing was fetched in this crawl", Want: "pages", Hint: hint}
 }
 
+// Unfinished warns of URLs that wait. Where pages are fetched again and again some always do.
+func (e Export) Unfinished(ctx context.Context) {
+	f, err := openFrontiers(e.Dir)
+	if err != nil {
+		return // the export says so
+	}
+	if st, err := f.Stat(ctx, frontier.StatOptions{}); err == nil && st.Visits == 0 && st.Pending+st.InFlight > 0 {
+		e.Warn(fmt.Errorf("note: the crawl is not finished: %s", count(st.Pending+st.InFlight, "URL")+" waiting"))
+	}
+}
+
 // WACZ writes the archive as a WACZ file. It says that it was created when the crawl's checkpoint was made: the same crawl gives the same file.
 func (e Export) WACZ(ctx context.Context, out io.Writer) error {
 	name, err := nameOf(e.Dir)
@@ -153,7 +173,7 @@ func (e Export) CDXJ(ctx context.Context, out io.Writer) error {
 // Derived writes a WET or WAT file for each WARC file, into the new folder to.
 func (e Export) Derived(ctx context.Context, to string, format derive.Format) error {
 	return e.archive(ctx, func(_ *crawl.Crawl, parts []warc.Part) error {
-		return newFolder(to, func(dir string) error {
+		return newFolder(to, func(name string) bool { return strings.HasSuffix(name, ".warc."+string(format)+".gz") }, func(dir string) error {
 			replies := false
 			for _, p := range parts {
 				base, _, _ := strings.Cut(filepath.Base(p.Path), ".warc")
@@ -209,14 +229,27 @@ func (e Export) Parquet(ctx context.Context, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	return damaged(e.Dir, newFolder(to, func(dir string) error {
-		for _, table := range []struct {
-			name, of string
-			write    table
-		}{
-			{"outcomes", outcomes, e.outcomes(derive.OfPages, keep)}, {"robots", outcomes, e.outcomes(derive.OfRobots, keep)}, {"links", "links", plain(keep, linkURLs)},
-			{"refused", "refused", plain(keep, linkURLs)}, {"modules", "modules", plain(keep, func(m *record.Module) []string { return []string{m.URL} })},
-		} {
+	form, err := e.form()
+	if err != nil {
+		return err
+	}
+	tables := []struct {
+		name, of string
+		write    table
+	}{
+		{"outcomes", outcomes, e.outcomes(derive.OfPages, keep, form)}, {"robots", outcomes, e.outcomes(derive.OfRobots, keep, form)}, {"links", "links", plain(keep, linkURLs)},
+		{"refused", "refused", plain(keep, linkURLs)}, {"modules", "modules", plain(keep, func(m *record.Module) []string { return []string{m.URL} })},
+	}
+	exported := func(name string) bool {
+		for _, table := range tables {
+			if name == table.name+".parquet" {
+				return true
+			}
+		}
+		return false
+	}
+	return damaged(e.Dir, newFolder(to, exported, func(dir string) error {
+		for _, table := range tables {
 			files, err := kept.Files(table.of)
 			if err != nil {
 				return err
@@ -237,9 +270,9 @@ func (e Export) Parquet(ctx context.Context, to string) (err error) {
 type table func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error
 
 // outcomes writes some of the outcomes.
-func (e Export) outcomes(of derive.Roles, keep func(string) (bool, error)) table {
+func (e Export) outcomes(of derive.Roles, keep func(string) (bool, error), form canon.Options) table {
 	return func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error {
-		return derive.Outcomes(ctx, out, files, of, keep, e.Memory, progress)
+		return derive.Outcomes(ctx, out, files, of, keep, target(form), e.Memory, progress)
 	}
 }
 
@@ -293,34 +326,46 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	return file.Commit()
 }
 
-// newFolder makes the folder to, which is not there or empty, with what fill puts into it: all or nothing.
-func newFolder(to string, fill func(dir string) error) error {
+// newFolder makes the folder to with what fill puts into it: all or nothing. It is not there, empty, or has only files of an older
+// export, by their names, which are replaced.
+func newFolder(to string, exported func(name string) bool, fill func(dir string) error) (err error) {
 	to = filepath.Clean(to)
-	list, err := os.ReadDir(to)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return &fault.Error{Class: fault.Usage, File: to, Found: "no folder", Want: "a new or an empty folder", Err: err}
-	case len(list) > 0:
-		return &fault.Error{Class: fault.Usage, File: to, Found: "a folder with " + list[0].Name() + " in it", Want: "a new or an empty folder"}
-	}
 	part := filepath.Join(filepath.Dir(to), "."+filepath.Base(to)+".part")
-	if err := os.RemoveAll(part); err != nil { // of an export that was killed
-		return err
+	old := strings.TrimSuffix(part, "part") + "old"
+	if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) { // else the rename fails, or there is nothing to put back
+		if err := os.Rename(old, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	list, err := os.ReadDir(to)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &fault.Error{Class: fault.Usage, File: to, Found: "no folder", Want: "a new or an empty folder", Err: err}
+	}
+	for _, file := range list {
+		if !file.Type().IsRegular() || !exported(file.Name()) {
+			return &fault.Error{Class: fault.Usage, File: to, Found: "a folder with " + file.Name() + " in it", Want: "a new or an empty folder, or an older export"}
+		}
+	}
+	for _, left := range []string{part, old} { // of an export that was killed
+		if err := os.RemoveAll(left); err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(part, 0o777); err != nil {
 		return err
 	}
-	if err = fill(part); err == nil {
-		if err = durable.OS.SyncDir(part); err == nil && list != nil {
-			err = os.Remove(to) // it is empty
-		}
-		if err == nil {
-			err = os.Rename(part, to)
-		}
+	defer func() { err = errors.Join(err, os.RemoveAll(part)) }()
+	if err := fill(part); err != nil {
+		return err
 	}
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(part))
+	if err := durable.OS.SyncDir(part); err != nil {
+		return err
 	}
-	return durable.OS.SyncDir(filepath.Dir(to))
+	if err := os.Rename(to, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(part, to); err != nil {
+		return err
+	}
+	return errors.Join(os.RemoveAll(old), durable.OS.SyncDir(filepath.Dir(to)))
 }

@@ -25,8 +25,9 @@ func TestNewFolder(t *testing.T) {
 		}
 	}
 	write := func(in string) error { return os.WriteFile(filepath.Join(in, "file"), []byte("x"), 0o666) }
+	none := func(string) bool { return false }
 	full := errors.New("no space left on device")
-	if err := newFolder(filepath.Join(dir, "a"), func(in string) error { return errors.Join(write(in), full) }); !errors.Is(err, full) {
+	if err := newFolder(filepath.Join(dir, "a"), none, func(in string) error { return errors.Join(write(in), full) }); !errors.Is(err, full) {
 		t.Errorf("got %v", err)
 	}
 	names()
@@ -41,14 +42,34 @@ func TestNewFolder(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "b")); err == nil {
 			to = filepath.Join(dir, "b")
 		}
-		if err := newFolder(to, write); err != nil {
+		if err := newFolder(to, none, write); err != nil {
 			t.Fatal(err)
 		}
 		if list, err := os.ReadDir(to); err != nil || len(list) != 1 || list[0].Name() != "file" {
 			t.Errorf("%v, %v", list, err)
 		}
-		if err := newFolder(to, write); !errors.Is(err, fault.Usage) {
+		if err := newFolder(to, none, write); !errors.Is(err, fault.Usage) {
 			t.Errorf("a folder with a file in it: %v", err)
+		}
+	}
+	names("a", "b")
+
+	// An older export is replaced, and comes back if that was cut off before the new one had its name.
+	a, old := filepath.Join(dir, "a"), filepath.Join(dir, ".a.old")
+	other := func(in string) error { return os.WriteFile(filepath.Join(in, "other"), []byte("x"), 0o666) }
+	ours := func(name string) bool { return name == "file" || name == "other" }
+	if err := os.Rename(a, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := newFolder(a, ours, func(string) error { return full }); !errors.Is(err, full) {
+		t.Errorf("got %v", err)
+	}
+	for _, want := range []string{"file", "other"} {
+		if list, err := os.ReadDir(a); err != nil || len(list) != 1 || list[0].Name() != want {
+			t.Errorf("%v, %v, want %s", list, err, want)
+		}
+		if err := newFolder(a, ours, other); err != nil {
+			t.Fatal(err)
 		}
 	}
 	names("a", "b")
