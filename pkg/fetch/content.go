@@ -447,6 +447,7 @@ func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *R
 			g.begin(warc.TypeMetadata, warc.MediaControl, row)
 		} else {
 			g.begin(warc.TypeRequest, warc.MediaRequest, row)
+			g.rec.Add(warc.FieldProtocol, reply.Protocol)
 		}
 		g.rec.Add(warc.FieldIPAddress, server)
 		g.rec.Add(warc.FieldConcurrentTo, concurrent)

@@ -335,8 +335,9 @@ func (j *Jar) All(now time.Time) (all []Cookie) {
 	return all
 }
 
-// Put takes in a cookie that All gave, unless there is the same with a newer value. Those that no server could have set are left out.
-func (j *Jar) Put(c Cookie, now time.Time) {
+// Put takes in a cookie that All gave, unless there is the same with a newer value. It reports whether the cookie, or the newer one, is there now: one that has
+// expired, or that no server could have set, is left out.
+func (j *Jar) Put(c Cookie, now time.Time) bool {
 	t := Target{true, c.Domain, "/"}
 	check := c
 	if c.HostOnly {
@@ -344,7 +345,7 @@ func (j *Jar) Put(c Cookie, now time.Time) {
 	}
 	if len(c.Name)+len(c.Value) > cookieMax || len(c.Path) > attributeMax || !strings.HasPrefix(c.Path, "/") || strings.ContainsFunc(c.Name+c.Value+c.Path, control) ||
 		!check.allowed(&t) || check.HostOnly != c.HostOnly || c.over(now) {
-		return
+		return false
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -352,8 +353,9 @@ func (j *Jar) Put(c Cookie, now time.Time) {
 	if e := j.sites[name]; e != nil {
 		list := e.Value.(*site).list
 		if i := slices.IndexFunc(list, func(o Cookie) bool { return o.same(&c) }); i >= 0 && !list[i].Set.Before(c.Set) {
-			return
+			return true
 		}
 	}
 	j.set(name, c, now)
+	return true
 }

@@ -185,12 +185,17 @@ func TestPut(t *testing.T) {
 	c := Cookie{Domain: "ex.test", Path: "/", Name: "x", Value: "old", Set: now.Add(-time.Hour)}
 	again = New()
 	keep(again, "http://ex.test/", "x=new; Domain=ex.test")
-	again.Put(c, now)
+	if !again.Put(c, now) {
+		t.Error("an older one is not taken for known")
+	}
 	for _, bad := range []Cookie{
 		{Domain: "co.uk", Path: "/", Name: "x", Set: now}, {Domain: "ex.test", Path: "x", Name: "y", Set: now}, {Domain: "ex.test", Path: "/", Name: "z", Value: "\n", Set: now},
+		{Domain: "localhost", Path: "/", Name: "all below it", Set: now}, {Domain: "192.0.2.1", Path: "/", Name: "all below it", Set: now},
 		{Domain: "ex.test", Path: "/", Name: "late", Set: now, Expires: now}, {Domain: "", Path: "/", Name: "w", Set: now},
 	} {
-		again.Put(bad, now)
+		if again.Put(bad, now) {
+			t.Errorf("%+v is taken", bad)
+		}
 	}
 	if got := again.All(now); len(got) != 1 || got[0].Value != "new" {
 		t.Errorf("%+v", got)

@@ -30,6 +30,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -234,9 +235,23 @@ func (c *Client) send(ctx context.Context, req *fetch.Request, conn *Conn, step 
 	return x
 }
 
-func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exchange) error {
+func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exchange) (err error) {
+	var first *exchange // the reply over HTTP/1.1 of a host that is asked over HTTP/2
+	defer func() {
+		if first == nil {
+			return
+		}
+		if err != nil {
+			first.Wire = x.Wire
+			c.two.remove(x.target.host)
+			conn.Close()
+			*x, *first = *first, *x
+			c.keepCookies(x)
+			err = nil
+		}
+		first.Close()
+	}()
 	deadline := time.Now().Add(cmp.Or(c.Timeout, fetch.DefaultTimeout))
-	var err error
 	if x.target, err = parseTarget(req.URL); err != nil {
 		return &fetch.Failure{Outcome: record.OutcomeScheme, Err: err}
 	}
@@ -279,6 +294,11 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 		}
 		if t.scheme == "https" && agreed != protocolTwo && (wantsTwo(x, err) || closed && agreed == "") && c.two.add(t.host) {
 			conn.Close()
+			if err == nil {
+				kept := *x
+				first, x.stream = &kept, nil
+				first.head.Fields = slices.Clone(x.head.Fields)
+			}
 			x.head, x.Truncated = httpmsg.Head{Fields: x.fields[:0]}, ""
 			continue
 		}

@@ -106,7 +106,9 @@ func TestLoginsAndHeaders(t *testing.T) {
 		"https://example.org header Host: a", "https://example.org header Authorization:", "https://example.org header Range: bytes=0-", "ftp://example.org header X: a", "socks5://127.0.0.1:1 header X: a", "http://example.org certificate a.pem", "https://example.org certificate",
 		"https://example.org form", "https://example.org form /login", "https://example.org form login a=anna:x ", "https://example.org form //other.test/ a=anna:x ", "https://example.org form /login#a a=anna:x ", "https://example.org form /login a=%zzanna:x ",
 		"ftp://example.org form /login a=anna:x ", "https://example.org check /home", "https://example.org form /login a=anna:x \nhttps://example.org form /login2 a=anna:x ", "https://example.org form /login a=anna:x \nhttps://example.org check home",
-		"example.org\tTRUE\t/\tFALSE\tsoon\tsid\tanna:x ", "example.org\tyes\t/\tFALSE\t0\tsid\tanna:x ", "example.org\tTRUE\t/\tFALSE\t0\tsid=anna:x ",
+		"https://example.org anna:x \nhttps://example.org anna:x ", "https://example.org anna:x \nhttps://example.org header authorization: b", "https://example.org header Authorization: a\nhttps://example.org header Authorization: b",
+		"https://example.org header Cookie: a=b\nhttps://example.org header cookie: a=b", "https://example.org certificate a.pem\nhttps://example.org certificate b.pem", "localhost\tTRUE\t/\tFALSE\t0\tsid\tanna:x ", "127.0.0.1\tTRUE\t/\tFALSE\t0\tsid\tanna:x ",
+		"co.uk\tTRUE\t/\tFALSE\t0\tsid\tanna:x ", "example.org\tTRUE\tin\tFALSE\t0\tsid\tanna:x ", "example.org\tTRUE\t/\tFALSE\tsoon\tsid\tanna:x ", "example.org\tyes\t/\tFALSE\t0\tsid\tanna:x ", "example.org\tTRUE\t/\tFALSE\t0\tsid=anna:x ",
 		strings.Repeat("# much to say\n", 80_000) + "https://example.org anna:x\n"} {
 		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 			t.Fatal(err)
@@ -268,7 +270,7 @@ func TestSecrets(t *testing.T) {
 		".site.test\tTRUE\t/\tFALSE\t0\tsid\tabc=\r\n" +
 		"#HttpOnly_site.test\tFALSE\t/in\tFALSE\t4102444800\tinner\t\n" +
 		"#HttpOnly_www.site.test\tFALSE\t/\tTRUE\t4102444800.0\tsecure\tx\n" +
-		"site.test\tFALSE\t/\tFALSE\t1000\told\tx\n"
+		strings.Repeat("site.test\tFALSE\t/\tFALSE\t1000\told\tx\n", 100) // expired: they take no other's place
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -316,6 +318,10 @@ func TestLogout(t *testing.T) {
 	for url, refused := range map[string]bool{
 		"https://www.site.test/logout": true, "https://site.test/users/sign_out": true, "https://site.test/wp-login.php?action=logout&_wpnonce=1": true,
 		"https://site.test/index.php?title=Special:UserLogout": true, "https://site.test/Account/LogOff": true, "https://site.test/accounts/log-out/": true, "https://key.test/signout": true,
+		"https://site.test/doLogout": true, "https://site.test/log%20out": true, "https://site.test/index.php?title=Special:Userlogout": true, "https://site.test/SSOLogoutServlet": true, "https://site.test/a/logout.php;jsessionid=1": true,
+		"https://site.test/?logout": true, "https://site.test/?q=user/logout": true, "https://site.test/connect/endsession": true, "https://site.test/log_me_out": true, "https://site.test/LogOff.aspx": true,
+		"https://site.test/docs/how-to-sign-off.html": false, "https://site.test/docs/logout-explained/": false, "https://site.test/sign-off-sheet": false, "https://site.test/icons/logout.svg": false, "https://site.test/wp-login.php?loggedout=true": false,
+		"https://site.test/log/out": false, "https://site.test/?logoutRedirect=%2Fhome": false, "https://site.test/%zz/a": false, "https://site.test/blogoff": false, "https://site.test/\u00fclogout": false,
 		"https://site.test/login": false, "https://site.test/catalogout": false, "https://site.test/logoutput.html": false, "https://site.test/design-outlook": false,
 		"https://basic.test/logout": false, "https://other.test/logout": false, "http://site.test/logout": false,
 	} {

@@ -23,6 +23,7 @@ import (
 // HTTP/1.1 is spoken first, as its bytes go into the archive as they came. A few servers refuse it: by an alert of TLS
 // (no_application_protocol), by status 505 or 421, by frames of HTTP/2 in place of a reply, or by agreeing to no protocol and closing. Such a host is asked once more in the same
 // contact, over a connection that offers h2 too (RFC 7301, RFC 9113), and is offered it at once from then on. The connection is not kept.
+// Where that fails, a reply that came over HTTP/1.1 is the contact's.
 //
 // Request and reply are archived in the form of HTTP/1.1, which is what readers of archives know, with WARC-Protocol: h2. Fields that
 // HTTP/2 forbids are left out, and fields stand in the order of their names.
@@ -63,6 +64,12 @@ func (h *twoHosts) add(host string) bool {
 	}
 	h.hosts[host] = true
 	return true
+}
+
+func (h *twoHosts) remove(host string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.hosts, host)
 }
 
 // offerTwo lets a connection agree to HTTP/2.

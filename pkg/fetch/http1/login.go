@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -71,8 +72,8 @@ func ReadLogins(path string) (*Logins, error) {
 	if err != nil {
 		return nil, &fault.Error{Class: fault.Usage, File: path, Err: err}
 	}
-	if mode := st.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, &fault.Error{Class: fault.Usage, File: path, Found: fmt.Sprintf("mode %#o: other users can read the passwords, or change them", mode.Perm()), Want: "0600", Hint: fault.Quote("chmod", "600", path)}
+	if err := private(path, st, "the passwords"); err != nil {
+		return nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, loginsMax+1))
 	if err != nil {
@@ -96,7 +97,14 @@ func ReadLogins(path string) (*Logins, error) {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(filepath.Dir(path), file)
 		}
-		c, err := tls.LoadX509KeyPair(file, file)
+		var c tls.Certificate
+		st, err := os.Stat(file)
+		if err == nil {
+			if err := private(file, st, "the key"); err != nil {
+				return nil, err
+			}
+			c, err = tls.LoadX509KeyPair(file, file)
+		}
 		if err != nil {
 			return nil, &fault.Error{Class: fault.Usage, File: file, Place: "certificate for " + origin, Err: err, Want: "a certificate and its private key, in PEM"}
 		}
@@ -106,8 +114,17 @@ func ReadLogins(path string) (*Logins, error) {
 	return all, nil
 }
 
+// private refuses a file that others may read or change.
+func private(path string, st os.FileInfo, what string) error {
+	if mode := st.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		return &fault.Error{Class: fault.Usage, File: path, Found: fmt.Sprintf("mode %#o: other users can read %s, or change them", mode.Perm(), what), Want: "0600", Hint: fault.Quote("chmod", "600", path)}
+	}
+	return nil
+}
+
 // ParseLogins reads the text of such a file.
 func ParseLogins(path string, b []byte) (*Logins, error) {
+	now := time.Now()
 	all, checks := &Logins{origins: map[string]login{}}, map[string]string{}
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	for n := 1; lines.Scan(); n++ {
@@ -116,7 +133,10 @@ func ParseLogins(path string, b []byte) (*Logins, error) {
 			if all.cookies == nil {
 				all.cookies = cookies.New()
 			}
-			all.cookies.Put(c, time.Time{})
+			if expired := !c.Expires.IsZero() && !c.Expires.After(now); !expired && !all.cookies.Put(c, now) {
+				return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: "a cookie of " + c.Domain + " that no server could have set",
+					Want: "one of a host, or of a domain that is no public suffix, as browsers keep it", Hint: "FALSE in place of the first TRUE makes it a cookie of that host alone"}
+			}
 			continue
 		}
 		line := strings.TrimSpace(text)
@@ -165,6 +185,9 @@ func ParseLogins(path string, b []byte) (*Logins, error) {
 			// The line holds a password, so it is not shown.
 			return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: "no login", Want: wantLogin}
 		}
+		if twice := l.twice(field.Name, isFile, isForm || isCheck); twice != "" {
+			return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: fmt.Sprintf("a second %s for %s", twice, origin), Want: "one"}
+		}
 		switch {
 		case isForm:
 			l.form = form
@@ -190,6 +213,27 @@ func ParseLogins(path string, b []byte) (*Logins, error) {
 		all.origins[origin].form.check = url
 	}
 	return all, nil
+}
+
+// twice names what a line would give an origin a second time: a header field, a certificate, or a password, which is sent as Authorization; "" if nothing.
+func (l login) twice(field string, certificate, page bool) string {
+	const password = "Authorization"
+	has := func(name string) bool {
+		return slices.ContainsFunc(l.fields, func(f httpmsg.Field) bool { return strings.EqualFold(f.Name, name) })
+	}
+	switch {
+	case page:
+	case certificate && l.file != "":
+		return "certificate"
+	case certificate:
+	case field == "" || strings.EqualFold(field, password):
+		if l.user != "" || has(password) {
+			return password
+		}
+	case strings.EqualFold(field, "Cookie") && has(field):
+		return field
+	}
+	return ""
 }
 
 // parseCookie reads a line of a cookies.txt.
@@ -265,10 +309,31 @@ func (l *Logins) know(t *target, now time.Time) bool {
 	return line != "" || len(l.fields(t)) > 0 || who.certificate != nil || who.form != nil
 }
 
-// logout are the paths and queries that end a session at common software, by their words.
+// logout is the text of what ends a session at common software, without what is no letter: "logout", "signoff", and words around it that
+// say whose, and by what. A page about logging out has other words: "how-to-sign-off".
 var logout = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:^|[^a-z]|user|session)(?:log|sign)[-_.+]?(?:out|off)(?:[^a-z]|$)`)
+	const around = `(?:do|perform|process|submit|confirm|special|user|users|session|account|member|customer|client|admin|auth|oauth|sso|saml|oidc|wp|my|me|now|all|page|form|action|servlet|handler|controller|index|ajax|php|aspx?|jspx?|cgi|pl|cfm|html?)*`
+	return regexp.MustCompile(`(?i)^` + around + `(?:(?:log|sign)(?:me|us|user)?(?:out|off)|endsession)` + around + `$`)
 })
+
+// endsSession reports whether a segment of a path, or a name or a value of a query, consists of such words.
+func endsSession(path string) bool {
+	if plain, err := url.PathUnescape(path); err == nil {
+		path = plain
+	}
+	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return strings.ContainsRune("/?&=;:", r) }) {
+		letters := strings.Map(func(r rune) rune {
+			if r < 0x80 && (r|0x20 < 'a' || r|0x20 > 'z') {
+				return -1
+			}
+			return r
+		}, part)
+		if logout().MatchString(letters) {
+			return true
+		}
+	}
+	return false
+}
 
 // Check implements fetch.Protocol. Every canonical URL of http and https can be asked for, but for those that would end a login.
 func (c *Client) Check(url string) error {
@@ -276,7 +341,7 @@ func (c *Client) Check(url string) error {
 		return nil
 	}
 	t, err := parseTarget(url)
-	if err != nil || !logout().MatchString(t.path) {
+	if err != nil || !endsSession(t.path) {
 		return nil
 	}
 	if line, _ := c.Logins.line(&t, c.now()); line == "" && len(c.Logins.of(t.scheme+"://"+t.host).fields) == 0 && c.Logins.form(&t) == nil {

@@ -314,6 +314,15 @@ func TestClientCertificate(t *testing.T) {
 	if _, err := ReadLogins(filepath.Join(dir, "bad.txt")); fault.ClassOf(err) != fault.Usage || !strings.Contains(err.Error(), "login.txt: certificate for https://example.com") {
 		t.Error(err)
 	}
+	if err := os.Chmod(filepath.Join(dir, "ours.pem"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadLogins(filepath.Join(dir, "login.txt")); fault.ClassOf(err) != fault.Usage || fault.HintOf(err) != "chmod 600 "+filepath.Join(dir, "ours.pem") {
+		t.Errorf("a key that others may read: %v", err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "ours.pem"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, with := range []bool{true, false} {
 		client := testClient(t)
 		client.TLS = &tls.Config{RootCAs: roots}
