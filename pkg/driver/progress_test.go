@@ -251,10 +251,10 @@ func TestPlanPoliteness(t *testing.T) {
 	want := frontier.DefaultPoliteness
 	want.MinDelay, want.MaxDelay, want.AddrDelay, want.DelayFactor = 0, 0, 0, 0
 	got := planPoliteness(conf)
-	if got.HostConnections("a.example") != 3 || got.HostConnections("b.example") != 1 || got.Hosts("a.example").MinDelay != 0 || got.Hosts("b.example").MinDelay != 9*time.Second {
+	if got.Of("a.example").HostConnections != 3 || got.Of("b.example").HostConnections > 1 || got.Of("a.example").MinDelay != 0 || got.Of("b.example").MinDelay != 9*time.Second || got.Unknown() != 9*time.Second {
 		t.Errorf("the sheets do not count: %+v", got)
 	}
-	if got.HostConnections, got.Hosts = nil, nil; !reflect.DeepEqual(got, want) {
+	if got.HostsLongest, got.Hosts = 0, nil; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if conf, err = config.Parse(config.Name, nil); err != nil {

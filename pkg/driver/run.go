@@ -224,8 +224,8 @@ func (d *Driver) costOfKill() string {
 	if conf, err := d.load(); err == nil {
 		longest := conf.File.Politeness.MaxDelay
 		if sheets, err := sheet.OfCrawl(conf); err == nil {
-			_, of := sheets.Rules(conf.File.Politeness.Delays)
-			longest = max(longest, of)
+			polite := sheets.Politeness(conf.File.Politeness.Delays)
+			longest = max(longest, polite.HostsLongest)
 		}
 		pause = longest.String()
 	}

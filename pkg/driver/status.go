@@ -246,8 +246,7 @@ func rest(ctx context.Context, f frontiers, conf *config.Config, now time.Time) 
 func planPoliteness(conf *config.Config) frontier.Politeness {
 	of := conf.File.Politeness
 	sheets, _ := sheet.OfCrawl(conf) // what is wrong with them, the round says
-	rules, _ := sheets.Rules(of.Delays)
-	return frontier.Politeness{Hosts: rules, HostConnections: sheets.Connections(), MinDelay: of.MinDelay, DelayFactor: of.DelayFactor, MaxDelay: of.MaxDelay, AddrDelay: of.AddrDelay,
+	return frontier.Politeness{Policy: sheets.Politeness(of.Delays), AddrDelay: of.AddrDelay,
 		Connections: conf.File.Fetch.Connections, Duration: frontier.DefaultPoliteness.Duration}
 }
 

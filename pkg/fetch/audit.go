@@ -17,18 +17,11 @@ import (
 
 // AuditOptions say what is demanded beyond what the rows themselves claim.
 type AuditOptions struct {
-	MinDelay    time.Duration                      // every gap to a host must be this long,
-	DelayFactor float64                            // or this many times the contact before,
-	MaxDelay    time.Duration                      // at most this
-	Hosts       func(host string) politeness.Rules // of hosts that may have others than these three; nil: none has
-	AddrDelay   time.Duration                      // gap between contacts with one address; 0: not checked
-	LongestWait time.Duration                      // what servers asked for counts up to this; 0: any
-	Memory      int64                              // for sorting
-	Worst       int                                // how many of the smallest margins are kept
-
-	// HostConnections are of hosts that may have been contacted over several connections at a time: see checkSeveral. Of their contacts no
-	// gaps at addresses are demanded.
-	HostConnections func(host string) int // nil: none
+	politeness.Policy               // of the gaps to hosts; of hosts with several connections see lanes, and no gaps at addresses are demanded
+	AddrDelay         time.Duration // gap between contacts with one address; 0: not checked
+	LongestWait       time.Duration // what servers asked for counts up to this; 0: any
+	Memory            int64         // for sorting
+	Worst             int           // how many of the smallest margins are kept
 }
 
 // Gap is the time between two contacts in a row with one host or address.
@@ -139,9 +132,13 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 	hosts, addrs := merge.NewSorter(a.opt.Memory/4, ""), merge.NewSorter(a.opt.Memory/4, "")
 	defer hosts.Close()
 	defer addrs.Close()
-	several := a.opt.HostConnections
-	if several == nil {
-		several = func(string) int { return 1 }
+	var last string // contacts with a host come in a row
+	var own politeness.Rules
+	rules := func(host string) politeness.Rules {
+		if host != last {
+			last, own = host, a.opt.Of(host)
+		}
+		return own
 	}
 	it, err := a.byTime.Sort()
 	if err != nil {
@@ -152,25 +149,15 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 		c.parse(payload)
 		// Names of one FP64, which people can make, would come mixed and hide each other.
 		err := cmp.Or(context.Cause(ctx), hosts.Add(fingerprint.SHA256(c.host), payload))
-		if err == nil && several(c.host) < 2 {
+		if err == nil && rules(c.host).HostConnections < 2 {
 			err = addrs.Add(fingerprint.SHA256(c.addr), payload)
 		}
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	rules := a.opt.Hosts
-	if rules == nil {
-		own := politeness.Rules{MinDelay: a.opt.MinDelay, DelayFactor: a.opt.DelayFactor, MaxDelay: a.opt.MaxDelay}
-		rules = func(string) politeness.Rules { return own }
-	}
-	err = a.audit.Hosts.check(ctx, hosts, a.opt.Worst, func(c *contactSpan) string { return c.host }, several, func(before, c *contactSpan) (micros, bool) {
-		of := rules(c.host)
-		own := max(us(of.MinDelay), micros(of.DelayFactor*float64(before.end-before.start)))
-		if of.MaxDelay > 0 {
-			own = min(own, us(max(of.MaxDelay, of.MinDelay)))
-		}
-		return max(c.required, own, before.asked), true
+	err = a.audit.Hosts.check(ctx, hosts, a.opt.Worst, func(c *contactSpan) string { return c.host }, func(host string) int { return max(1, rules(host).HostConnections) }, func(before, c *contactSpan) (micros, bool) {
+		return max(c.required, rules(c.host).After(before.end-before.start), before.asked), true
 	})
 	if err != nil {
 		return nil, err

@@ -107,7 +107,7 @@ func TestTheServersLogAgrees(t *testing.T) {
 	}
 	rows := run(t, opt, "r1", urls)
 	outcomes(t, rows, urls)
-	got := auditOf(t, fetch.AuditOptions{MinDelay: opt.MinDelay, DelayFactor: opt.DelayFactor, MaxDelay: opt.MaxDelay, Memory: 8 << 20}, func(add func(*record.Fetch)) {
+	got := auditOf(t, fetch.AuditOptions{Policy: opt.Policy, Memory: 8 << 20}, func(add func(*record.Fetch)) {
 		for i := range rows {
 			add(&rows[i])
 		}

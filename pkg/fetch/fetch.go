@@ -86,20 +86,13 @@ type Options struct {
 	Method    string              // of requests for pages: "" is GET
 	Robots    ParseRobots         // nil: robots.txt is not asked for
 
-	ContactTime time.Duration // the longest that one of the Protocols takes for a contact; 0: DefaultTimeout
-	Connections int           // at a time, at least 1
-	Static      bool          // each host belongs to one of them, by its name (Mercator's assignment); else to whichever is free
-	MinDelay    time.Duration // from the end of a contact to the start of the next with the same host
-	DelayFactor float64       // or this many times the contact's duration,
-	MaxDelay    time.Duration // at most this
-	// Hosts are the rules for a host that may have others than MinDelay, DelayFactor and MaxDelay, with gaps up to HostsLongest; nil: none has.
-	Hosts        func(host string) politeness.Rules
-	HostsLongest time.Duration
+	ContactTime       time.Duration // the longest that one of the Protocols takes for a contact; 0: DefaultTimeout
+	Connections       int           // at a time, at least 1
+	Static            bool          // each host belongs to one of them, by its name (Mercator's assignment); else to whichever is free
+	politeness.Policy               // from the end of a contact to the start of the next with the same host
 
 	LongestWait time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
 	AddrDelay   time.Duration // between contacts with one address; 0: none, and as many at a time as there are hosts
-	// HostConnections are of hosts that may be asked over several connections at a time: several.go.
-	HostConnections func(host string) int // nil: none
 
 	Deadline    time.Duration // after this long the rest is deferred; 0: never. It counts from when hosts may be contacted, see unclean.go
 	Patience    bool          // the rest is deferred when only slow hosts hold up the batch
@@ -178,7 +171,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		dispatcher: dispatcher{wake: make(chan struct{}, 1), idle: make(chan *host), turns: map[*host]*worker{}},
 		s:          newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
 	}
-	r.s.several = opt.HostConnections
+	r.s.policy = &opt.Policy
 	r.s.slowGap = us(max(slowGap, 2*opt.MinDelay))
 	r.room.L = &r.mu
 	r.s.contacts.far.dir = opt.Store.Dir()
@@ -224,7 +217,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	}
 	defer r.archive.close()
 	now := r.now()
-	r.s.longest = us(max(cmp.Or(opt.LongestWait, politeness.LongestWait), opt.MinDelay, opt.MaxDelay, opt.HostsLongest))
+	r.s.longest = us(max(cmp.Or(opt.LongestWait, politeness.LongestWait), opt.Unknown(), opt.MaxDelay))
 	if err := r.s.load(opt.Store, tx.Base(), now); err != nil {
 		return err
 	}
@@ -384,7 +377,7 @@ func (r *runner) tellQueues() {
 		return
 	}
 	now := r.now()
-	q := r.s.backQueues(now, r.rules)
+	q := r.s.backQueues(now)
 	q.Read, q.Received, q.Bound, q.Names = r.urls.Load(), r.wire, seconds(r.boundBy(now)), seconds(r.namesTook)
 	if now < r.s.holdEnd() && r.s.holdFrom > 0 {
 		q.Held = time.UnixMicro(r.s.holdEnd()).UTC()

@@ -26,6 +26,7 @@ import (
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/replay"
 	"mercator/pkg/fingerprint"
+	"mercator/pkg/politeness"
 	"mercator/pkg/robots"
 	"mercator/pkg/stage"
 )
@@ -575,7 +576,7 @@ func TestAuditAgrees(t *testing.T) {
 			rows = append(rows, run(t, opt, fmt.Sprint("r", r), urls)...)
 		}
 		audit := func(rows []record.Fetch) *fetch.Audit {
-			a := fetch.NewAuditor(fetch.AuditOptions{MinDelay: opt.MinDelay, AddrDelay: opt.AddrDelay, Memory: 8 << 20, Worst: 3})
+			a := fetch.NewAuditor(fetch.AuditOptions{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: opt.MinDelay}}, AddrDelay: opt.AddrDelay, Memory: 8 << 20, Worst: 3})
 			defer a.Close()
 			for i := range rows {
 				if err := a.Add(&rows[i]); err != nil {

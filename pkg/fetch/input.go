@@ -180,13 +180,14 @@ func (r *runner) remember(row *record.Fetch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
+	own := r.s.rules(row.Host)
 	c, _ := r.s.contacts.take(row.Host, now)
 	c.fails = failsAfter(row, c.fails)
-	gap, _ := r.gap(row, 0, c.fails)
+	gap, _ := r.gap(own, row, 0, c.fails)
 	if next := ended(row) + gap; next > c.next {
 		c.next, c.required, c.copied = next, gap, false
 	}
-	if r.s.connections(row.Host) > 1 {
+	if own.HostConnections > 1 {
 		c.required = 0 // another connection may have ended later
 	}
 	r.s.contacts.put(row.Host, c, now)

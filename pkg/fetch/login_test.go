@@ -82,7 +82,7 @@ func TestLogins(t *testing.T) {
 				opt := options(newStore(t), g)
 				opt.Logins, opt.MinDelay, opt.MaxDelay = g, time.Second, time.Second
 				if connections > 1 {
-					opt.HostConnections = func(string) int { return connections }
+					opt.Policy.HostConnections = connections
 				}
 				urls := []record.URL{url("http://out.test/1"), url("http://hung.test/1"), url("http://free.test/1")}
 				for i := range 8 {

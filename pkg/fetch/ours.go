@@ -301,7 +301,7 @@ func (r *runner) lack(ctx context.Context, h *host, row *record.Fetch, text stri
 	t := turn{made: sent, end: end.UnixMicro()}
 	r.mu.Lock()
 	if sent {
-		t.required, t.wide = r.gap(row, h.asked, h.fails)
+		t.required, t.wide = r.gap(h.polite, row, h.asked, h.fails)
 	} else {
 		r.conns.end(h, nil, 0)
 	}

@@ -315,7 +315,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	if h.fails = failsAfter(row, h.fails); h.fails >= failsMax && h.deferred == "" {
 		h.deferred = hostFailed
 	}
-	t.required, t.wide = r.gap(row, h.asked, h.fails)
+	t.required, t.wide = r.gap(h.polite, row, h.asked, h.fails)
 	h.hung = min(h.hung, fitting(row.DurationUS))
 	r.wire += reply.Wire
 	over := r.opt.BytesMax > 0 && r.wire >= r.opt.BytesMax
@@ -361,7 +361,7 @@ func (r *runner) missed(h *host, row *record.Fetch, reply *Reply, addr netip.Add
 		return true
 	}
 	row.Outcome = reply.Outcome
-	t.required, t.wide = r.gap(row, h.asked, h.fails)
+	t.required, t.wide = r.gap(h.polite, row, h.asked, h.fails)
 	return true
 }
 
@@ -388,17 +388,9 @@ func (h *host) addrText(addr netip.Addr) string {
 // ended is when a contact ended.
 func ended(row *record.Fetch) micros { return int64(row.FetchTime) + row.DurationUS }
 
-// rules are those for a host.
-func (r *runner) rules(host string) politeness.Rules {
-	if r.opt.Hosts != nil {
-		return r.opt.Hosts(host)
-	}
-	return politeness.Rules{MinDelay: r.opt.MinDelay, DelayFactor: r.opt.DelayFactor, MaxDelay: r.opt.MaxDelay}
-}
-
 // gap is the delay that politeness demands after a contact with a host that asks
 // for a Crawl-delay and has failed so many times in a row. wide is what the server asked for: that much holds over any connection.
-func (r *runner) gap(row *record.Fetch, asked micros, fails int) (gap, wide micros) {
+func (r *runner) gap(own *politeness.Rules, row *record.Fetch, asked micros, fails int) (gap, wide micros) {
 	wide = asked
 	switch {
 	case row.RetryAfter != 0 && row.Status >= 400:
@@ -406,7 +398,7 @@ func (r *runner) gap(row *record.Fetch, asked micros, fails int) (gap, wide micr
 	case overloaded(row):
 		wide = max(wide, backoffMin<<min(fails-1, 20))
 	}
-	return max(r.rules(row.Host).After(row.DurationUS), wide), wide
+	return max(own.After(row.DurationUS), wide), wide
 }
 
 // backoffMin is the gap after a first reply that says "too many requests" and

@@ -18,6 +18,7 @@ import (
 	"mercator/pkg/fetch"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
+	"mercator/pkg/politeness"
 	"mercator/pkg/simweb"
 	"mercator/pkg/stage"
 )
@@ -29,7 +30,7 @@ import (
 // and make good for a plan that has them too short.
 func TestPlanAgainstActual(t *testing.T) {
 	politeness := func(least time.Duration, factor float64, most time.Duration) frontier.Politeness {
-		return frontier.Politeness{MinDelay: least, DelayFactor: factor, MaxDelay: most, Connections: 5, Duration: time.Second / 2}
+		return frontier.Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: least, DelayFactor: factor, MaxDelay: most}}, Connections: 5, Duration: time.Second / 2}
 	}
 	haste := politeness(time.Second/8, 0, time.Second/8)
 	var all float64

@@ -40,7 +40,7 @@ func TestHostsAreServedInTime(t *testing.T) {
 	var got *fetch.Audit
 	peak := peakHeap(func() {
 		synctest.Test(t, func(t *testing.T) {
-			audit := fetch.NewAuditor(fetch.AuditOptions{MinDelay: delay, AddrDelay: delay / 2, Memory: 32 << 20})
+			audit := fetch.NewAuditor(fetch.AuditOptions{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: delay}}, AddrDelay: delay / 2, Memory: 32 << 20})
 			defer audit.Close()
 			opt := options(newStore(t), w)
 			opt.Connections, opt.MinDelay, opt.MaxDelay, opt.AddrDelay, opt.Deadline = hosts, delay, delay, delay/2, span
@@ -228,14 +228,13 @@ func TestServersAreHeard(t *testing.T) {
 // before the longest of them is over.
 func TestHostsOfTheirOwn(t *testing.T) {
 	const s = time.Second
-	rules := func(host string) politeness.Rules {
+	rules := func(host string, r *politeness.Rules) {
 		switch host {
 		case "h0.test":
-			return politeness.Rules{MinDelay: 7 * s, MaxDelay: 3 * s, DelayFactor: 1}
+			*r = politeness.Rules{MinDelay: 7 * s, MaxDelay: 3 * s, DelayFactor: 1}
 		case "h1.test":
-			return politeness.Rules{}
+			*r = politeness.Rules{}
 		}
-		return politeness.Rules{MinDelay: 2 * s}
 	}
 	inBubble(t, "gaps", func(t *testing.T) {
 		opt := options(newStore(t), &web{})
@@ -250,14 +249,14 @@ func TestHostsOfTheirOwn(t *testing.T) {
 		}
 		for _, c := range []struct {
 			name  string
-			rules func(string) politeness.Rules
+			rules func(string, *politeness.Rules)
 			early uint64
 		}{
 			{"as they were", rules, 0},
 			{"the same for all", nil, 3},
-			{"longer for one", func(string) politeness.Rules { return politeness.Rules{MinDelay: 8 * s} }, 9},
+			{"longer for one", func(_ string, r *politeness.Rules) { r.MinDelay = 8 * s }, 9},
 		} {
-			got := auditOf(t, fetch.AuditOptions{MinDelay: 2 * s, Hosts: c.rules, Memory: 8 << 20}, func(add func(*record.Fetch)) {
+			got := auditOf(t, fetch.AuditOptions{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: 2 * s}, Hosts: c.rules}, Memory: 8 << 20}, func(add func(*record.Fetch)) {
 				for i := range rows {
 					add(&rows[i])
 				}

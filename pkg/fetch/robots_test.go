@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/politeness"
 )
 
 func testCache(t testing.TB) *robotsCache {
@@ -96,7 +97,8 @@ func TestTwoNamesOneFingerprint(t *testing.T) {
 }
 
 func TestBackOff(t *testing.T) {
-	r := &runner{opt: Options{MinDelay: 100 * time.Millisecond, DelayFactor: 2, MaxDelay: 3 * time.Second}}
+	own := &politeness.Rules{MinDelay: 100 * time.Millisecond, DelayFactor: 2, MaxDelay: 3 * time.Second}
+	r := &runner{}
 	second := micros(1_000_000)
 	for _, c := range []struct {
 		name   string
@@ -117,7 +119,7 @@ func TestBackOff(t *testing.T) {
 		{"retry-after of a page", record.Fetch{Status: 200, RetryAfter: record.Time(70 * second)}, 0, 0, second / 10},
 		{"500", record.Fetch{Status: 500}, 0, 0, second / 10},
 	} {
-		if got, _ := r.gap(&c.row, c.asked, c.fails); got != c.expect {
+		if got, _ := r.gap(own, &c.row, c.asked, c.fails); got != c.expect {
 			t.Errorf("%s: gap %d, want %d", c.name, got, c.expect)
 		}
 	}

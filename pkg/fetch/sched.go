@@ -21,9 +21,10 @@ const parkAfter = micros(politeness.LongestGap / time.Microsecond)
 
 // party is what the connections of a host share.
 type party struct {
-	name  string
-	queue queue // its URLs, in the spool
-	named bool  // it had one, and the archive has what the batch says of its addresses
+	name   string
+	polite *politeness.Rules
+	queue  queue // its URLs, in the spool
+	named  bool  // it had one, and the archive has what the batch says of its addresses
 
 	errands []*errand // robots contacts to make here, before any page
 	blocked int       // robots contacts elsewhere that its pages wait for
@@ -147,8 +148,8 @@ type line struct {
 //     one line at most one is granted at a time.
 type scheduler struct {
 	addrDelay micros
-	lines     []line                // nil: any worker serves any host
-	several   func(host string) int // connections of a host; nil: one
+	lines     []line // nil: any worker serves any host
+	policy    *politeness.Policy
 	hosts     map[string]*host
 	slots     map[netip.Addr]*slot
 	times     timeHeap
@@ -176,6 +177,7 @@ type scheduler struct {
 func newScheduler(addrDelay micros) *scheduler {
 	return &scheduler{
 		addrDelay: addrDelay,
+		policy:    &politeness.Policy{},
 		longest:   us(politeness.LongestWait),
 		hosts:     map[string]*host{},
 		slots:     map[netip.Addr]*slot{},
@@ -192,6 +194,7 @@ func (s *scheduler) host(name string, now micros) *host {
 		return h
 	}
 	h = newHost(name)
+	h.polite = s.rules(name)
 	s.made++
 	if c, known := s.contacts.take(name, now); known {
 		h.next, h.required, h.fails, h.hung = c.next, c.required, c.fails, c.hung
@@ -214,6 +217,15 @@ func (s *scheduler) host(name string, now micros) *host {
 	s.hosts[name] = h
 	s.most = max(s.most, len(s.hosts))
 	return h
+}
+
+// rules are those of a host.
+func (s *scheduler) rules(name string) *politeness.Rules {
+	if s.policy.Hosts == nil {
+		return &s.policy.Rules
+	}
+	own := s.policy.Of(name)
+	return &own
 }
 
 // BackQueues says how the back queues of a batch stand at an instant.
@@ -245,10 +257,10 @@ type Holding struct {
 // longest is how many hosts BackQueues names.
 const longest = 3
 
-func (s *scheduler) backQueues(now micros, rules func(host string) politeness.Rules) BackQueues {
+func (s *scheduler) backQueues(now micros) BackQueues {
 	q := BackQueues{Opened: s.made, Most: s.most, Open: len(s.hosts), Busy: s.busy}
 	for _, h := range s.hosts {
-		q.hold(s.holding(h, now, us(rules(h.name).MinDelay)))
+		q.hold(s.holding(h, now, us(h.polite.MinDelay)))
 		switch h.at {
 		case ready:
 			q.Due++

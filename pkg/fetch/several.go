@@ -2,7 +2,7 @@ package fetch
 
 import "mercator/pkg/fingerprint"
 
-// A person may allow a host several connections at a time: Options.HostConnections. Such a host has a host for each of
+// A person may allow a host several connections at a time: politeness.Rules.HostConnections. Such a host has a host for each of
 // them; these share a party, and so the queue. A connection that comes to its turn takes the first URL of the queue into its hand,
 // and gives it back if it made no contact for it.
 //
@@ -25,17 +25,9 @@ func newHost(name string) *host {
 	return &h.host
 }
 
-// connections are how many a host may have.
-func (s *scheduler) connections(host string) int {
-	if s.several == nil {
-		return 1
-	}
-	return s.several(host)
-}
-
 // multiply gives a host the connections that it may have.
 func (s *scheduler) multiply(h *host) {
-	n := s.connections(h.name)
+	n := h.polite.HostConnections
 	if n < 2 {
 		return
 	}

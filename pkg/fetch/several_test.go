@@ -13,6 +13,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fetch"
+	"mercator/pkg/politeness"
 )
 
 // counting is a protocol module that counts the contacts that are under way with each host.
@@ -97,7 +98,7 @@ func TestSeveralConnections(t *testing.T) {
 			opt := options(newStore(t), w)
 			opt.MinDelay, opt.MaxDelay, opt.Connections, opt.Static = c.gap, c.gap, c.connections, c.static
 			opt.AddrDelay = 7 * ms // nothing to the host that is named
-			opt.HostConnections = overHosts(map[string]int{"many.test": c.allowed})
+			opt.Hosts = overHosts(map[string]int{"many.test": c.allowed})
 			if c.allowed == 1 {
 				opt.AddrDelay = 0
 			}
@@ -124,7 +125,7 @@ func TestSeveralConnections(t *testing.T) {
 				t.Errorf("%d contacts, want 81", n)
 			}
 			audits(t, rows, opt, 0)
-			opt.HostConnections = nil
+			opt.Hosts = nil
 			if c.most > 1 {
 				audits(t, rows, opt, 1) // whoever was not named
 			}
@@ -135,7 +136,7 @@ func TestSeveralConnections(t *testing.T) {
 // audits audits rows by the settings: early says whether contacts came early.
 func audits(t *testing.T, rows []record.Fetch, opt fetch.Options, early uint64) {
 	t.Helper()
-	got := auditOf(t, fetch.AuditOptions{MinDelay: opt.MinDelay, DelayFactor: opt.DelayFactor, MaxDelay: opt.MaxDelay, AddrDelay: opt.AddrDelay, Memory: 8 << 20, Worst: 3, HostConnections: opt.HostConnections}, func(add func(*record.Fetch)) {
+	got := auditOf(t, fetch.AuditOptions{Policy: opt.Policy, AddrDelay: opt.AddrDelay, Memory: 8 << 20, Worst: 3}, func(add func(*record.Fetch)) {
 		for i := range rows {
 			add(&rows[i])
 		}
@@ -179,7 +180,7 @@ func TestSeveralConnectionsHearTheServer(t *testing.T) {
 		inBubble(t, c.name, func(t *testing.T) {
 			w := &counting{took: 100 * ms, slower: ms, answer: c.answer}
 			opt := options(newStore(t), w)
-			opt.HostConnections = overHosts(map[string]int{"many.test": 4})
+			opt.Hosts = overHosts(map[string]int{"many.test": 4})
 			urls := siteURLs(21, "many.test")
 			began := time.Now()
 			rows := run(t, opt, "r1", urls)
@@ -219,7 +220,7 @@ func TestSeveralConnectionsEnd(t *testing.T) {
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
 			opt := options(newStore(t), &counting{took: 100 * time.Millisecond, answer: c.answer})
-			opt.Robots, opt.HostConnections = nil, overHosts(map[string]int{"dead.test": 4})
+			opt.Robots, opt.Hosts = nil, overHosts(map[string]int{"dead.test": 4})
 			if c.change != nil {
 				c.change(&opt)
 			}
@@ -248,7 +249,7 @@ func TestSeveralConnectionsGoOn(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			w := &counting{took: 10 * time.Millisecond}
 			opt := options(newStore(t), w)
-			opt.HostConnections = overHosts(map[string]int{"many.test": 6})
+			opt.Hosts = overHosts(map[string]int{"many.test": 6})
 			opt.MinDelay, opt.MaxDelay = 50*time.Millisecond, 50*time.Millisecond
 			urls := siteURLs(60, "many.test", "one.test")
 			stop(t, opt, "r1", urls)
@@ -295,7 +296,7 @@ func TestSeveralConnectionsAndDeadAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &halfDead{counting: counting{took: 10 * time.Millisecond}, dead: netip.MustParseAddr("127.0.0.1")}
 		opt := options(newStore(t), w)
-		opt.HostConnections = overHosts(map[string]int{"many.test": 5})
+		opt.Hosts = overHosts(map[string]int{"many.test": 5})
 		urls := siteURLs(50, "many.test")
 		for i := range urls {
 			urls[i].Addr = "127.0.0.1,127.0.0.2"
@@ -346,9 +347,9 @@ func TestAuditOfSeveralConnections(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for named, want := range map[bool]uint64{true: c.want, false: 1} {
-				opt := fetch.AuditOptions{MinDelay: c.delay, AddrDelay: time.Millisecond, Memory: 1 << 20, Worst: 3}
+				opt := fetch.AuditOptions{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: c.delay}}, AddrDelay: time.Millisecond, Memory: 1 << 20, Worst: 3}
 				if named {
-					opt.HostConnections = overHosts(map[string]int{"many.test": 2})
+					opt.Hosts = overHosts(map[string]int{"many.test": 2})
 				}
 				got := auditOf(t, opt, func(add func(*record.Fetch)) {
 					for i, s := range c.contacts {
@@ -367,7 +368,7 @@ func TestAuditOfSeveralConnections(t *testing.T) {
 					t.Errorf("%d early at addresses, want none", n)
 				}
 			}
-			if got := auditOf(t, fetch.AuditOptions{Memory: 1 << 20, HostConnections: overHosts(map[string]int{"many.test": 2})}, func(add func(*record.Fetch)) {
+			if got := auditOf(t, fetch.AuditOptions{Memory: 1 << 20, Policy: politeness.Policy{Hosts: overHosts(map[string]int{"many.test": 2})}}, func(add func(*record.Fetch)) {
 				for range 2 {
 					add(&record.Fetch{Host: "other.test", Addr: "127.0.0.1", FetchTime: 100 * second, DurationUS: second})
 				}
@@ -379,6 +380,6 @@ func TestAuditOfSeveralConnections(t *testing.T) {
 }
 
 // overHosts are the connections of hosts that are named; others have one.
-func overHosts(hosts map[string]int) func(string) int {
-	return func(host string) int { return max(1, hosts[host]) }
+func overHosts(hosts map[string]int) func(string, *politeness.Rules) {
+	return func(host string, r *politeness.Rules) { r.HostConnections = max(1, hosts[host]) }
 }

@@ -20,6 +20,7 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/exchange"
 	"mercator/pkg/fetch"
+	"mercator/pkg/politeness"
 	"mercator/pkg/shard"
 )
 
@@ -149,7 +150,7 @@ func overShards(t *testing.T, kills bool, several map[string]int, rnd *rand.Rand
 			half := rnd.IntN(len(batches[n]) + 1)
 			shards.Go(func() {
 				opt := options(open(t, filepath.Join(shard.Dir(dir, n), "fetch")), w)
-				opt.HostConnections = overHosts(several)
+				opt.Hosts = overHosts(several)
 				opt.MinDelay, opt.MaxDelay, opt.AddrDelay, opt.Patience, opt.ContactTime = crowdGap, crowdGap, crowdAddrGap, true, 2*time.Minute
 				for range killed {
 					ctx, kill := context.WithCancel(t.Context())
@@ -195,7 +196,7 @@ func overShards(t *testing.T, kills bool, several map[string]int, rnd *rand.Rand
 		}
 		time.Sleep(time.Duration(rnd.IntN(30)) * time.Second)
 	}
-	a := fetch.NewAuditor(fetch.AuditOptions{MinDelay: crowdGap, AddrDelay: crowdAddrGap, Memory: 8 << 20, Worst: 3, HostConnections: overHosts(several)})
+	a := fetch.NewAuditor(fetch.AuditOptions{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: crowdGap}, Hosts: overHosts(several)}, AddrDelay: crowdAddrGap, Memory: 8 << 20, Worst: 3})
 	defer a.Close()
 	for i := range all {
 		check(t, a.Add(&all[i]))

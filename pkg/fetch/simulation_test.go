@@ -18,6 +18,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
+	"mercator/pkg/politeness"
 	"mercator/pkg/stage"
 )
 
@@ -128,9 +129,10 @@ func (c *crawl) run(t *testing.T) {
 		}
 		c.list = append(c.list, s)
 	}
-	p := frontier.Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second, AddrDelay: time.Second / 2, Connections: c.connections, Duration: time.Second / 2}
-	c.r = &runner{opt: Options{MinDelay: p.MinDelay, DelayFactor: p.DelayFactor, MaxDelay: p.MaxDelay, AddrDelay: p.AddrDelay, BackQueues: 1 << 16}}
+	p := frontier.Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second}}, AddrDelay: time.Second / 2, Connections: c.connections, Duration: time.Second / 2}
+	c.r = &runner{opt: Options{Policy: p.Policy, AddrDelay: p.AddrDelay, BackQueues: 1 << 16}}
 	c.s = newScheduler(us(p.AddrDelay))
+	c.s.policy = &c.r.opt.Policy
 	dir := filepath.Join(t.TempDir(), "frontier")
 	if err := frontier.Create(dir, frontier.Params{}, store.Options{}); err != nil {
 		t.Fatal(err)
@@ -303,7 +305,7 @@ func (c *crawl) start(t *testing.T, h *host, host int32) {
 // end ends a contact.
 func (c *crawl) end(f *flight) {
 	s := &c.list[f.visit.host]
-	gap, _ := c.r.gap(&record.Fetch{DurationUS: f.visit.took, Status: 200}, s.asked, 0)
+	gap, _ := c.r.gap(f.h.polite, &record.Fetch{DurationUS: f.visit.took, Status: 200}, s.asked, 0)
 	// By the rules, told again: ten times the contact, 1 s at least and 30 at most, and what was asked for.
 	s.busy, s.next = false, c.now+max(min(max(10*f.visit.took, 1_000_000), 30_000_000), s.asked)
 	c.addrs[f.visit.host/2] = c.now + 500_000

@@ -124,7 +124,7 @@ func (r *runner) work(ctx context.Context, tokens chan struct{}) {
 			if err != nil {
 				closeSession(t.session)
 				r.mu.Lock()
-				gap := max(r.rules(h.name).After(r.now()-w.began), h.asked, t.required)
+				gap := max(h.polite.After(r.now()-w.began), h.asked, t.required)
 				r.s.latest = max(r.s.latest, r.now()+gap)
 				r.mu.Unlock()
 				r.cancel(err)

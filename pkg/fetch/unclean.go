@@ -15,7 +15,6 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
-	"mercator/pkg/politeness"
 )
 
 // batchFile says for which generation servers were contacted last: a decimal
@@ -40,14 +39,8 @@ func (r *runner) stopped(tx *store.Tx) {
 		return
 	}
 	now := r.now()
-	end := min(max(r.s.latest, now+r.s.addrDelay), now+r.unknownGap())
+	end := min(max(r.s.latest, now+r.s.addrDelay), now+us(r.opt.Unknown()))
 	_ = durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d %d %d\n", tx.Generation(), now, end))
-}
-
-// unknownGap is the gap after a contact that nothing is known of.
-func (r *runner) unknownGap() micros {
-	own := politeness.Rules{MinDelay: r.opt.MinDelay, DelayFactor: r.opt.DelayFactor, MaxDelay: r.opt.MaxDelay}
-	return us(max(own.Longest(), r.opt.HostsLongest))
 }
 
 // TakenOver notes in the store dir, a copy whose newest generation is given, that somebody may have contacted any host until
@@ -69,7 +62,7 @@ func (r *runner) unclean(tx *store.Tx, now micros) (ended, gap micros, err error
 			return 0, 0, nil
 		}
 	}
-	gap = r.unknownGap()
+	gap = us(r.opt.Unknown())
 	if tx.Fenced() { // the time may be another machine's
 		return now, gap, nil
 	}

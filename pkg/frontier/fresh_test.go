@@ -12,6 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
+	"mercator/pkg/politeness"
 )
 
 // Runs of hosts of which nothing is known need not be read, and a batch comes out the same.
@@ -27,7 +28,7 @@ func TestFresh(t *testing.T) {
 		}
 		return urls
 	}
-	o := NextOptions{N: 20, For: time.Minute, Politeness: Politeness{MinDelay: time.Second, DelayFactor: 2, MaxDelay: time.Minute, Duration: time.Second, Connections: 3}}
+	o := NextOptions{N: 20, For: time.Minute, Politeness: Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 2, MaxDelay: time.Minute}}, Duration: time.Second, Connections: 3}}
 	for round := range 12 {
 		if err := b.add("", fresh()...); err != nil {
 			t.Fatal(err)

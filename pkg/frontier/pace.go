@@ -12,27 +12,19 @@ import (
 
 // Politeness is what mfetch keeps between contacts, as its flags say.
 type Politeness struct {
-	MinDelay    time.Duration
-	DelayFactor float64
-	MaxDelay    time.Duration
+	politeness.Policy
 	AddrDelay   time.Duration
-	Hosts       func(host string) politeness.Rules // of hosts that may have others than these three; nil: none has
-	Connections int                                // at least 1
-	Duration    time.Duration                      // assumed of a contact with a host that was never contacted
-
-	HostConnections func(host string) int // of hosts that mfetch asks over several connections at a time, each of which keeps the gaps
+	Connections int           // at least 1
+	Duration    time.Duration // assumed of a contact with a host that was never contacted
 }
 
-// connections is how many contacts with a host mfetch makes at a time.
-func (p *Politeness) connections(host string) int {
-	if p.HostConnections == nil {
-		return 1
-	}
-	return max(1, min(p.HostConnections(host), p.Connections))
+// connections is how many contacts mfetch makes at a time with a host that has these rules.
+func (p *Politeness) connections(own politeness.Rules) int {
+	return max(1, min(own.HostConnections, p.Connections))
 }
 
 // DefaultPoliteness is what the flags of mfetch and mfrontier say by default.
-var DefaultPoliteness = Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second, AddrDelay: 500 * time.Millisecond, Connections: 256, Duration: 500 * time.Millisecond}
+var DefaultPoliteness = Politeness{Policy: politeness.Policy{Rules: politeness.Default}, AddrDelay: 500 * time.Millisecond, Connections: 256, Duration: 500 * time.Millisecond}
 
 const (
 	maxConnections = 100_000
@@ -67,14 +59,6 @@ var normal = func() (z [16]float64) {
 	return z
 }()
 
-// rules are those for a host.
-func (p *Politeness) rules(host string) politeness.Rules {
-	if p.Hosts != nil {
-		return p.Hosts(host)
-	}
-	return politeness.Rules{MinDelay: p.MinDelay, DelayFactor: p.DelayFactor, MaxDelay: p.MaxDelay}
-}
-
 // meanDelay is the mean of the gaps that mfetch leaves by rules of its own after contacts of a mean duration and
 // deviation, which are taken to be log-normal. The gap after the mean is another: the gaps have a least and a longest.
 func meanDelay(own politeness.Rules, contact, spread time.Duration) (mean time.Duration) {
@@ -106,11 +90,11 @@ func (p *Politeness) pace(h *Host, now record.Time) pace {
 		out.contact = time.Duration(min(h.DurationUS, longest)) * time.Microsecond
 		spread = time.Duration(min(h.SpreadUS, longest)) * time.Microsecond
 	}
-	own := p.rules(h.Host)
+	own := p.Of(h.Host)
 	out.gap = meanDelay(own, out.contact, spread)
 	// Before, it may have been longer: Crawl-delay, Retry-After.
 	out.gap = max(out.gap, min(time.Duration(min(h.DelayUS, longest))*time.Microsecond, politeness.LongestGap))
-	if n := p.connections(h.Host); n > 1 && time.Duration(min(h.DelayUS, longest))*time.Microsecond <= own.Longest() { // else the server asked for a wait
+	if n := p.connections(own); n > 1 && time.Duration(min(h.DelayUS, longest))*time.Microsecond <= own.Longest() { // else the server asked for a wait
 		out.over = uint64(n)
 	} else if h.Addr != "" {
 		out.gap = max(out.gap, p.AddrDelay) // its own contacts are with that address too

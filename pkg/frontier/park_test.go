@@ -12,6 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
+	"mercator/pkg/politeness"
 )
 
 // A frontier whose only work is parked is at its end; what its server wants later comes
@@ -122,7 +123,7 @@ func TestParkedHostInABatchByTime(t *testing.T) {
 	if err := b.update("r1", 1, outcomes); err != nil {
 		t.Fatal(err)
 	}
-	batch, err = b.next(60e6, NextOptions{For: time.Minute, Politeness: Politeness{MinDelay: time.Second, Connections: 9, Duration: time.Second}, Txn: "r2"})
+	batch, err = b.next(60e6, NextOptions{For: time.Minute, Politeness: Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second}}, Connections: 9, Duration: time.Second}, Txn: "r2"})
 	if err != nil || len(batch) != 4 || slices.ContainsFunc(batch, func(u record.URL) bool { return u.Host != "good.test" }) {
 		t.Fatal(batch, err)
 	}
@@ -163,7 +164,7 @@ func TestClockJumped(t *testing.T) {
 	if batch, err = b.next(now, NextOptions{N: 2, Txn: "r2"}); len(batch) != 2 || err != nil {
 		t.Fatal(batch, err)
 	}
-	p := Politeness{MinDelay: time.Second}
+	p := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second}}}
 	if got := p.pace(&Host{Contacts: 1, LastContact: 365 * day}, day).wait; got != time.Second {
 		t.Errorf("a host last contacted in a year waits %v", got)
 	}

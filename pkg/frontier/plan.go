@@ -89,7 +89,7 @@ func (p *planner) add(u *record.URL) error {
 	p.buf = append(p.buf[:0], 0)
 	if addr, _, _ := strings.Cut(u.Addr, ","); addr != "" {
 		p.buf[0] = 1
-		if p.p.connections(u.Host) == 1 { // others keep no gaps of addresses
+		if p.p.connections(p.p.Of(u.Host)) == 1 { // others keep no gaps of addresses
 			if err := p.addrs.add(hostKey(addr), nil); err != nil {
 				return err
 			}
@@ -163,7 +163,7 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 		if err != nil {
 			return err
 		}
-		if !carried && h.Addr != "" && p.p.connections(h.Host) == 1 {
+		if !carried && h.Addr != "" && p.p.connections(p.p.Of(h.Host)) == 1 {
 			for range n {
 				if err := p.addrs.add(hostKey(h.Addr), nil); err != nil {
 					return err

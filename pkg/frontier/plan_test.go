@@ -33,7 +33,7 @@ func TestPlan(t *testing.T) {
 	if err := b.update("r1", 1, []record.Fetch{f}, fresh...); err != nil {
 		t.Fatal(err)
 	}
-	p := Politeness{MinDelay: time.Second, DelayFactor: 3, MaxDelay: 5 * time.Second, AddrDelay: time.Second, Connections: 3, Duration: 100 * time.Millisecond}
+	p := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 3, MaxDelay: 5 * time.Second}}, AddrDelay: time.Second, Connections: 3, Duration: 100 * time.Millisecond}
 	const now = record.Time(3600e6)
 	plan, err := b.f.PlanNext(context.Background(), NextOptions{N: 100}, now, p)
 	if err != nil {
@@ -154,7 +154,7 @@ func TestSpeeds(t *testing.T) {
 }
 
 func TestPlanOfLongTimes(t *testing.T) {
-	p := Politeness{MinDelay: math.MaxInt64, DelayFactor: 1e6, MaxDelay: math.MaxInt64, AddrDelay: math.MaxInt64, Connections: 1}
+	p := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: math.MaxInt64, DelayFactor: 1e6, MaxDelay: math.MaxInt64}}, AddrDelay: math.MaxInt64, Connections: 1}
 	h := Host{Contacts: 1, DurationUS: math.MaxUint64, SpreadUS: math.MaxUint64, DelayUS: math.MaxUint64}
 	if took := p.pace(&h, 0).took(1 << 60); took != math.MaxInt64 {
 		t.Errorf("%v alone", took)
@@ -170,7 +170,7 @@ func TestPlanOfLongTimes(t *testing.T) {
 
 // A host is asked as often as its own gaps, or those on record, allow.
 func TestPace(t *testing.T) {
-	p := Politeness{MinDelay: time.Second, DelayFactor: 2, MaxDelay: 3 * time.Second, Connections: 1, Duration: time.Second / 4}
+	p := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 2, MaxDelay: 3 * time.Second}}, Connections: 1, Duration: time.Second / 4}
 	for _, c := range []struct {
 		host         Host
 		contact, gap time.Duration
@@ -189,7 +189,7 @@ func TestPace(t *testing.T) {
 // The mean of the gaps is that of gaps after contacts by chance, of the same mean and deviation.
 func TestMeanDelay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	p := Politeness{MinDelay: time.Second, DelayFactor: 2, MaxDelay: 3 * time.Second}
+	p := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 2, MaxDelay: 3 * time.Second}}}
 	for _, c := range [][2]time.Duration{{time.Second, time.Second / 2}, {300 * time.Millisecond, 400 * time.Millisecond}, {time.Second, 0}} {
 		const n = 200_000
 		square := math.Log1p(math.Pow(c[1].Seconds()/c[0].Seconds(), 2))
@@ -198,7 +198,7 @@ func TestMeanDelay(t *testing.T) {
 			d := c[0].Seconds() * math.Exp(rng.NormFloat64()*math.Sqrt(square)-square/2)
 			gaps += min(max(1, 2*d), 3)
 		}
-		if got := meanDelay(p.rules(""), c[0], c[1]).Seconds(); math.Abs(gaps/n/got-1) > 0.02 {
+		if got := meanDelay(p.Rules, c[0], c[1]).Seconds(); math.Abs(gaps/n/got-1) > 0.02 {
 			t.Errorf("%v: gaps of %.3f s and not %.3f", c, gaps/n, got)
 		}
 	}
@@ -206,12 +206,11 @@ func TestMeanDelay(t *testing.T) {
 
 // TestPaceOfHosts: hosts may have other delays than the rest.
 func TestPaceOfHosts(t *testing.T) {
-	p := Politeness{MinDelay: time.Second, Connections: 3, Duration: time.Second, Hosts: func(host string) politeness.Rules {
+	p := Politeness{Connections: 3, Duration: time.Second, Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second}, Hosts: func(host string, r *politeness.Rules) {
 		if host == "slow.test" {
-			return politeness.Rules{MinDelay: 9 * time.Second}
+			r.MinDelay = 9 * time.Second
 		}
-		return politeness.Rules{MinDelay: time.Second}
-	}}
+	}}}
 	for host, want := range map[string]time.Duration{"slow.test": 3*time.Second + 2*9*time.Second, "other.test": 3*time.Second + 2*time.Second} {
 		t.Run(host, func(t *testing.T) {
 			h := p.pace(&Host{Host: host}, 0)
@@ -233,7 +232,7 @@ func TestPlanRest(t *testing.T) {
 	if err := b.add("seed", all...); err != nil {
 		t.Fatal(err)
 	}
-	p := Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: time.Minute, Connections: 2, Duration: 50 * time.Millisecond}
+	p := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 10, MaxDelay: time.Minute}}, Connections: 2, Duration: 50 * time.Millisecond}
 	rest := func(want time.Duration, urls, hosts uint64) {
 		t.Helper()
 		plan, err := b.f.PlanRest(context.Background(), 3600e6, p)
@@ -277,7 +276,9 @@ func TestPlanRest(t *testing.T) {
 // TestHostConnectionsInPlans: a host that mfetch asks over several connections gets as many times as many URLs of a batch by time, which ends in that
 // time, and no gaps of its address; one whose server asked for a wait is as any other.
 func TestHostConnectionsInPlans(t *testing.T) {
-	polite := Politeness{MinDelay: time.Second, DelayFactor: 0, AddrDelay: 2 * time.Second, Connections: 50, HostConnections: func(host string) int { return map[string]int{numbered(0): 8, numbered(1): 64}[host] }}
+	polite := Politeness{AddrDelay: 2 * time.Second, Connections: 50, Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second}, Hosts: func(host string, r *politeness.Rules) {
+		r.HostConnections = map[string]int{numbered(0): 8, numbered(1): 64}[host]
+	}}}
 	for _, c := range []struct {
 		name  string
 		host  Host

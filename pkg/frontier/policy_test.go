@@ -19,6 +19,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
+	"mercator/pkg/politeness"
 	"mercator/pkg/stage"
 )
 
@@ -316,7 +317,7 @@ func TestFor(t *testing.T) {
 	if err := b.update("r1", 1, []record.Fetch{s, f, p}, fresh...); err != nil {
 		t.Fatal(err)
 	}
-	polite := Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 8 * time.Second, Connections: 10, Duration: 500 * time.Millisecond}
+	polite := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 8 * time.Second}}, Connections: 10, Duration: 500 * time.Millisecond}
 	o := NextOptions{For: time.Minute, Politeness: polite, Txn: "r2"}
 	const now = record.Time(60e6) // nobody has to wait but parked.test
 	plan, err := b.f.PlanNext(t.Context(), o, now, polite)
@@ -446,7 +447,7 @@ func TestForHasNoTail(t *testing.T) {
 			}
 		}
 		b := contacted(t, []Params{{}, {Policy: dynamic}}[seed%2], took, fresh)
-		polite := Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second, Connections: 2 + rng.IntN(8)}
+		polite := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second}}, Connections: 2 + rng.IntN(8)}
 		const now, span = record.Time(3600e6), 2 * time.Minute
 		batch, err := b.next(now, NextOptions{For: span, Politeness: polite, Txn: "r2"})
 		if err != nil {
@@ -466,7 +467,7 @@ func TestForHasNoTail(t *testing.T) {
 // A batch by time ends in its time, and fills it, even if every contact takes a quarter
 // longer than before: the four fifths that hosts get are for that. There are connections for all hosts.
 func TestForLeavesRoom(t *testing.T) {
-	polite := Politeness{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second, Connections: 50}
+	polite := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second}}, Connections: 50}
 	const now, span = record.Time(3600e6), 10 * time.Minute
 	measured := func(slower float64) *bench {
 		var took []int64

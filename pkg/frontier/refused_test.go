@@ -12,6 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/durable/crashtest"
 	"mercator/pkg/fault"
+	"mercator/pkg/politeness"
 	"mercator/pkg/stage"
 )
 
@@ -98,7 +99,7 @@ func TestRefusedAtNext(t *testing.T) {
 	}
 }
 
-var politeness30 = Politeness{MinDelay: time.Millisecond, DelayFactor: 1, MaxDelay: time.Second, Connections: 100, Duration: time.Millisecond}
+var politeness30 = Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Millisecond, DelayFactor: 1, MaxDelay: time.Second}}, Connections: 100, Duration: time.Millisecond}
 
 // A queue of which all is refused ends: the batch is empty, and after the update so is the frontier.
 func TestAllRefused(t *testing.T) {

@@ -4,12 +4,33 @@ package politeness
 
 import "time"
 
-// Rules are a crawl's own; what servers ask for comes on top.
+// Rules are a crawl's own for a host; what servers ask for comes on top.
 type Rules struct {
 	MinDelay    time.Duration // after each contact, or
 	DelayFactor float64       // times its duration, if that is longer,
 	MaxDelay    time.Duration // but not longer than this
+
+	HostConnections int // at a time, each of which keeps the gaps, with a host of a person's own; 0: 1
 }
+
+// Policy is which hosts have which rules.
+type Policy struct {
+	Rules                                    // of all,
+	Hosts        func(host string, r *Rules) // and what a host has in their place; nil: none has others
+	HostsLongest time.Duration               // the longest gap that Hosts gives any
+}
+
+// Of are the rules of a host.
+func (p *Policy) Of(host string) Rules {
+	r := p.Rules
+	if p.Hosts != nil {
+		p.Hosts(host, &r)
+	}
+	return r
+}
+
+// Unknown is the gap after a contact that nothing is known of.
+func (p *Policy) Unknown() time.Duration { return max(p.Longest(), p.HostsLongest) }
 
 // After is the gap that is left after a contact of that duration, both in microseconds.
 func (r Rules) After(contact int64) int64 {
@@ -24,6 +45,9 @@ func (r Rules) Longest() time.Duration {
 	}
 	return max(r.MinDelay, r.MaxDelay)
 }
+
+// Default are the rules of a crawl that says nothing.
+var Default = Rules{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second}
 
 // LongestGap is the longest gap that is waited for within a batch: who asks for more is
 // left alone until a later one.

@@ -219,31 +219,25 @@ func (s *Sheets) Limits(all config.NewURLs) (depth func(url, host string) int, u
 	return depth, urls
 }
 
-// Connections are how many contacts with a host may be under way at a time; nil where no sheet says so.
-func (s *Sheets) Connections() func(host string) int {
-	if !s.Gives("politeness.connections") {
-		return nil
-	}
-	return func(host string) int {
-		own := config.OfSheets{Connections: 1}
-		s.Host(host, &own)
-		return own.Connections
-	}
-}
-
-// Rules are the delays of each host, of a crawl that has these for all, and the longest gap that any sheet gives; nil where no sheet gives any.
-func (s *Sheets) Rules(all config.Delays) (of func(host string) politeness.Rules, longest time.Duration) {
+// Politeness is that of a crawl that has these delays for all.
+func (s *Sheets) Politeness(all config.Delays) politeness.Policy {
+	p := politeness.Policy{Rules: all.Rules()}
 	if s == nil || len(s.ofHosts) == 0 {
-		return nil, 0
+		return p
 	}
 	for _, i := range s.ofHosts {
 		d := all
 		s.Apply([]int{i}, &d)
-		longest = max(longest, d.Rules().Longest(), d.MaxDelay)
+		p.HostsLongest = max(p.HostsLongest, d.Rules().Longest(), d.MaxDelay)
 	}
-	return func(host string) politeness.Rules {
-		d := all
-		s.Host(host, &d)
-		return d.Rules()
-	}, longest
+	p.Hosts = func(host string, r *politeness.Rules) {
+		own := struct {
+			config.Delays
+			config.OfSheets
+		}{Delays: all}
+		s.Host(host, &own)
+		*r = own.Rules()
+		r.HostConnections = own.Connections
+	}
+	return p
 }

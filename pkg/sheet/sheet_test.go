@@ -75,8 +75,9 @@ sheet more: (domain own.test or host o.test) and any
 			t.Errorf("%s: attempts, delay, depth, URLs %s, want %s", url, got, want)
 		}
 	}
-	for host, want := range map[string]int{"own.test": 4, "b.own.test:81": 4, "a.test": 1} {
-		if got := s.Connections()(host); got != want {
+	polite := s.Politeness(config.Delays{MinDelay: time.Second})
+	for host, want := range map[string]int{"own.test": 4, "b.own.test:81": 4, "a.test": 0} {
+		if got := polite.Of(host).HostConnections; got != want {
 			t.Errorf("%d connections to %s, want %d", got, host, want)
 		}
 	}

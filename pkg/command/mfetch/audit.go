@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"mercator/formats/record"
@@ -44,10 +45,13 @@ Examples:
 }
 
 func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
-	for flag, d := range map[string]*time.Duration{"min-delay": &c.MinDelay, "max-delay": &c.MaxDelay, "addr-delay": &c.AddrDelay} {
+	for flag, d := range map[string]*time.Duration{"min-delay": &c.MinDelay, "addr-delay": &c.AddrDelay} {
 		if !std.Has(flag) {
 			*d = 0
 		}
+	}
+	if !std.Has("max-delay") {
+		c.MaxDelay = math.MaxInt64
 	}
 	if !std.Has("delay-factor") {
 		c.DelayFactor = 0
@@ -60,14 +64,12 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	hosts, _ := sheets.Rules(c.Delays)
 	in, err := cli.OpenRecords[record.Fetch](std, c.Files)
 	if err != nil {
 		return err
 	}
 	a := fetch.NewAuditor(fetch.AuditOptions{
-		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, Hosts: hosts, AddrDelay: c.AddrDelay, LongestWait: c.LongestWait,
-		Memory: std.MemoryLimit() / 2, Worst: c.Worst, HostConnections: sheets.Connections(),
+		Policy: sheets.Politeness(c.Delays), AddrDelay: c.AddrDelay, LongestWait: c.LongestWait, Memory: std.MemoryLimit() / 2, Worst: c.Worst,
 	})
 	defer a.Close()
 	if err := record.Each(in, func(row *record.Fetch) error { return cmp.Or(context.Cause(ctx), a.Add(row)) }); err != nil {

@@ -187,7 +187,7 @@ func (c *fetchCmd) urls(std *cli.Std, form canon.Options) (stage.Input[record.UR
 func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error) {
 	opt := fetch.Options{
 		Store: st, ContactTime: c.Timeout, Connections: c.Connections, Static: c.Assign == "static",
-		MinDelay: c.MinDelay, DelayFactor: c.DelayFactor, MaxDelay: c.MaxDelay, AddrDelay: c.AddrDelay,
+		AddrDelay:   c.AddrDelay,
 		LongestWait: c.LongestWait, Deadline: cmp.Or(c.Deadline, c.For*3/2), Patience: c.For > 0, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody), ContentHash: c.ContentHash,
 		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests || c.WARCCodec == string(warc.None), // bare records have no other checksum
 		Method: c.Method, RefusedOK: c.RefusedOK, Txn: c.Txn, Now: std.Now, Warn: std.Warn, Wait: func(text string) { std.Wait(cli.Wait{Text: text}) },
@@ -211,8 +211,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 	if err != nil {
 		return opt, err
 	}
-	opt.Hosts, opt.HostsLongest = sheets.Rules(c.Delays)
-	opt.HostConnections = sheets.Connections()
+	opt.Policy = sheets.Politeness(c.Delays)
 	if _, sharded := shard.At(st.Dir()); sharded && sheets.Gives("fetch.proxy") {
 		return opt, &fault.Error{Class: fault.Usage, File: c.Sheets, Found: "fetch.proxy in a crawl of several shards", Want: "none: hosts are shared out by their addresses"}
 	}

@@ -215,8 +215,7 @@ type batchFlags struct {
 
 func (f *batchFlags) politeness(names []string) (frontier.Politeness, error) {
 	sheets, err := sheetsOf(f.SheetsFlag, names)
-	rules, _ := sheets.Rules(f.Delays)
-	return frontier.Politeness{MinDelay: f.MinDelay, DelayFactor: f.DelayFactor, MaxDelay: f.MaxDelay, Hosts: rules, AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration, HostConnections: sheets.Connections()}, err
+	return frontier.Politeness{Policy: sheets.Politeness(f.Delays), AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration}, err
 }
 
 // rules loads the filter, which takes of the frontier's memory.
