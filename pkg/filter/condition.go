@@ -41,7 +41,8 @@ func (n not) holds(v *view) bool { return !n.condition.holds(v) }
 // leaf is a test.
 type leaf struct {
 	word   string
-	suffix bool // an argument is a public suffix
+	suffix bool     // an argument is a public suffix
+	names  []string // of a test of hosts without lists: it holds for these, or for what lies below
 	text   string
 	value  func(*view) string // what it looked at, for people; nil if that is the URL
 	test   func(*view) bool

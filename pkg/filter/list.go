@@ -54,6 +54,9 @@ func (k entryKind) check(line string, schemes *canon.Schemes) (want string) {
 		if plainName(line) {
 			return ""
 		}
+		if strings.Contains(line, "*") {
+			return `a name without "*": "domain example.org" holds for all hosts below it, and regex for any pattern`
+		}
 		h, err := canonicalHost(line)
 		if err != nil {
 			return "a host in canonical form: " + err.Error()

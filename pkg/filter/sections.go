@@ -109,6 +109,32 @@ func namesHosts(c condition) bool {
 	return false
 }
 
+// Names are hosts and domains such that a rule holds for no host that is not one of them or below one; false: there are none.
+func (r *Rule) Names() ([]string, bool) { return namesOf(r.cond) }
+
+func namesOf(c condition) (all []string, ok bool) {
+	switch c := c.(type) {
+	case allOf:
+		for _, x := range c {
+			if all, ok := namesOf(x); ok {
+				return all, true
+			}
+		}
+	case anyOf:
+		for _, x := range c {
+			some, ok := namesOf(x)
+			if !ok {
+				return nil, false
+			}
+			all = append(all, some...)
+		}
+		return all, true
+	case *leaf:
+		return c.names, len(c.names) > 0
+	}
+	return nil, false
+}
+
 // Holding returns those of the rules, by their numbers, whose conditions hold for a URL. It is for what Sections returns.
 func (j *Judge) Holding(c *Candidate, rules []int) (holding []int) {
 	v := &j.view

@@ -254,7 +254,7 @@ func execTest(p *parser, l *leaf, args []string, bad badArg) error {
 }
 
 func hostTest(p *parser, l *leaf, args []string, bad badArg) error {
-	s, err := p.nameSet(entryHost, args, bad)
+	s, err := p.nameSet(l, entryHost, args, bad)
 	if err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func hostTest(p *parser, l *leaf, args []string, bad badArg) error {
 }
 
 func domainTest(p *parser, l *leaf, args []string, bad badArg) error {
-	s, err := p.nameSet(entryDomain, args, bad)
+	s, err := p.nameSet(l, entryDomain, args, bad)
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func registeredTest(p *parser, l *leaf, args []string, bad badArg) error {
 			return bad(i, fmt.Sprintf("%q, under which it is registered", d))
 		}
 	}
-	s, err := p.nameSet(entryDomain, args, bad)
+	s, err := p.nameSet(l, entryDomain, args, bad)
 	if err != nil {
 		return err
 	}
@@ -380,7 +380,7 @@ func pathTest(p *parser, l *leaf, args []string, bad badArg) error {
 }
 
 // nameSet makes a set of hosts or domains, which must be canonical: others would match nothing.
-func (p *parser) nameSet(kind entryKind, args []string, bad badArg) (*set, error) {
+func (p *parser) nameSet(leaf *leaf, kind entryKind, args []string, bad badArg) (*set, error) {
 	var names []string
 	lists, err := p.listArgs(args, kind, bad, func(i int, a string) error {
 		if kind == entryDomain {
@@ -394,6 +394,9 @@ func (p *parser) nameSet(kind entryKind, args []string, bad badArg) (*set, error
 	})
 	if err != nil {
 		return nil, err
+	}
+	if len(lists) == 0 {
+		leaf.names = names
 	}
 	return newSet(p.nextSet(), names, lists), nil
 }

@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,8 +44,9 @@ type Sheets struct {
 	Files []string // the file, and the lists that it names
 
 	rules   *filter.Filter
-	ofHosts []int // sheets with settings of hosts
-	every   []int
+	ofHosts []int // sheets with settings of hosts,
+	hosts   index // the same,
+	every   index // and all
 	judges  sync.Pool
 }
 
@@ -105,9 +107,11 @@ func parse(path string, in io.Reader, schemes *canon.Schemes) (*Sheets, error) {
 			sheet.Values = append(sheet.Values, v)
 			if v.Key.Sheet != "url" && (len(s.ofHosts) == 0 || s.ofHosts[len(s.ofHosts)-1] != i) {
 				s.ofHosts = append(s.ofHosts, i)
+				s.hosts.add(r, i)
 			}
 		}
-		s.All, s.every = append(s.All, sheet), append(s.every, i)
+		s.All = append(s.All, sheet)
+		s.every.add(r, i)
 	}
 	return s, nil
 }
@@ -157,10 +161,14 @@ func (s *Sheets) Of(url, host string) []int {
 	if s == nil {
 		return nil
 	}
-	return s.holding(filter.Candidate{URL: url, Host: host}, s.every)
+	return s.holding(filter.Candidate{URL: url, Host: host}, &s.every)
 }
 
-func (s *Sheets) holding(c filter.Candidate, of []int) []int {
+func (s *Sheets) holding(c filter.Candidate, in *index) []int {
+	of := in.of(c.Host)
+	if len(of) == 0 {
+		return nil
+	}
 	j := s.judges.Get().(*filter.Judge)
 	defer s.judges.Put(j)
 	return j.Holding(&c, of)
@@ -171,7 +179,49 @@ func (s *Sheets) Host(host string, to any) {
 	if s == nil || len(s.ofHosts) == 0 {
 		return
 	}
-	s.Apply(s.holding(filter.Candidate{URL: "http://" + host + "/", Host: host}, s.ofHosts), to)
+	s.Apply(s.holding(filter.Candidate{URL: "http://" + host + "/", Host: host}, &s.hosts), to)
+}
+
+// index finds the sheets that may hold for a host: those whose conditions name it or a domain of it, and those that name none.
+type index struct {
+	others []int
+	named  map[string][]int
+}
+
+func (x *index) add(r *filter.Rule, sheet int) {
+	names, ok := r.Names()
+	if !ok {
+		x.others = append(x.others, sheet)
+		return
+	}
+	if x.named == nil {
+		x.named = map[string][]int{}
+	}
+	for _, name := range names {
+		x.named[name] = append(x.named[name], sheet)
+	}
+}
+
+// of are the sheets in their order.
+func (x *index) of(host string) []int {
+	if len(x.named) == 0 {
+		return x.others
+	}
+	all := append(slices.Clone(x.others), x.named[host]...)
+	name, port := canon.SplitPort(host)
+	if port != "" {
+		all = append(all, x.named[name]...)
+	}
+	for {
+		_, below, found := strings.Cut(name, ".")
+		if !found {
+			break
+		}
+		name = below
+		all = append(all, x.named[name]...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Apply sets what sheets say in a struct whose fields are settings.

@@ -66,6 +66,12 @@ func vectors() []spectest.Vector {
 		bad("R7-not-named", `line 2: politeness.connections in sheet a, whose condition holds for hosts that it does not name, want the names or domains of hosts of your own`, "sheet a: host a.test or not domain b.test\n politeness.connections 2\n"),
 		bad("R7-suffix", `line 2: politeness.connections in sheet a, whose condition holds for hosts that it does not name`, "sheet a: domain a.test co.uk\n politeness.connections 2\n"),
 		bad("R8-twice", `line 3, column 7: rule name "a", which line 1 of`, of+" fetch.timeout 1s\nsheet a: any\n fetch.timeout 2s\n"),
+		bad("R4-star", `line 1, column 15: host "*.a.test", want a name without "*": "domain example.org" holds for all hosts below it`, "sheet a: host *.a.test\n fetch.timeout 1s\n"),
+		bad("R4-star-domain", `domain "*.a.test", want a name without "*"`, "sheet a: domain *.a.test\n fetch.timeout 1s\n"),
+		load("R10-sheets", "line 20001, column 6: one rule more, want at most 10000", func(testing.TB, string) error {
+			_, err := parse("sheets.txt", strings.NewReader(strings.Repeat("sheet : any\n fetch.timeout 1s\n", 10_001)), nil)
+			return err
+		}),
 		load("R9-lists", "lists that are too long, want at most 1048576 bytes in memory", func(t testing.TB, dir string) error {
 			var list strings.Builder
 			for i := range 50_000 {
