@@ -152,7 +152,8 @@ func (d *Driver) Explain(ctx context.Context, input string) (*Explained, error) 
 		return nil, err
 	}
 	newest, err := d.Crawl.Current()
-	e.conclude(d, row.Due, kept.Next, newest == nil)
+	polite := sheets.Politeness(conf.File.Politeness.Delays)
+	e.conclude(d, row.Due, kept.May(polite.Of(host)), newest == nil)
 	return e, err
 }
 
@@ -281,6 +282,9 @@ func (d *Driver) explainRobots(e *Explained, conf *config.Config) (kept fetch.Ke
 		}
 		if k.Next.After(kept.Next) {
 			kept.Next = k.Next
+		}
+		if k.Ended.After(kept.Ended) {
+			kept.Ended, kept.Took = k.Ended, k.Took
 		}
 	}
 	e.Robots = RobotsVerdict{Verdict: "unknown", At: kept.Robots}

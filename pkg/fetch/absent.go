@@ -3,13 +3,19 @@ package fetch
 import (
 	"encoding/binary"
 	"maps"
+	"net/netip"
 	"time"
 
 	"mercator/pkg/merge"
 )
 
-// rememberedMax is of how many hosts without work memory holds what politeness must know.
-const rememberedMax = 1 << 16
+// Of so many hosts without work memory holds what politeness must know; and where there are no more than these, the last contacts of a day,
+// by which a longer delay that a person sets counts at once.
+const (
+	rememberedMax = 1 << 16
+	lastMax       = 1 << 14
+	keepLast      = micros(24 * time.Hour / time.Microsecond)
+)
 
 // contact is what outlives a host's work: when it may be contacted again.
 type contact struct {
@@ -17,7 +23,14 @@ type contact struct {
 	fails          int  // in a row
 	hung           int  // as of the host
 	copied         bool // from the store of another shard, which keeps it
+
+	ended, took micros     // the last contact: when, and its duration; 0: not known
+	asked       micros     // the gap after it that its server asked for
+	addr        netip.Addr // and where it was; invalid: not known
 }
+
+// recent says whether the last contact is to be remembered where there is room.
+func (c contact) recent(now micros) bool { return c.ended > now-keepLast }
 
 // counts reports whether anything of it outlives the batch at an instant.
 func (c contact) counts(now micros) bool {
@@ -32,13 +45,22 @@ func (c contact) append(b []byte, name string) []byte {
 	if c.copied {
 		copied = 1
 	}
-	return append(append(b, byte(c.hung), byte(min(c.fails, failsMax)), copied), name...)
+	b = binary.BigEndian.AppendUint64(b, uint64(c.ended))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.took))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.asked))
+	addr := c.addr.AsSlice()
+	b = append(append(b, byte(c.hung), byte(min(c.fails, failsMax)), copied, byte(len(addr))), addr...)
+	return append(b, name...)
 }
 
 func parseContact(b []byte) (c contact, name []byte) {
 	c.next, c.required = micros(binary.BigEndian.Uint64(b)), micros(binary.BigEndian.Uint64(b[8:]))
-	c.hung, c.fails, c.copied = int(b[16]), int(b[17]), b[18] == 1
-	return c, b[19:]
+	c.ended, c.took = micros(binary.BigEndian.Uint64(b[16:])), micros(binary.BigEndian.Uint64(b[24:]))
+	c.asked, b = micros(binary.BigEndian.Uint64(b[32:])), b[40:]
+	c.hung, c.fails, c.copied = int(b[0]), int(b[1]), b[2] == 1
+	n := 4 + int(b[3])
+	c.addr, _ = netip.AddrFromSlice(b[4:n])
+	return c, b[n:]
 }
 
 // absent remembers the contacts of hosts without work in this batch. Most are forgotten
@@ -61,16 +83,16 @@ func (a *absent) close() { a.far.close() }
 
 // put remembers a host at an instant, in place of what was known of it.
 func (a *absent) put(name string, c contact, now micros) {
-	if a.err != nil || !c.counts(now) && c.fails == 0 {
+	if a.err != nil || !c.counts(now) && !c.recent(now) && c.fails == 0 {
 		return // take gives none any more; what may be known of it on disk has passed too
 	}
 	a.near[name] = c
 	if len(a.near) < a.sweep {
 		return
 	}
-	many := len(a.near) >= a.max
-	maps.DeleteFunc(a.near, func(_ string, c contact) bool { return !c.counts(now) && (c.fails == 0 || many) })
-	if len(a.near) > a.max/2 && many {
+	many, full := len(a.near) >= min(lastMax, a.max), len(a.near) >= a.max
+	maps.DeleteFunc(a.near, func(_ string, c contact) bool { return !c.counts(now) && (many || c.fails == 0 && !c.recent(now)) })
+	if len(a.near) > a.max/2 && full {
 		a.err = a.putFar(now)
 	}
 	a.sweep = min(max(1<<12, 2*len(a.near)), a.max)
@@ -142,7 +164,7 @@ func (a *absent) each(now micros, f func(name string, c contact) error) error {
 		return f(string(name), c)
 	})
 	for name, c := range a.near {
-		if err == nil && c.counts(now) {
+		if err == nil && (c.counts(now) || c.recent(now)) {
 			err = f(name, c)
 		}
 	}

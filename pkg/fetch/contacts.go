@@ -2,7 +2,7 @@ package fetch
 
 import (
 	"cmp"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -66,29 +66,16 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 		put = s.contacts.putLater
 	}
 	return loadModules(st, base, roleContacts, func(row *record.Module) error {
-		a, b, _ := strings.Cut(row.Value, " ")
-		b, n, third := strings.Cut(b, " ")
-		next, err1 := strconv.ParseInt(a, 10, 64)
-		gap, err2 := strconv.ParseInt(b, 10, 64)
-		hung := uint64(0)
-		var err4 error
-		if third {
-			hung, err4 = strconv.ParseUint(n, 10, 8)
-		}
-		addr, err3 := netip.ParseAddr(row.Name)
-		claimed, err5 := netip.ParseAddr(row.Value)
+		addr, err := netip.ParseAddr(row.Name)
+		claimed, claimErr := netip.ParseAddr(row.Value)
 		isClaim, isReach := row.Module == moduleClaim, row.Module == moduleReach
 		switch {
 		case row.Module != moduleHost && row.Module != moduleAddr && !isClaim && !isReach:
 			return badRow(clean(row.Module), "module "+moduleHost+", "+moduleAddr+", "+moduleClaim+" or "+moduleReach)
-		case isClaim && err5 != nil:
+		case isClaim && claimErr != nil:
 			return badRow(clean(row.Value), "an IP address")
-		case row.Module == moduleAddr && err3 != nil:
+		case row.Module == moduleAddr && err != nil:
 			return badRow(clean(row.Name), "an IP address")
-		case !isClaim && !isReach && (err1 != nil || err2 != nil || next < 0 || gap < 0):
-			return badRow(clean(row.Value), "two numbers of microseconds")
-		case third && !isReach && (err4 != nil || hung < 1 || hung > hungMax || row.Module != moduleHost):
-			return badRow(clean(row.Value), fmt.Sprintf("of a host a third number from 1 to %d, or none", hungMax))
 		case last.Name != "" && compareContacts(&last, row) >= 0:
 			return badRow("a row out of order", "each after "+clean(last.Name))
 		}
@@ -100,25 +87,71 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 		if isReach {
 			return s.reaches.load(last.Name, row.Value, others, now)
 		}
-		gap = min(gap, askedMax)
-		if over := next - s.bounded(gap) - now; over > jumped {
+		c, err := parseContactRow(row)
+		if err != nil {
+			return err
+		}
+		if row.Module == moduleAddr {
+			c.next += s.addrDelay - c.required // from the end of the contact on, what is to be left now
+			c.required = s.addrDelay
+		}
+		c.required = min(c.required, askedMax)
+		if over := c.next - s.bounded(c.required) - now; over > jumped {
 			if over > s.ahead {
 				s.ahead, s.aheadOf = over, last.Name
 			}
-			next = now + s.bounded(gap)
+			c.next = now + s.bounded(c.required)
 		}
-		if next <= now {
-			gap = 0 // was kept; somebody may have contacted the host since
+		if row.Module == moduleAddr {
+			s.awaitAddr(addr, c.next, now)
+			return nil
 		}
-		switch {
-		case next <= now && (hung == 0 || next <= now-keepHung):
-		case row.Module == moduleAddr:
-			s.addrs[addr] = max(s.addrs[addr], next)
-		default:
-			put(last.Name, contact{next: next, required: gap, hung: int(hung), copied: others}, now)
+		c.ended = min(c.ended, now)
+		if c.ended > 0 {
+			c.asked = c.required
+			gap := s.rules(last.Name).After(c.took)
+			c.next, c.required = max(c.next, c.ended+s.bounded(gap)), max(c.required, gap)
+			s.awaitAddr(c.addr, c.ended+s.addrDelay, now)
+		}
+		if c.next <= now {
+			c.required = 0 // was kept; somebody may have contacted the host since
+		}
+		if c.copied = others; c.counts(now) || c.recent(now) {
+			put(last.Name, c, now)
 		}
 		return nil
 	})
+}
+
+// awaitAddr notes that an address is not contacted before next.
+func (s *scheduler) awaitAddr(addr netip.Addr, next, now micros) {
+	if addr.IsValid() && next > now {
+		s.addrs[addr] = max(s.addrs[addr], next)
+	}
+}
+
+// parseContactRow reads the value of a row of a host or an address. What version 1.0 wrote of a host has no last contact.
+func parseContactRow(row *record.Module) (c contact, err error) {
+	fields := strings.Split(row.Value, " ")
+	if len(fields) == 6 {
+		if c.addr, err = netip.ParseAddr(fields[5]); err != nil {
+			return c, badRow(clean(row.Value), "an IP address behind five numbers")
+		}
+		fields = fields[:5]
+	}
+	var n [5]micros
+	for i, f := range fields[:min(len(fields), len(n))] {
+		v, e := strconv.ParseUint(f, 10, 63)
+		n[i], err = micros(v), errors.Join(err, e)
+	}
+	c.next, c.required, c.hung, c.ended, c.took = n[0], n[1], int(n[2]), n[3], n[4]
+	switch many := len(fields); {
+	case err != nil || many != 2 && (row.Module == moduleAddr || many != 3 && many != 5):
+		return c, badRow(clean(row.Value), "two numbers of microseconds, and of a host perhaps a third, or five and an IP address")
+	case many == 3 && n[2] == 0 || n[2] > hungMax:
+		return c, badRow(clean(row.Value), fmt.Sprintf("a third number from 1 to %d, or none", hungMax))
+	}
+	return c, nil
 }
 
 func compareContacts(a, b *record.Module) int {
@@ -132,7 +165,7 @@ const (
 	sortMemory = 8 << 20
 )
 
-// save writes the contact times that lie ahead at now.
+// save writes the contact times that lie ahead at now, and last contacts.
 func (s *scheduler) save(tx *store.Tx, now micros) error {
 	if s.contacts.err != nil {
 		return s.contacts.err
@@ -159,10 +192,11 @@ func (s *scheduler) save(tx *store.Tx, now micros) error {
 		if c.copied {
 			return nil
 		}
-		gap := max(c.required, c.next-now) // after an unclean stop a host waits longer; load takes a time further ahead for a wrong clock
-		b := binary.BigEndian.AppendUint64(nil, uint64(c.next))
-		b = append(binary.BigEndian.AppendUint64(b, uint64(gap)), byte(c.hung))
-		return hosts.Add(fingerprint.OfString(name), append(b, name...))
+		if own := s.rules(name).After(c.took); c.ended > 0 && c.required <= own && c.next <= c.ended+s.bounded(own) {
+			c.next, c.required = c.ended+s.bounded(c.asked), c.asked // its own delays are computed anew
+		}
+		c.required = max(c.required, c.next-now) // after an unclean stop a host waits longer; load takes a time further ahead for a wrong clock
+		return hosts.Add(fingerprint.OfString(name), c.append(nil, name))
 	}); err != nil {
 		return err
 	}
@@ -200,8 +234,14 @@ func saveHosts(sorted *merge.Iter, write func(*record.Module) error) error {
 		for _, name := range slices.Sorted(maps.Keys(crowd)) {
 			c := crowd[name]
 			row := contactRow(moduleHost, name, c.next, c.required)
-			if c.hung > 0 {
+			if c.hung > 0 || c.ended > 0 {
 				row.Value += " " + strconv.Itoa(c.hung)
+			}
+			if c.ended > 0 {
+				row.Value += fmt.Sprintf(" %d %d", c.ended, c.took)
+			}
+			if c.ended > 0 && c.addr.IsValid() {
+				row.Value += " " + c.addr.String()
 			}
 			if err := write(&row); err != nil {
 				return err
@@ -217,9 +257,9 @@ func saveHosts(sorted *merge.Iter, write func(*record.Module) error) error {
 			}
 			last = key
 		}
-		c := contact{next: micros(binary.BigEndian.Uint64(b)), required: micros(binary.BigEndian.Uint64(b[8:])), hung: int(b[16])}
-		if known, ok := crowd[string(b[17:])]; c.next >= known.next && (ok || len(crowd) < crowdMax) {
-			crowd[string(b[17:])] = c
+		c, name := parseContact(b)
+		if known, ok := crowd[string(name)]; max(c.next, c.ended) >= max(known.next, known.ended) && (ok || len(crowd) < crowdMax) {
+			crowd[string(name)] = c
 		}
 		return nil
 	})

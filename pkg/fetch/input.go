@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"io"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -183,7 +184,11 @@ func (r *runner) remember(row *record.Fetch) {
 	own := r.s.rules(row.Host)
 	c, _ := r.s.contacts.take(row.Host, now)
 	c.fails = failsAfter(row, c.fails)
-	gap, _ := r.gap(own, row, 0, c.fails)
+	gap, asked := r.gap(own, row, 0, c.fails)
+	if end := ended(row); end > c.ended {
+		c.ended, c.took, c.asked = end, row.DurationUS, asked
+		c.addr, _ = netip.ParseAddr(row.Addr)
+	}
 	if next := ended(row) + gap; next > c.next {
 		c.next, c.required, c.copied = next, gap, false
 	}

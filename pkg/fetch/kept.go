@@ -1,19 +1,29 @@
 package fetch
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/politeness"
 )
 
 // Kept is what a fetch store keeps of a host.
 type Kept struct {
 	Robots time.Time // when its robots.txt came; zero: none is kept
 	Rules  []byte    // its text; nil: there was none, and all is allowed
-	Next   time.Time // no contact before; zero: at any time
+	Next   time.Time // no contact before, whatever the delays are; zero: at any time
+
+	Ended time.Time     // the last contact; zero: not known
+	Took  time.Duration // its duration
+}
+
+// May is when the host may be contacted by these rules; zero: at any time.
+func (k *Kept) May(own politeness.Rules) time.Time {
+	if gap := time.Duration(own.After(k.Took.Microseconds())) * time.Microsecond; !k.Ended.IsZero() && k.Ended.Add(gap).After(k.Next) {
+		return k.Ended.Add(gap)
+	}
+	return k.Next
 }
 
 // KeptOf reads what a store keeps of a host by a scheme.
@@ -35,12 +45,13 @@ func KeptOf(st *store.Store, scheme, host string) (k Kept, err error) {
 	}
 	return k, loadModules(st, base, roleContacts, func(row *record.Module) error {
 		if row.Module == moduleHost && row.Name == host {
-			next, _, _ := strings.Cut(row.Value, " ")
-			n, err := strconv.ParseInt(next, 10, 64)
-			if err != nil || n < 0 {
-				return badRow(clean(row.Value), "two numbers of microseconds")
+			c, err := parseContactRow(row)
+			if err != nil {
+				return err
 			}
-			k.Next = time.UnixMicro(n).UTC()
+			if k.Next = time.UnixMicro(c.next).UTC(); c.ended > 0 {
+				k.Ended, k.Took = time.UnixMicro(c.ended).UTC(), time.Duration(c.took)*time.Microsecond
+			}
 		}
 		return nil
 	})

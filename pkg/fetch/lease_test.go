@@ -188,6 +188,7 @@ func TestTakenOver(t *testing.T) {
 			urls := pages(6, 8)
 			run(t, options(on(&machine{}), &web{}), "r1", pages(2, 2))
 			closeRound("r1")
+			time.Sleep(gap) // after it, by the delays of now
 
 			inFlight := 4
 			var early, late contacted // of the first and the second

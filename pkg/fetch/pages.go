@@ -250,7 +250,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 		}
 		return turn{}, reply.Err
 	}
-	h.lacks = 0
+	h.lacks, h.took = 0, end.Sub(start).Microseconds()
 	t := turn{made: true, end: end.UnixMicro(), session: reply.Session}
 	row.DurationUS = t.end - int64(row.FetchTime)
 	if w.addrs > 1 && r.missed(h, row, reply, req.Addr, w.addrs, &t) {

@@ -100,6 +100,7 @@ func (r *runner) breakOff(h *host, w *worker) turn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := turn{made: true, end: r.now()}
+	h.took = t.end - w.began
 	if h.conns != nil && h.deferred == brokenOff { // with another connection
 		return t
 	}

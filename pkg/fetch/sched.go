@@ -49,6 +49,9 @@ type host struct {
 	hand queue // the URL of the queue that is being fetched; with several
 
 	last     micros // end of the last contact; 0: none in this run
+	before   micros // end of the last contact of earlier runs; 0: not known
+	took     micros // duration of the last contact
+	wide     micros // the gap after it that the server asked for
 	next     micros // no contact before
 	required micros // the gap that next stands for
 	copied   micros // next, as another shard keeps it; 0: it does not
@@ -198,6 +201,13 @@ func (s *scheduler) host(name string, now micros) *host {
 	s.made++
 	if c, known := s.contacts.take(name, now); known {
 		h.next, h.required, h.fails, h.hung = c.next, c.required, c.fails, c.hung
+		if c.next <= now {
+			h.required = 0
+		}
+		h.before, h.took, h.wide = c.ended, c.took, c.asked
+		if c.addr.IsValid() {
+			h.addrText(c.addr)
+		}
 		if c.copied {
 			h.copied = c.next
 		}
@@ -302,8 +312,9 @@ func (s *scheduler) space(h *host, gap micros) {
 	for _, c := range h.conns { // the gap is that of all of them
 		h.last = max(h.last, c.last)
 	}
-	if gap = min(gap, askedMax); h.last > 0 {
-		h.next, h.required = max(h.next, h.last+s.bounded(gap)), max(h.required, gap)
+	if last := max(h.last, h.before); last > 0 {
+		gap = min(gap, askedMax)
+		h.next, h.required, h.wide = max(h.next, last+s.bounded(gap)), max(h.required, gap), max(h.wide, gap)
 	}
 }
 
@@ -545,7 +556,8 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 // retire forgets a host without work, except for what politeness must remember.
 func (s *scheduler) retire(h *host, now micros) {
 	delete(s.hosts, h.name)
-	s.contacts.put(h.name, contact{next: h.next, required: h.required, fails: h.fails, hung: h.hung, copied: h.copied > 0 && h.copied == h.next}, now)
+	s.contacts.put(h.name, contact{next: h.next, required: h.required, fails: h.fails, hung: h.hung, copied: h.copied > 0 && h.copied == h.next,
+		ended: max(h.last, h.before), took: h.took, asked: h.wide, addr: h.texted}, now)
 }
 
 // drain makes everything due at once, because nothing is to be contacted any more.

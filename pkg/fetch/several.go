@@ -124,7 +124,8 @@ func (s *scheduler) retireAll(h *host, now micros) {
 		if c.at == waiting && !c.slow {
 			s.lively--
 		}
-		first.next, first.last = max(first.next, c.next), max(first.last, c.last)
+		first.next, first.last, first.took = max(first.next, c.next), max(first.last, c.last), max(first.took, c.took)
+		first.wide = max(first.wide, c.wide)
 	}
 	if first.last > 0 && first.required <= s.longest { // which then lies between all contacts so far and the next
 		first.required = max(first.next-first.last, 0)

@@ -89,6 +89,8 @@ func storeVectors(t testing.TB) []spectest.Vector {
 	return []spectest.Vector{
 		good("contacts.contacts", contacts...),
 		good("hung.contacts", moduleRow(moduleHost, "a.test", "1767323046000000 20000000 1")),
+		good("last.contacts", moduleRow(moduleHost, "a.test", "1767323046000000 0 0 1767323046000000 50000")),
+		good("last-at.contacts", moduleRow(moduleHost, "a.test", "1767323046000000 0 2 1767323046000000 50000 192.0.2.1")),
 		good("claim.contacts", contacts[0], moduleRow(moduleClaim, "b.test", "192.0.2.9"), contacts[1]),
 		good("robots.robots", robots...),
 		good("cookies.cookies", cookie(`{"name":"sid","value":"ü","path":"/","host_only":true,"secure":true,"set":1767323046000000,"expires":1767326646000000}`),
@@ -105,6 +107,9 @@ func storeVectors(t testing.TB) []spectest.Vector {
 		bad("R5-one-number.contacts", "want two numbers", host("1767323046000000")),
 		bad("R5-negative.contacts", "want two numbers", host("1767323046000000 -1")),
 		bad("R5-third.contacts", "a third number from 1 to", host("1767323046000000 1 0")),
+		bad("R5-four.contacts", "want two numbers", host("1767323046000000 1 1 1767323046000000")),
+		bad("R5-of-address.contacts", "want two numbers", moduleRow(moduleAddr, "192.0.2.1", "1767323046000000 0 0 1767323046000000 50000")),
+		bad("R5-where.contacts", "an IP address behind five numbers", host("1767323046000000 0 0 1767323046000000 50000 a.test")),
 		bad("R5-address.contacts", "want an IP address", moduleRow(moduleAddr, "a.test", contacts[0].Value)),
 		bad("R5-reach.contacts", "an IP address and a number up to 32", moduleRow(moduleReach, "b.test", "1767323046000000 192.0.2.1 33")),
 		bad("R5-claim.contacts", "soon, want an IP address", moduleRow(moduleClaim, "b.test", "soon")),

@@ -144,8 +144,8 @@ func (r *runner) done(h *host, t turn) (next *host) {
 	err := r.sp.unclaim(h)
 	if t.made {
 		unused = append(unused, r.conns.end(h, t.session, t.required))
-		if wide := max(t.wide, h.asked); wide > 0 {
-			r.s.hold(h, t.end, wide)
+		if h.wide = max(t.wide, h.asked); h.wide > 0 {
+			r.s.hold(h, t.end, h.wide)
 		}
 		r.brisk = r.brisk || t.required <= r.s.slowGap
 	} else {
