@@ -176,6 +176,10 @@ var kinds = map[string]struct {
 		u, err := url.Parse(v)
 		return err == nil && (u.Scheme == "http" || u.Scheme == "socks5") && u.Hostname() != "" && u.Port() != "" && u.User == nil
 	}},
+	"window": {"times of day, such as 22:00-06:00, and perhaps a time zone that this machine knows, such as Europe/Berlin or Local", func(v string) bool {
+		_, err := politeness.ParseWindow(v)
+		return err == nil
+	}},
 	"remote": {"an absolute folder, HOST:PATH, or rclone:NAME:PATH", func(v string) bool {
 		host, _, ok := strings.Cut(v, ":")
 		return filepath.IsAbs(v) || ok && host != "" && !strings.Contains(host, "/") && host[0] != '-'

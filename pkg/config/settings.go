@@ -234,7 +234,8 @@ type Delays struct {
 
 // OfSheets are settings that host sheets alone give.
 type OfSheets struct {
-	Connections int `key:"politeness.connections" sheet:"own" default:"1" range:"1 64" help:"Connections at a time to a host of your own." note:"each keeps the gaps"`
+	Connections int    `key:"politeness.connections" sheet:"own" default:"1" range:"1 64" help:"Connections at a time to a host of your own." note:"each keeps the gaps"`
+	Window      string `key:"politeness.window" sheet:"host" is:"window" like:"22:00-06:00" help:"Times of day at which contacts begin." note:"such as \"22:00-06:00,12:00-13:00 Europe/Berlin\"; UTC without a zone"`
 }
 
 // LongestWaitFlag bounds what a server may ask for.

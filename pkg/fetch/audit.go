@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"strings"
 	"time"
 
 	"mercator/formats/record"
@@ -53,16 +54,25 @@ type AuditReport struct {
 // Audit is what the records of some rounds prove.
 type Audit struct {
 	Rows, Contacts, Robots uint64
+	Outside                uint64 // contacts that began outside of their host's window
+	OutsideHost            string // and the first of these,
+	OutsideAt              time.Time
 	Hosts, Addrs           AuditReport
 }
 
 // Err is fault.No if a contact came early.
 func (a *Audit) Err() error {
-	n := a.Hosts.Violations + a.Addrs.Violations
-	if n == 0 {
+	var found []string
+	if n := a.Hosts.Violations + a.Addrs.Violations; n > 0 {
+		found = append(found, fmt.Sprintf("%d contacts came early", n))
+	}
+	if a.Outside > 0 {
+		found = append(found, fmt.Sprintf("%d contacts outside of the windows of their hosts, first with %s at %s", a.Outside, clean(a.OutsideHost), a.OutsideAt.Format(time.RFC3339)))
+	}
+	if len(found) == 0 {
 		return nil
 	}
-	return &fault.Error{Class: fault.No, Found: fmt.Sprintf("%d contacts came early", n)}
+	return &fault.Error{Class: fault.No, Found: strings.Join(found, ", ")}
 }
 
 // Auditor collects the contacts of fetch rows, in any order, within bounded
@@ -149,7 +159,13 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 		c.parse(payload)
 		// Names of one FP64, which people can make, would come mixed and hide each other.
 		err := cmp.Or(context.Cause(ctx), hosts.Add(fingerprint.SHA256(c.host), payload))
-		if err == nil && rules(c.host).HostConnections < 2 {
+		own := rules(c.host)
+		if start := time.UnixMicro(c.start).UTC(); own.Window != nil && own.Window.Opens(start).After(start) {
+			if a.audit.Outside++; a.audit.Outside == 1 {
+				a.audit.OutsideHost, a.audit.OutsideAt = c.host, start
+			}
+		}
+		if err == nil && own.HostConnections < 2 {
 			err = addrs.Add(fingerprint.SHA256(c.addr), payload)
 		}
 		return err

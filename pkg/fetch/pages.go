@@ -217,6 +217,10 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	if err := r.lease.hold(w.ctx); err != nil {
 		return turn{}, err
 	}
+	start := r.opt.Now()
+	if w := h.polite.Window; w != nil && w.Opens(start).After(start) {
+		return turn{}, errShut
+	}
 	r.mu.Lock()
 	session, surplus := r.conns.begin(h)
 	row.RequiredDelayUS = h.required
@@ -231,7 +235,6 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	if trace.On(req.URL) {
 		trace.Say("mfetch", req.URL, "contact: %s, the gap before it was to be %v", req.Addr, time.Duration(h.required)*time.Microsecond)
 	}
-	start := r.opt.Now()
 	row.FetchTime, row.Addr = record.TimeOf(start), h.addrText(req.Addr)
 	hurried := w.ctx
 	if left > 0 {

@@ -121,7 +121,8 @@ func (r *runner) putOffWith(h, other *host, why string) {
 	if h.deferred == "" {
 		h.deferred = why
 	}
-	if now := r.now(); h.at == idle && h.next < other.next {
-		h.next, h.required = other.next, max(h.required, other.next-now)
+	now := r.now()
+	if due := other.due(now); h.at == idle && h.next < due {
+		h.next, h.required = due, max(h.required, due-now)
 	}
 }

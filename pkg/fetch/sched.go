@@ -81,6 +81,18 @@ type host struct {
 	pos   int64 // while ready: its place among hosts that are due
 }
 
+// due is when the host may be contacted, as it stands at now: after its gap, and in its window.
+func (h *host) due(now micros) micros {
+	if h.polite.Window == nil {
+		return h.next
+	}
+	t := max(h.next, now)
+	if opens := h.polite.Window.Opens(time.UnixMicro(t)).UnixMicro(); opens > t {
+		return opens
+	}
+	return h.next
+}
+
 // place is where the scheduler keeps a host.
 type place uint8
 
@@ -276,7 +288,7 @@ func (s *scheduler) backQueues(now micros) BackQueues {
 			q.Due++
 		case waiting:
 			q.Waiting++
-			if next := time.UnixMicro(h.next).UTC(); q.Waiting == 1 || next.Before(q.Next) {
+			if next := time.UnixMicro(h.due(now)).UTC(); q.Waiting == 1 || next.Before(q.Next) {
 				q.Next = next
 			}
 		}
@@ -290,7 +302,7 @@ func (s *scheduler) holding(h *host, now, minDelay micros) Holding {
 		return Holding{}
 	}
 	gap := s.bounded(max(h.required, h.asked, minDelay))
-	end := max(h.next-now, 0) + int64((h.queue.n-1)/h.open())*gap
+	end := max(h.due(now)-now, 0) + int64((h.queue.n-1)/h.open())*gap
 	return Holding{Host: h.name, Left: h.queue.n, Gap: seconds(gap), End: seconds(end)}
 }
 
@@ -348,13 +360,17 @@ func (s *scheduler) ask(h *host, delay, now micros) bool {
 
 // park defers a host that is not to be contacted for a long time (the frontier parks URLs, which is another thing).
 func (s *scheduler) park(h *host, now micros) {
-	if h.deferred != "" || h.next <= now {
+	due := h.due(now)
+	if h.deferred != "" || due <= now {
 		return
 	}
 	if until := s.parked(h); until > 0 {
 		h.deferred = "host asks to be left alone until " + timeText(until)
-	} else if h.next-now > parkAfter {
-		h.deferred = "host is left alone until " + timeText(h.next)
+	} else if due-now > parkAfter {
+		h.deferred = "host is left alone until " + timeText(due)
+		if due > h.next {
+			h.deferred += ", outside of its window " + h.polite.Window.String()
+		}
 	}
 }
 
@@ -378,28 +394,32 @@ func (s *scheduler) place(h *host, now micros) {
 	if h.at != idle {
 		return // it is served in its turn, with what was added
 	}
+	if h.polite.Window != nil {
+		s.park(h, now)
+	}
+	due := h.due(now)
 	switch {
 	case !h.work():
 		h.at = idle
 		if h.conns == nil && h.queue.n == 0 && h.blocked == 0 && !h.naming {
 			s.retire(h, now)
 		}
-	case h.next > now && !s.free(h):
+	case due > now && !s.free(h):
 		h.at, h.slow = waiting, s.isSlow(h, now)
 		if !h.slow {
 			s.lively++
 		}
 		if trace.OnHost(h.name) {
-			trace.Say("mfetch", h.name, "waits %v for politeness, %d URLs in its queue", time.Duration(h.next-now)*time.Microsecond, h.queue.n)
+			trace.Say("mfetch", h.name, "waits %v for politeness, %d URLs in its queue", time.Duration(due-now)*time.Microsecond, h.queue.n)
 		}
-		heap.Push(&s.times, event{at: h.next, host: h})
+		heap.Push(&s.times, event{at: due, host: h})
 	default:
 		s.makeReady(h, now)
 	}
 }
 
 func (s *scheduler) isSlow(h *host, now micros) bool {
-	return h.required > s.slowGap || h.next-now > s.slowGap
+	return h.required > s.slowGap || h.due(now)-now > s.slowGap
 }
 
 // onlySlow reports whether nothing is due, or will be soon, but hosts that are slow.
@@ -463,12 +483,12 @@ func (s *scheduler) take(now micros) (h *host, wait micros) {
 		e := heap.Pop(&s.times).(event)
 		switch {
 		case e.host != nil && e.host.gone:
-		case e.host != nil && e.host.next > now: // it was put off meanwhile
+		case e.host != nil && e.host.due(now) > now: // it was put off meanwhile
 			if !e.host.slow && s.isSlow(e.host, now) {
 				e.host.slow = true
 				s.lively--
 			}
-			heap.Push(&s.times, event{at: e.host.next, host: e.host})
+			heap.Push(&s.times, event{at: e.host.due(now), host: e.host})
 		case e.host != nil:
 			if !e.host.slow {
 				s.lively--
@@ -488,7 +508,8 @@ func (s *scheduler) take(now micros) (h *host, wait micros) {
 			heap.Remove(&s.ready, 0)
 			continue
 		}
-		if h.line == nil || !h.line.busy || s.free(h) {
+		shut := h.polite.Window != nil && !s.free(h) && h.due(now) > now // while it stood here
+		if !shut && (h.line == nil || !h.line.busy || s.free(h)) {
 			heap.Remove(&s.ready, 0)
 			h.at, h.slot = busy, a
 			s.busy++
@@ -498,14 +519,16 @@ func (s *scheduler) take(now micros) (h *host, wait micros) {
 			}
 			return h, 0
 		}
-		heap.Push(&h.line.hosts, h)
 		if len(a.hosts) > 0 {
 			heap.Fix(&s.ready, 0)
-			continue
-		}
-		heap.Remove(&s.ready, 0)
-		if a.addr.IsValid() {
+		} else if heap.Remove(&s.ready, 0); a.addr.IsValid() {
 			delete(s.slots, a.addr)
+		}
+		if shut {
+			h.at = idle
+			s.place(h, now)
+		} else {
+			heap.Push(&h.line.hosts, h)
 		}
 	}
 	if len(s.times) == 0 {

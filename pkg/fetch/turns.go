@@ -185,6 +185,9 @@ type turn struct {
 	session  io.Closer
 }
 
+// errShut says that the host's window has closed since its turn began.
+var errShut = errors.New("outside of its window")
+
 // halt is why a host is not contacted now.
 type halt struct {
 	why   string // "": it may be
@@ -199,7 +202,8 @@ type halt struct {
 // worker learns of robots rules may put this one off.
 func (r *runner) halted(h *host) halt {
 	now := r.now()
-	rest := halt{ahead: h.next > now}
+	due := h.due(now)
+	rest := halt{ahead: due > now}
 	until := r.s.parked(h)
 	switch {
 	case until > 0 && h.deferred != "" && h.next > now:
@@ -211,7 +215,7 @@ func (r *runner) halted(h *host) halt {
 	}
 	// What ends at a deadline goes on with the next batch, with all hosts together.
 	if (h.deferred != "" || r.reason == onlySlowLeft) && rest.ahead {
-		rest.until = h.next
+		rest.until = due
 	}
 	return rest
 }
@@ -261,6 +265,9 @@ func (r *runner) serve(ctx context.Context, h *host, w *worker) (turn, error) {
 		}
 		if err == errUnnamed {
 			r.name(r.named, h)
+			return t, nil
+		}
+		if err == errShut {
 			return t, nil
 		}
 		if err != nil || !settled {

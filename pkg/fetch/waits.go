@@ -55,6 +55,8 @@ func (r *runner) waits(now, since micros) string {
 	switch {
 	case r.s.holdFrom > 0 && h.next == r.s.holdEnd():
 		why = Unrecorded
+	case h.due(now) > h.next:
+		why = "its window is " + h.polite.Window.String()
 	case h.hung > 0:
 		why = "it did not reply in time"
 	case h.fails > 0:

@@ -80,7 +80,8 @@ func meanDelay(own politeness.Rules, contact, spread time.Duration) (mean time.D
 // time from the batch's begin to the first contact.
 type pace struct {
 	contact, gap, wait time.Duration
-	over               uint64 // connections, each with these contacts and gaps; 0: one
+	over               uint64      // connections, each with these contacts and gaps; 0: one
+	opens              record.Time // when its window does; 0: it is open
 }
 
 // pace is how a host is to be served in a batch that begins at now; 0: at any time.
@@ -104,7 +105,13 @@ func (p *Politeness) pace(h *Host, now record.Time) pace {
 		if h.Contacts > 0 {
 			until = max(until, min(h.LastContact, now)+record.Time(out.gap.Microseconds()))
 		}
-		out.wait = times(uint64(max(until-now, 0)), time.Microsecond)
+		until = max(until, now)
+		if own.Window != nil {
+			if opens := record.TimeOf(own.Window.Opens(until.Go())); opens > until {
+				until, out.opens = opens, opens
+			}
+		}
+		out.wait = times(uint64(until-now), time.Microsecond)
 	}
 	return out
 }

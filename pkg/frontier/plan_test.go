@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -330,5 +331,67 @@ func TestHostConnectionsInPlans(t *testing.T) {
 	}, now, polite)
 	if err != nil || plan.ByHost > span || plan.ByHost < span/2 {
 		t.Errorf("plan %+v, %v, want at most %v", plan, err, span)
+	}
+}
+
+// TestWindowsInBatches: a batch by time has no URL of a host whose window is closed, and its URLs wait until it opens. If there is no other, it has one.
+func TestWindowsInBatches(t *testing.T) {
+	const hour = record.Time(3600e6)
+	night, err := politeness.ParseWindow("22:00-06:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := NextOptions{For: time.Minute, Politeness: Politeness{Connections: 9, Duration: time.Second, Policy: politeness.Policy{Hosts: func(host string, r *politeness.Rules) {
+		if host == "night.test" {
+			r.Window = night
+		}
+	}}}}
+	b := open(t, crashtest.New(), Params{})
+	var seeds []record.URL
+	for i := range 5 {
+		seeds = append(seeds, newURL("night.test", fmt.Sprint(i), 0), newURL("day.test", fmt.Sprint(i), 0))
+	}
+	if err := b.add("seed", seeds...); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		at   record.Time
+		want map[string]int
+	}{
+		{12 * hour, map[string]int{"day.test": 5}},
+		{22 * hour, map[string]int{"night.test": 5}},
+	} {
+		o.Txn = fmt.Sprint("r", i)
+		batch, err := b.next(c.at, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int{}
+		var outcomes []record.Fetch
+		for _, u := range batch {
+			got[u.Host]++
+			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, c.at))
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("at %v: %v, want %v", c.at.Go().UTC(), got, c.want)
+		}
+		if err := b.update(o.Txn, c.at, outcomes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.check()
+	only := open(t, crashtest.New(), Params{})
+	if err := only.add("seed", newURL("night.test", "1", 0), newURL("night.test", "2", 0), newURL("night.test", "3", 0)); err != nil {
+		t.Fatal(err)
+	}
+	batch, err := only.next(12*hour, o)
+	if err != nil || len(batch) != 1 { // which mfetch puts off
+		t.Fatal(batch, err)
+	}
+	if err := only.update(o.Txn, 12*hour, []record.Fetch{{URL: batch[0].URL, Key: batch[0].Key, Host: batch[0].Host, Outcome: record.OutcomeDeferred, FetchTime: 12 * hour, RetryAfter: 22 * hour}}); err != nil {
+		t.Fatal(err)
+	}
+	if empty, err := only.f.Empty(13 * hour); err != nil || empty {
+		t.Errorf("empty %v, %v", empty, err)
 	}
 }

@@ -251,9 +251,9 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 			room = max(room-v.contact, 0)
 			err = t.decide(number, v)
 		case number == 1:
-			first.until, passed = h.ParkedUntil, true
+			first.until, passed = max(h.ParkedUntil, turn.opens), true
 		default:
-			err = t.decide(number, decision{until: h.ParkedUntil})
+			err = t.decide(number, decision{until: max(h.ParkedUntil, turn.opens)})
 		}
 		if err == nil {
 			err = rows.take()
@@ -275,6 +275,8 @@ func (t *trial) contacts(h *Host, p pace) int {
 	switch {
 	case h.ParkedUntil > t.now && h.Failures > 0 && (t.o.For > 0 || len(t.s.Dead) > 0):
 		return 0 // mfetch waits as a server asks (Retry-After), but does not know of dead hosts
+	case t.o.For == 0 && p.opens > t.now:
+		return 0
 	case t.o.For == 0:
 		return math.MaxInt
 	}

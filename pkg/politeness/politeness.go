@@ -10,7 +10,8 @@ type Rules struct {
 	DelayFactor float64       // times its duration, if that is longer,
 	MaxDelay    time.Duration // but not longer than this
 
-	HostConnections int // at a time, each of which keeps the gaps, with a host of a person's own; 0: 1
+	HostConnections int     // at a time, each of which keeps the gaps, with a host of a person's own; 0: 1
+	Window          *Window // when contacts begin; nil: at any time
 }
 
 // Policy is which hosts have which rules.

@@ -280,6 +280,14 @@ func (s *Sheets) Politeness(all config.Delays) politeness.Policy {
 		s.Apply([]int{i}, &d)
 		p.HostsLongest = max(p.HostsLongest, d.Rules().Longest(), d.MaxDelay)
 	}
+	windows := map[string]*politeness.Window{}
+	for _, sheet := range s.All {
+		for _, v := range sheet.Values {
+			if v.Key.Name == "politeness.window" {
+				windows[v.Text], _ = politeness.ParseWindow(v.Text) // which was checked
+			}
+		}
+	}
 	p.Hosts = func(host string, r *politeness.Rules) {
 		own := struct {
 			config.Delays
@@ -287,7 +295,7 @@ func (s *Sheets) Politeness(all config.Delays) politeness.Policy {
 		}{Delays: all}
 		s.Host(host, &own)
 		*r = own.Rules()
-		r.HostConnections = own.Connections
+		r.HostConnections, r.Window = own.Connections, windows[own.Window]
 	}
 	return p
 }

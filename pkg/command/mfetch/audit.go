@@ -83,7 +83,7 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.JSON {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
-		if err := e.Encode(auditJSON{audit.Rows, audit.Contacts, audit.Robots, reportJSON(&audit.Hosts), reportJSON(&audit.Addrs)}); err != nil {
+		if err := e.Encode(auditJSON{audit.Rows, audit.Contacts, audit.Robots, audit.Outside, reportJSON(&audit.Hosts), reportJSON(&audit.Addrs)}); err != nil {
 			return err
 		}
 		if err := out.Flush(); err != nil {
@@ -92,6 +92,9 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 		return audit.Err()
 	}
 	fmt.Fprintf(out, "rows %d, contacts %d (robots %d)\n", audit.Rows, audit.Contacts, audit.Robots)
+	if audit.Outside > 0 {
+		fmt.Fprintf(out, "outside of windows %d\n", audit.Outside)
+	}
 	printReport(out, "host", &audit.Hosts)
 	printReport(out, "address", &audit.Addrs)
 	if err := out.Flush(); err != nil {
@@ -105,6 +108,7 @@ type auditJSON struct {
 	Rows      uint64    `json:"rows"`
 	Contacts  uint64    `json:"contacts"`
 	Robots    uint64    `json:"robots"`
+	Outside   uint64    `json:"outside_of_windows"`
 	Hosts     partyJSON `json:"hosts"`
 	Addresses partyJSON `json:"addresses"`
 }
