@@ -163,8 +163,9 @@ man: build ## manual pages and shell completion, in bin/share
 
 # Of pipelines/ what people use; the others test this tree.
 SCRIPTS := $(wildcard $(addprefix pipelines/,google98.sh archive97.sh stage-*.sh module-*.sh prioritize-*.sh))
-OTHERS  := $(wildcard $(addprefix pipelines/,module-*.py prioritize-*.py *.mk *.md Snakefile))
+OTHERS  := $(wildcard $(addprefix pipelines/,module-*.py prioritize-*.py *.mk *.md Snakefile Containerfile))
 RECIPES := $(wildcard pipelines/recipes/*.md)
+UNITS   := $(wildcard pipelines/systemd/*)
 
 # mtools has an mcat too. What is installed is listed in share/mercator/installed, for uninstall.
 .PHONY: install
@@ -177,14 +178,14 @@ install: build ## commands, manual pages, completion, pipelines into PREFIX
 	install -d "$(DESTDIR)$(PREFIX)/bin"
 	install -m 755 $(COMMANDS:%=bin/%) "$(DESTDIR)$(PREFIX)/bin"
 	@list="$(DESTDIR)$(PREFIX)/share/mercator/installed"; { [ ! -e "$$list" ] || cat "$$list"; \
-	  printf '%s\n' share/zsh/site-functions/_mercator $(SCRIPTS:%=share/mercator/%) $(OTHERS:%=share/mercator/%) $(RECIPES:%=share/mercator/%); \
+	  printf '%s\n' share/zsh/site-functions/_mercator $(SCRIPTS:%=share/mercator/%) $(OTHERS:%=share/mercator/%) $(RECIPES:%=share/mercator/%) $(UNITS:%=share/mercator/%); \
 	  (cd bin/share && printf 'share/man/%s\n' man?/*); \
 	  for c in $(COMMANDS); do printf '%s\n' "bin/$$c" "share/bash-completion/completions/$$c" "share/fish/vendor_completions.d/$$c.fish"; done; \
 	} | sort -u > bin/installed && install -m 644 bin/installed "$$list" && rm bin/installed
 
 .PHONY: install-shared
 install-shared: man
-	install -d $(foreach d,mercator/pipelines/recipes man/man1 man/man5 bash-completion/completions zsh/site-functions fish/vendor_completions.d,"$(DESTDIR)$(PREFIX)/share/$(d)")
+	install -d $(foreach d,mercator/pipelines/recipes mercator/pipelines/systemd man/man1 man/man5 bash-completion/completions zsh/site-functions fish/vendor_completions.d,"$(DESTDIR)$(PREFIX)/share/$(d)")
 	install -m 644 bin/share/man1/* "$(DESTDIR)$(PREFIX)/share/man/man1"
 	install -m 644 bin/share/man5/* "$(DESTDIR)$(PREFIX)/share/man/man5"
 	for c in $(COMMANDS); do \
@@ -194,6 +195,7 @@ install-shared: man
 	install -m 755 $(SCRIPTS) "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 	install -m 644 $(OTHERS) "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 	install -m 644 $(RECIPES) "$(DESTDIR)$(PREFIX)/share/mercator/pipelines/recipes"
+	install -m 644 $(UNITS) "$(DESTDIR)$(PREFIX)/share/mercator/pipelines/systemd"
 
 .PHONY: install-check
 install-check: ## what make install gives: each manual page, completion in three shells (needs mandoc, zsh, fish)
@@ -216,7 +218,7 @@ uninstall: ## what install put there
 	@top="$(DESTDIR)$(PREFIX)"; list=$$top/share/mercator/installed; \
 	[ -e "$$list" ] || { echo "uninstall: $$list: not there, want the list that make install writes" >&2; echo 'uninstall: hint: give the PREFIX of make install' >&2; exit 2; }; \
 	while IFS= read -r file; do rm -f "$$top/$$file" || exit 1; done < "$$list"; \
-	rm -f "$$list"; rmdir "$$top/share/mercator/pipelines/recipes" "$$top/share/mercator/pipelines" "$$top/share/mercator" 2> /dev/null || :
+	rm -f "$$list"; rmdir "$$top/share/mercator/pipelines/recipes" "$$top/share/mercator/pipelines/systemd" "$$top/share/mercator/pipelines" "$$top/share/mercator" 2> /dev/null || :
 
 .PHONY: clean
 clean: ## remove bin/ and dist/, and what killed tests left in memory; folders of crawls stay

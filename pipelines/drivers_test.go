@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestHelperIsKilled kills each command that tells mercator.mk what to do, one in each run. The
@@ -81,19 +80,17 @@ func TestDriverIsKilled(t *testing.T) {
 			t.Parallel()
 			c := newCrawl(t, w)
 			begun := filepath.Join(t.TempDir(), "begun")
-			slow := wrap(t, "mfetch", fmt.Sprintf("touch %s; sleep 2; exec %smfetch \"$@\"\n", begun, bin))
+			if err := syscall.Mkfifo(begun, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			slow := wrap(t, "mfetch", fmt.Sprintf(": > %s; sleep 2; exec %smfetch \"$@\"\n", begun, bin))
 			first := c.command(t, driver, "BIN="+slow, "ROUNDS=1")
 			first.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the test's own signals do not reach it
 			if err := first.Start(); err != nil {
 				t.Fatal(err)
 			}
-			for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-				if _, err := os.Stat(begun); err == nil {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatal("mfetch did not begin")
-				}
+			if _, err := os.ReadFile(begun); err != nil { // waits for mfetch
+				t.Fatal(err)
 			}
 			if err := first.Process.Kill(); err != nil {
 				t.Fatal(err)

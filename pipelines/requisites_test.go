@@ -27,9 +27,9 @@ func TestPageParts(t *testing.T) {
 			<svg><image href=CDN/svg.png /><a href=CDN/svg.html>no</a></svg>
 			<img src=/stored.png><img src=CDN/sign-in.png><a href=/out>out</a><a href=CDN/page.html>no</a><a href=/docs/>members</a>
 			<img src=/picture><iframe data-src=/lazy></iframe><a href="/docs/?utm_source=mail">twin</a><a href="/docs/;jsessionid=0123456789ABCDEF0123">twin</a>`,
-		at(1, "/picture"):     `<img src=CDN/of-picture.png><iframe src=CDN/of-picture.html></iframe>`, // pages, though found as parts
-		at(1, "/lazy"):        `<link rel=stylesheet href=CDN/of-lazy.css>`,
-		at(2, "/of-lazy.css"): `@import "of-lazy-more.css"`,
+		at(1, "/picture"):      `<img src=CDN/of-picture.png><iframe src=CDN/of-picture.html></iframe>`, // pages, though found as parts
+		at(1, "/lazy"):         `<link rel=stylesheet href=CDN/of-lazy.css>`,
+		at(2, "/of-lazy.css"):  `@import "of-lazy-more.css"`,
 		at(1, "/docs/"):        `<img src=CDN/docs.png><img src=/logo.png><a href=/>home</a>`,
 		at(2, "/main.css"):     `@import "more.css"; @font-face { src: url(font.woff2) } body { background: url(main.png) }`,
 		at(2, "/more.css"):     `@import "third.css"; body { background: url(more.png) }`,

@@ -328,7 +328,7 @@ func layoutOf(path string, b []byte) (lines map[string]int, err error) {
 			line = p.Shape(key.Node().Raw).Start.Line // counts from the start of the file
 			if wanted(name) == "" {
 				return "", &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", line),
-					Found: fmt.Sprintf("unknown key %q", name), Hint: fmt.Sprintf("did you mean %q?", nearest(name))}
+					Found: fmt.Sprintf("unknown key %q", name), Hint: meant(name)}
 			}
 		}
 		lines[name] = line
@@ -444,10 +444,11 @@ func nearest(name string) string {
 	return fault.Nearest(name, names)
 }
 
-// meant is the hint for a name that is no key.
+// meant is the hint for a name that is no key. A table in common makes no names near.
 func meant(name string) string {
 	near := nearest(name)
-	if fault.DidYouMean(name, []string{near}) == "" && !strings.HasSuffix(near, name[strings.LastIndexByte(name, '.')+1:]) {
+	last := func(name string) string { return strings.ToLower(name[strings.LastIndexByte(name, '.')+1:]) }
+	if of := last(name); of == "" || fault.Distance(of, last(near)) > 1+len(of)/4 && !strings.HasPrefix(last(near), of) && !strings.HasPrefix(near, strings.ToLower(name)) {
 		return Name + " explains all settings"
 	}
 	return fmt.Sprintf("did you mean %q?", near)

@@ -15,6 +15,7 @@ func TestUnknownKeyNamesTheNearest(t *testing.T) {
 		{"batch = 3\nbach = 4\n", `crawl.toml: line 2: unknown key "bach"`, `did you mean "batch"?`},
 		{"policy = \"fifo\"\n", `crawl.toml: line 1: unknown key "policy"`, `did you mean "frontier.policy"?`},
 		{"[politeness]\nmin_dealy = \"1s\"\n", `crawl.toml: line 2: unknown key "politeness.min_dealy"`, `did you mean "politeness.min_delay"?`},
+		{"[fetch]\ncolour = 1\n", `crawl.toml: line 2: unknown key "fetch.colour"`, "crawl.toml explains all settings"},
 		{"[URLs]\n", `crawl.toml: line 1: unknown key "URLs"`, `did you mean "urls"?`},
 		{"[polite]\nmin_delay = \"1s\"\n", `crawl.toml: line 1: unknown key "polite"`, ""},
 	} {

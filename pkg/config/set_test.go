@@ -49,6 +49,8 @@ func TestSet(t *testing.T) {
 func TestSetRefuses(t *testing.T) {
 	for _, c := range []struct{ key, value, want, hint string }{
 		{"fetch.timout", "1s", `unknown key "fetch.timout"`, `did you mean "fetch.timeout"?`},
+		{"fetch.colour", "red", `unknown key "fetch.colour"`, "crawl.toml explains all settings"},
+		{"frontier.x", "1", `unknown key "frontier.x"`, "crawl.toml explains all settings"},
 		{"contact", "me@example.org", `unknown key "contact"`, `did you mean "fetch.contact"?`},
 		{"fetch", "1s", `unknown key "fetch"`, ""},
 		{"fetch.timeout", "20", `fetch.timeout "20", want a duration of 1ms or more, such as 1m`, ""},
