@@ -67,7 +67,7 @@ var sideways = map[string][]string{
 	"pkg/cli":           {"pkg/config"},
 	"pkg/sheet":         {"pkg/config"},
 	"pkg/cli/clitest":   {"pkg/cli"},
-	"pkg/history":       {"pkg/merge"},
+	"pkg/history":       {"pkg/merge", "pkg/canon"},
 	"pkg/stats":         {"pkg/merge"},
 	"pkg/report":        {"pkg/history", "pkg/stats"},
 	"pkg/fetch":         {"pkg/fetch/addrguard", "pkg/fetch/cookies"},
