@@ -227,7 +227,11 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 		w.Header().Set("Referrer-Policy", "no-referrer") // the address holds the token
 		_, _ = w.Write(latest)
 	})}
-	fmt.Fprintf(std.Err, "mcrawl: http://%s/?token=%s shows %s; Ctrl-C ends it\n", listener.Addr(), token, cli.Printable(c.Crawl))
+	at := fmt.Sprintf("http://%s/?token=%s", listener.Addr(), token)
+	if std.LogsJSON() { // a log is read by others
+		at = fmt.Sprintf("http://%s/, with a token that no log gets,", listener.Addr())
+	}
+	fmt.Fprintf(std.Err, "mcrawl: %s shows %s; Ctrl-C ends it\n", at, cli.Printable(c.Crawl))
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if c.Metrics != "" {

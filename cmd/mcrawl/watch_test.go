@@ -122,4 +122,20 @@ func TestWatch(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after an interrupt: %v", err)
 	}
+
+	// A log has no token.
+	cmd = exec.Command(filepath.Join(bin, "mcrawl"), "watch", crawl, "--listen", "127.0.0.1:0")
+	cmd.Env = append(os.Environ(), "MERCATOR_LOG=json")
+	if said, err = cmd.StderrPipe(); err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _ = bufio.NewReader(said).ReadString('\n')
+	if strings.Contains(line, "token=") || !strings.Contains(line, `"message":"http://127.0.0.1:`) {
+		t.Errorf("logged %q", line)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
 }
