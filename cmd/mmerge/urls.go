@@ -167,7 +167,7 @@ func (s *sets) writeURLs(std *cli.Std, keys merge.Source, rows *merge.Iter) erro
 
 func (s *sets) printURLs(std *cli.Std, to io.Writer, keys merge.Source, rows *merge.Iter) error {
 	out := bufio.NewWriter(to)
-	nameless, err := merge.Named(keys, rows, func(url []byte) error {
+	nameless, err := merge.JoinKeys(keys, rows, func(url []byte) error {
 		_, err := out.Write(append(record.AppendEscaped(nil, string(url)), '\n'))
 		return err
 	})

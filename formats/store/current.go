@@ -190,9 +190,9 @@ func NoCurrent(dir, has string) error {
 	return &fault.Error{Class: fault.Corrupt, File: filepath.Join(dir, CurrentFile), Found: "missing, but " + has + " is there", Hint: HintCurrent(dir)}
 }
 
-// Headless refuses a folder with checkpoints and without CURRENT. Its stores would count as outside of a crawl, and delete
+// MissingCurrent refuses a folder with checkpoints and without CURRENT. Its stores would count as outside of a crawl, and delete
 // what the checkpoints hold. Other programs have files of such names, too: one must begin as a checkpoint does.
-func Headless(fsys durable.FS, dir string) error {
+func MissingCurrent(fsys durable.FS, dir string) error {
 	numbers, _ := CheckpointFiles(fsys, dir) // a folder that cannot be read has no checkpoints of ours
 	for _, n := range slices.Backward(numbers) {
 		if !begins(fsys, filepath.Join(dir, CheckpointsDir, CheckpointFile(n)), MagicCheckpoint) {
@@ -271,7 +271,7 @@ func (s *Store) root() string {
 func (s *Store) current() (c Current, outside bool, err error) {
 	c, err = ReadCurrent(s.fs, s.crawlDir())
 	if errors.Is(err, fs.ErrNotExist) {
-		return Current{}, true, Headless(s.fs, s.root())
+		return Current{}, true, MissingCurrent(s.fs, s.root())
 	}
 	return c, false, err
 }

@@ -185,7 +185,7 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 		if IsCrawl(dir, opt) {
 			return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl folder without a store of kind " + kind, Want: "a crawl folder that has one, or the store"}
 		}
-		if err := Headless(s.fs, dir); err != nil {
+		if err := MissingCurrent(s.fs, dir); err != nil {
 			return nil, err
 		}
 		hint := hintInit
@@ -676,7 +676,7 @@ func (s *Store) hintHead() string {
 
 // repairable is the crawl folder that the store lies in, also one that has lost CURRENT; "" outside of one.
 func (s *Store) repairable() string {
-	if s.CrawlDir() != "" || Headless(s.fs, s.root()) != nil {
+	if s.CrawlDir() != "" || MissingCurrent(s.fs, s.root()) != nil {
 		return s.root()
 	}
 	return ""

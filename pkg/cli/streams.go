@@ -96,7 +96,7 @@ func RefuseFolder(f *os.File) error {
 	if st, err := f.Stat(); err != nil || !st.IsDir() {
 		return err
 	}
-	if err := store.Headless(durable.OS, f.Name()); err != nil {
+	if err := store.MissingCurrent(durable.OS, f.Name()); err != nil {
 		return err
 	}
 	e := &fault.Error{Class: fault.Usage, File: f.Name(), Found: "a folder", Want: "a file"}

@@ -299,7 +299,7 @@ const notCrawl = "not a crawl folder"
 // lost refuses a folder that has lost its CURRENT: with a new one it would stand at the empty crawl, and abandon would
 // delete what its checkpoints hold.
 func (c *Crawl) lost() error {
-	if err := store.Headless(c.fs, c.dir); err != nil {
+	if err := store.MissingCurrent(c.fs, c.dir); err != nil {
 		return err
 	}
 	if made, err := durable.Exists(c.fs, c.path(configFile)); !made || err != nil {

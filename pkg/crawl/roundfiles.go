@@ -15,9 +15,9 @@ import (
 	"mercator/pkg/fault"
 )
 
-// Kept are the rounds that count, in the order in which they went into the frontier, as one look at the crawl found
+// RoundFiles are the rounds that count, in the order in which they went into the frontier, as one look at the crawl found
 // them: a round that closes meanwhile changes nothing.
-type Kept struct {
+type RoundFiles struct {
 	c      *Crawl
 	rounds []keptRound
 }
@@ -32,7 +32,7 @@ type keptRound struct {
 }
 
 // Kept looks at the rounds that count; an open round comes last.
-func (c *Crawl) Kept() (*Kept, error) {
+func (c *Crawl) Kept() (*RoundFiles, error) {
 	cur, err := c.current()
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (c *Crawl) Kept() (*Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept := &Kept{c: c}
+	kept := &RoundFiles{c: c}
 	all := make([][]keptRound, len(parts))
 	longest := 0
 	for i, part := range parts {
@@ -165,22 +165,22 @@ func (c *Crawl) epochs(cur store.Current) func(number uint64) (first, last uint6
 }
 
 // Closed are the rounds without an open one.
-func (k *Kept) Closed() *Kept {
-	return &Kept{k.c, slices.DeleteFunc(slices.Clone(k.rounds), func(r keptRound) bool { return r.open })}
+func (k *RoundFiles) Closed() *RoundFiles {
+	return &RoundFiles{k.c, slices.DeleteFunc(slices.Clone(k.rounds), func(r keptRound) bool { return r.open })}
 }
 
 // Until are the rounds up to one of this name, and that one; nil where there is none.
-func (k *Kept) Until(round string) *Kept {
+func (k *RoundFiles) Until(round string) *RoundFiles {
 	for i, r := range slices.Backward(k.rounds) {
 		if r.name == round {
-			return &Kept{k.c, k.rounds[:i+1]}
+			return &RoundFiles{k.c, k.rounds[:i+1]}
 		}
 	}
 	return nil
 }
 
 // Names are those of the rounds, in their order.
-func (k *Kept) Names() (names []string) {
+func (k *RoundFiles) Names() (names []string) {
 	for _, r := range k.rounds {
 		if !slices.Contains(names, r.name) {
 			names = append(names, r.name)
@@ -192,7 +192,7 @@ func (k *Kept) Names() (names []string) {
 // Files lists the files rounds/ROUND/NAME.arrows.zst, in the order of the rounds and, within a round, of the names. A round that
 // keeps no such file is passed over, and so are files of another epoch: of a round that abandon or restore has undone. Options.Warn is told, once,
 // of closed rounds whose file is lost.
-func (k *Kept) Files(names ...string) ([]string, error) {
+func (k *RoundFiles) Files(names ...string) ([]string, error) {
 	files, lost, err := k.look(names)
 	if len(lost) > 0 && k.c.opt.Warn != nil {
 		if warning := k.c.LostFiles(lost); warning.Error() != k.c.warned {
@@ -204,7 +204,7 @@ func (k *Kept) Files(names ...string) ([]string, error) {
 }
 
 // look lists the files, and the closed rounds that lost some.
-func (k *Kept) look(names []string) (files, lost []string, err error) {
+func (k *RoundFiles) look(names []string) (files, lost []string, err error) {
 	for _, r := range k.rounds {
 		for _, name := range names {
 			path := r.in.roundsPath(r.name, name+recordSuffix)
@@ -232,7 +232,7 @@ func (c *Crawl) LostFiles(rounds []string) error {
 }
 
 // AllThere is fault.Corrupt where Files would warn: who calls it needs the rows of all rounds.
-func (k *Kept) AllThere(names ...string) error {
+func (k *RoundFiles) AllThere(names ...string) error {
 	_, lost, err := k.look(names)
 	if err != nil || len(lost) == 0 {
 		return err

@@ -62,7 +62,7 @@ func (d *Driver) Broken(ctx context.Context, q Broken, each func(*history.Broken
 	if q.Since == "" {
 		unchecked, err = links.Each(historyMemory/2, told)
 	} else {
-		var then *crawl.Kept
+		var then *crawl.RoundFiles
 		if then, err = d.until(kept, q.Since); err == nil {
 			unchecked, err = d.brokenSince(&links, then, told)
 		}
@@ -87,7 +87,7 @@ func (d *Driver) Broken(ctx context.Context, q Broken, each func(*history.Broken
 }
 
 // links are the record files of rounds by which links are checked.
-func (d *Driver) links(kept *crawl.Kept) (l history.Links, err error) {
+func (d *Driver) links(kept *crawl.RoundFiles) (l history.Links, err error) {
 	form, err := d.Form()
 	if err != nil {
 		return l, err
@@ -108,7 +108,7 @@ func target(form canon.Options) history.Target {
 }
 
 // until are the rounds up to one, by its name or the number of the checkpoint that closed it.
-func (d *Driver) until(kept *crawl.Kept, name string) (*crawl.Kept, error) {
+func (d *Driver) until(kept *crawl.RoundFiles, name string) (*crawl.RoundFiles, error) {
 	if number, err := strconv.ParseUint(name, 10, 53); err == nil {
 		err = d.Crawl.Back(func(k *crawl.Checkpoint) error {
 			if k.Number == number {
@@ -129,7 +129,7 @@ func (d *Driver) until(kept *crawl.Kept, name string) (*crawl.Kept, error) {
 }
 
 // brokenSince gives to each the links that are broken now, and were not there or not broken before.
-func (d *Driver) brokenSince(now *history.Links, then *crawl.Kept, each func(*history.Broken) error) (unchecked history.Unchecked, err error) {
+func (d *Driver) brokenSince(now *history.Links, then *crawl.RoundFiles, each func(*history.Broken) error) (unchecked history.Unchecked, err error) {
 	before, err := d.links(then)
 	if err != nil {
 		return nil, err

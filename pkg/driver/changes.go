@@ -83,7 +83,7 @@ func (d *Driver) ChangesSince(before *Driver) (*Changes, error) {
 	return d.changes(now, before, then)
 }
 
-func (d *Driver) changes(now *crawl.Kept, before *Driver, then *crawl.Kept) (*Changes, error) {
+func (d *Driver) changes(now *crawl.RoundFiles, before *Driver, then *crawl.RoundFiles) (*Changes, error) {
 	c := &Changes{d: d, before: before}
 	var err error
 	if c.rows, err = now.Files(d.outcomes()); err == nil {

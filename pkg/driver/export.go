@@ -297,7 +297,7 @@ func plain[T record.Row](keep func(string) (bool, error), urls func(*T) []string
 func linkURLs(l *record.Link) []string { return []string{l.SrcURL, l.URL} }
 
 // noRows says why no round has outcomes: their files are gone, or nothing was fetched.
-func (e Export) noRows(folder *crawl.Crawl, kept *crawl.Kept) error {
+func (e Export) noRows(folder *crawl.Crawl, kept *crawl.RoundFiles) error {
 	if err := kept.AllThere("marked", "fetched"); err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 			}
 			mark := m.Mark
 			if rnd.IntN(2) == 0 {
-				mark = m.MarkNow
+				mark = m.MarkBatch
 			}
 			if err := mark(keys, seen); err != nil {
 				t.Fatal(err)

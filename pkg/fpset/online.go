@@ -2,18 +2,18 @@ package fpset
 
 import "context"
 
-// AtHand calls each with what next returns until io.EOF, in order: with one row as
+// ReadAvailable calls each with what next returns until io.EOF, in order: with one row as
 // soon as it is there, or with as many as came meanwhile, at most rows. So answers
 // wait for nothing, and questions can be asked together where there are several.
 // The slice is used again when each has returned.
-func AtHand[T any](ctx context.Context, rows int, next func(*T) error, each func([]T) error) error {
+func ReadAvailable[T any](ctx context.Context, rows int, next func(*T) error, each func([]T) error) error {
 	in := &intake[T]{rows: rows}
 	return in.run(ctx, next, each)
 }
 
-// MarkNow answers like Mark, for keys that are few and in a hurry: the set is
+// MarkBatch answers like Mark, for keys that are few and in a hurry: the set is
 // asked for each by itself, all of them at once, and not swept.
-func (m *Marker) MarkNow(keys []uint64, seen []bool) error {
+func (m *Marker) MarkBatch(keys []uint64, seen []bool) error {
 	m.fresh, m.at = m.fresh[:0], m.at[:0]
 	for i, k := range keys {
 		if seen[i] = m.table.has(k); !seen[i] {

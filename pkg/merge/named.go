@@ -2,9 +2,9 @@ package merge
 
 import "io"
 
-// Named calls each, for every key of keys that rows have, with the first payload of that key. Both ascend.
+// JoinKeys calls each, for every key of keys that rows have, with the first payload of that key. Both ascend.
 // It returns the number of keys that no row has.
-func Named(keys Source, rows *Iter, each func(payload []byte) error) (nameless uint64, err error) {
+func JoinKeys(keys Source, rows *Iter, each func(payload []byte) error) (nameless uint64, err error) {
 	key, payload, end := rows.Next()
 	for {
 		block, err := keys.Block()

@@ -49,7 +49,7 @@ func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[
 	rows := make([]record.URL, together)
 	keys := make([]uint64, 0, together)
 	seen := make([]bool, together)
-	err = fpset.AtHand(ctx, together, b.Read, func(in []In) error {
+	err = fpset.ReadAvailable(ctx, together, b.Read, func(in []In) error {
 		keys = keys[:0]
 		for i := range in {
 			row := &rows[len(keys)]
@@ -64,7 +64,7 @@ func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[
 			keys = append(keys, key)
 		}
 		opt.Progress(int64(len(in)))
-		if err := m.MarkNow(keys, seen); err != nil {
+		if err := m.MarkBatch(keys, seen); err != nil {
 			return err
 		}
 		for i := range keys {
