@@ -53,7 +53,7 @@ func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format
 	progress := g.startProgress(std)
 	defer progress.Done()
 	out := bufio.NewWriterSize(to, 64<<10)
-	opt := derive.Options{Format: format, Software: "mercator", Progress: progress.Add}
+	opt := derive.Options{Format: format, Software: "mercator", Threads: std.Threads(), Progress: progress.Add}
 	w := derive.NewWriter(out, g.Head, opt)
 	files := g.Files
 	if len(files) == 0 {

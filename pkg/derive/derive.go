@@ -19,7 +19,7 @@
 //
 // # Invariants
 //
-//   - Memory is one body of at most Options.MaxBody bytes, and what is made of it.
+//   - Memory is bodies of at most twice Options.MaxBody bytes, and what is made of them.
 //     An index is sorted in the memory that is granted, and on disk.
 //   - No page makes it fail; damage of the archive does.
 package derive
@@ -28,7 +28,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha1"
-	"fmt"
 	"hash"
 	"io"
 	"math"
@@ -36,8 +35,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/abadojack/whatlanggo"
 
 	"mercator/formats/warc"
 	"mercator/pkg/extract"
@@ -64,13 +61,13 @@ const typeConversion = "conversion"
 // Fields of derived records.
 const (
 	fieldLanguage = "WARC-Identified-Content-Language"
-	maxDetect     = 8 << 10 // bytes of text by which the language is guessed
 )
 
 // Options say what is derived.
 type Options struct {
 	Format   Format
 	MaxBody  int64         // bytes of a decoded body that are looked at; 0: extract.DefaultMaxBody
+	Threads  int           // documents that are worked on at a time; 0: 1
 	Software string        // for the warcinfo record
 	Progress func(n int64) // gets the number of records read; may be nil
 
@@ -82,12 +79,21 @@ type Writer struct {
 	out     io.Writer
 	opt     Options
 	encoder warc.Encoder
-	member  []byte // reused
 	started bool
 	left    uint64 // records that may still be written
 	replies bool
+	queue   []*made // being made, in their order
+	held    int64   // bytes of their bodies
 
 	unreadable error // why the current record's reply cannot be read
+}
+
+// made is a derived record, which a goroutine of its own makes.
+type made struct {
+	done   chan struct{}
+	member []byte // empty: there is none
+	err    error
+	body   int64
 }
 
 // NewWriter writes to out. Most records, the warcinfo record aside: head; 0: no bound.
@@ -95,6 +101,7 @@ func NewWriter(out io.Writer, head uint64, opt Options) *Writer {
 	if opt.MaxBody <= 0 {
 		opt.MaxBody = extract.DefaultMaxBody
 	}
+	opt.Threads = max(opt.Threads, 1)
 	if head == 0 {
 		head = math.MaxUint64
 	}
@@ -106,10 +113,25 @@ func (w *Writer) Tolerate(t *warc.Tolerance) { w.opt.Tolerance = t }
 
 // File derives from one WARC file, which is not empty. name is that by which derived
 // records tell it.
-func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
+func (w *Writer) File(ctx context.Context, in io.Reader, name string) (err error) {
+	defer func() {
+		for len(w.queue) > 0 {
+			if e := w.put(); err == nil {
+				err = e
+			}
+		}
+	}()
 	r := warc.NewReader(in, warc.ReaderOptions{Name: name, CRC: w.opt.Format == WAT, Tolerance: w.opt.Tolerance})
 	defer r.Close()
-	for w.left > 0 {
+	for {
+		for len(w.queue) > 0 && (uint64(len(w.queue)) >= w.left || len(w.queue) >= 2*w.opt.Threads || w.held > w.opt.MaxBody) {
+			if err := w.put(); err != nil {
+				return err
+			}
+		}
+		if w.left == 0 {
+			return nil
+		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -134,7 +156,7 @@ func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
 		}
 		w.replies = w.replies || indexed(rec)
 		w.unreadable = nil
-		made, err := w.derive(r, rec, filepath.Base(name))
+		derive, body, err := w.derive(r, rec, filepath.Base(name))
 		if err == nil {
 			err = r.Finish()
 		}
@@ -147,25 +169,33 @@ func (w *Writer) File(ctx context.Context, in io.Reader, name string) error {
 		if err != nil {
 			return err
 		}
-		if made == nil {
+		if derive == nil {
 			continue
 		}
-		w.left--
-		if err := w.put(made); err != nil {
-			return err
-		}
+		m := &made{done: make(chan struct{}), body: body}
+		w.queue, w.held = append(w.queue, m), w.held+body
+		go func() {
+			defer close(m.done)
+			if rec := derive(); rec != nil {
+				m.member, m.err = w.encoder.Append(nil, rec)
+			}
+		}()
 	}
-	return nil
 }
 
 // Replies reports whether a record was read that an index has.
 func (w *Writer) Replies() bool { return w.replies }
 
-func (w *Writer) put(rec *warc.Record) (err error) {
-	if w.member, err = w.encoder.Append(w.member[:0], rec); err != nil {
-		return err
+// put writes the first of the queue.
+func (w *Writer) put() error {
+	m := w.queue[0]
+	<-m.done
+	w.queue, w.held = w.queue[1:], w.held-m.body
+	if m.err != nil || len(m.member) == 0 {
+		return m.err
 	}
-	_, err = w.out.Write(w.member)
+	w.left--
+	_, err := w.out.Write(m.member)
 	return err
 }
 
@@ -177,56 +207,48 @@ func (w *Writer) info(first *warc.Record) error {
 		{Name: "conformsTo", Value: "https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
 		{Name: "description", Value: map[Format]string{WET: "text of pages (WET)", WAT: "metadata of records (WAT)"}[w.opt.Format]},
 	}))
-	return w.put(&warc.Record{Type: warc.TypeInfo, Date: first.Date, ContentType: warc.MediaFields, Block: strings.NewReader(block), Length: int64(len(block))})
+	b, err := w.encoder.Append(nil, &warc.Record{Type: warc.TypeInfo, Date: first.Date, ContentType: warc.MediaFields, Block: strings.NewReader(block), Length: int64(len(block))})
+	if err == nil {
+		_, err = w.out.Write(b)
+	}
+	return err
 }
 
-// derive makes a record of one, or nil.
-func (w *Writer) derive(r *warc.Reader, rec *warc.Record, file string) (*warc.Record, error) {
+// derive reads a record. It returns what makes the derived one in another goroutine, nil where there is none, and how much that holds.
+func (w *Writer) derive(r *warc.Reader, rec *warc.Record, file string) (func() *warc.Record, int64, error) {
 	out := &warc.Record{Date: rec.Date, TargetURI: rec.TargetURI}
 	if rec.ID != "" {
 		out.Add(warc.FieldRefersTo, "<"+rec.ID+">")
 	}
 	if w.opt.Format == WET {
 		if rec.Type != warc.TypeResponse && rec.Type != warc.TypeResource {
-			return nil, nil
+			return nil, 0, nil
 		}
 		m, err := w.read(rec)
 		if err != nil || m.doc == nil || m.head != nil && (m.head.Status < 200 || m.head.Status > 299) {
-			return nil, err
+			return nil, 0, err
 		}
-		text, err := process.Text(m.document(), 0)
-		if err != nil || text == "" {
-			return nil, nil // a page without text, or one that nobody can read
-		}
-		out.Type, out.ContentType = typeConversion, "text/plain"
-		out.Add(fieldLanguage, language(text))
-		out.Block, out.Length = strings.NewReader(text), int64(len(text))
-		return out, nil
+		return func() *warc.Record {
+			text, err := process.Text(m.document(), 0)
+			if err != nil || text == "" {
+				return nil // a page without text, or one that nobody can read
+			}
+			out.Type, out.ContentType = typeConversion, "text/plain"
+			out.Add(fieldLanguage, language(text))
+			out.Block, out.Length = strings.NewReader(text), int64(len(text))
+			return out
+		}, m.size(), nil
 	}
-	envelope, err := w.envelope(r, rec, file)
+	envelope, m, err := w.envelope(r, rec, file)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var block bytes.Buffer
-	if err := encoder(&block).Encode(envelope); err != nil {
-		return nil, fmt.Errorf("%s: record at byte %d: %w", file, rec.Offset, err)
-	}
-	out.Type, out.ContentType = warc.TypeMetadata, MediaJSON
-	out.Block, out.Length = bytes.NewReader(block.Bytes()), int64(block.Len())
-	return out, nil
-}
-
-// language is the ISO 639-3 code of a text's language, or "" if the text is too short
-// or too mixed to tell.
-func language(text string) string {
-	if len(text) > maxDetect {
-		text = strings.ToValidUTF8(text[:maxDetect], "")
-	}
-	info := whatlanggo.Detect(text)
-	if !info.IsReliable() {
-		return ""
-	}
-	return info.Lang.Iso6393()
+	return func() *warc.Record {
+		block := append(envelope().append(nil), '\n')
+		out.Type, out.ContentType = warc.TypeMetadata, MediaJSON
+		out.Block, out.Length = bytes.NewReader(block), int64(len(block))
+		return out
+	}, m.size(), nil
 }
 
 // message is a record's block, taken apart.
@@ -240,6 +262,14 @@ type message struct {
 	unreadable   error // the block is no HTTP reply, whatever it says
 }
 
+// size is how much memory it holds.
+func (m *message) size() int64 {
+	if m.doc == nil {
+		return 0
+	}
+	return int64(cap(m.doc.Body))
+}
+
 func (m *message) document() *process.Document {
 	return &process.Document{URL: m.doc.URL, Header: m.doc.Header, MIME: extract.MediaType(m.doc), Charset: extract.ModuleCharset(m.doc), Body: m.doc.Body}
 }
@@ -247,30 +277,34 @@ func (m *message) document() *process.Document {
 // counted hashes and counts what is read through it.
 type counted struct {
 	in io.Reader
-	h  hash.Hash
+	h  hash.Hash // nil: it only counts
 	n  int64
 }
 
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.in.Read(p)
-	c.h.Write(p[:n])
+	if c.h != nil {
+		c.h.Write(p[:n])
+	}
 	c.n += int64(n)
 	return n, err
 }
 
 // read is readMessage, which notes what cannot be read.
 func (w *Writer) read(rec *warc.Record) (*message, error) {
-	m, err := readMessage(rec, w.opt.MaxBody)
+	m, err := readMessage(rec, w.opt.MaxBody, w.opt.Format == WAT)
 	if err == nil {
 		w.unreadable = m.unreadable
 	}
 	return m, err
 }
 
-// readMessage reads a record to its end. An error is damage of the archive.
-func readMessage(rec *warc.Record, max int64) (*message, error) {
-	block := &counted{in: rec.Block, h: sha1.New()}
-	entity := &counted{h: sha1.New()}
+// readMessage reads a record to its end, with digests if they are asked for. An error is damage of the archive.
+func readMessage(rec *warc.Record, max int64, digests bool) (*message, error) {
+	block, entity := &counted{in: rec.Block}, &counted{}
+	if digests {
+		block.h, entity.h = sha1.New(), sha1.New()
+	}
 	m := &message{}
 	var body []byte
 	switch {
@@ -310,7 +344,9 @@ func readMessage(rec *warc.Record, max int64) (*message, error) {
 	if _, err := io.Copy(io.Discard, block); err != nil {
 		return nil, err
 	}
-	m.block, m.entity = [sha1.Size]byte(block.h.Sum(nil)), [sha1.Size]byte(entity.h.Sum(nil))
+	if digests {
+		m.block, m.entity = [sha1.Size]byte(block.h.Sum(nil)), [sha1.Size]byte(entity.h.Sum(nil))
+	}
 	m.blockLength, m.entityLength = block.n, entity.n
 	return m, nil
 }

@@ -104,6 +104,47 @@ func TestWET(t *testing.T) {
 	}
 }
 
+// Threads change nothing: records are in the order of the archive, and no more than were asked for.
+func TestThreads(t *testing.T) {
+	var replies []string
+	for i := range 40 {
+		replies = append(replies, reply([]string{"text/html", "text/html", "image/gif"}[i%3], fmt.Sprint(i, strings.Repeat(page, i%7))))
+	}
+	file := archive(t, warc.Gzip, replies...)
+	for _, format := range []Format{WET, WAT} {
+		want := derived(t, Options{Format: format}, 0, file)
+		for _, head := range []uint64{0, 1, 5, 6} {
+			for _, body := range []int64{0, 300} { // of which one fills the queue
+				got := derived(t, Options{Format: format, Threads: 3, MaxBody: body}, head, file)
+				some := want
+				if body > 0 {
+					some = derived(t, Options{Format: format, MaxBody: body}, 0, file)
+				}
+				if head > 0 {
+					some = some[:head]
+				}
+				if diff := cmp.Diff(some, got); diff != "" {
+					t.Errorf("%s, first %d, bodies of %d: %s", format, head, body, diff)
+				}
+			}
+		}
+	}
+}
+
+// What WAT has of a text is what encoding/json makes of it.
+func FuzzString(f *testing.F) {
+	for _, s := range []string{"", "a/<b>&'c'", `"\`, "ä\u65e5\U0001f600", "\x00\b\f\n\r\t\x1f\x7f\u0085", "\u2028 \u2029 \xff\ufffd"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var want bytes.Buffer
+		_ = encoder(&want).Encode(s)
+		if got := string(appendString([]byte("x"), s)) + "\n"; got != "x"+want.String() {
+			t.Errorf("%q, want %q", got, want.String())
+		}
+	})
+}
+
 // at follows names through a JSON object.
 func at(v any, path string) any {
 	for name := range strings.SplitSeq(path, "/") {
@@ -300,10 +341,7 @@ func TestWATPlaces(t *testing.T) {
 		{"title behind SVG", "<svg><title>no</title></svg><title>T</title>", "T", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o, err := json.Marshal(htmlMetadata(&extract.Document{MIME: "text/html", Charset: "utf-8", Body: []byte(tt.page)}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := htmlMetadata(&extract.Document{MIME: "text/html", Charset: "utf-8", Body: []byte(tt.page)}).append(nil)
 			var got struct {
 				Head  struct{ Title string }
 				Links []struct{ Path, URL, Href string }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -38,25 +39,57 @@ type member struct {
 	value any
 }
 
-// MarshalJSON writes the members in their order.
-func (o object) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	e := encoder(&b)
-	b.WriteByte('{')
+// append appends it as JSON, the members in their order, in which < > & stand as they are.
+func (o object) append(b []byte) []byte {
+	b = append(b, '{')
 	for i, m := range o {
 		if i > 0 {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
-		if err := e.Encode(m.name); err != nil {
-			return nil, err
-		}
-		b.WriteByte(':')
-		if err := e.Encode(m.value); err != nil {
-			return nil, err
+		b = append(appendString(b, m.name), ':')
+		switch v := m.value.(type) {
+		case string:
+			b = appendString(b, v)
+		case bool:
+			b = strconv.AppendBool(b, v)
+		case object:
+			b = v.append(b)
+		case []object:
+			b = appendArray(b, v, func(b []byte, o object) []byte { return o.append(b) })
+		case []string:
+			b = appendArray(b, v, appendString)
 		}
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return append(b, '}')
+}
+
+func appendArray[T any](b []byte, list []T, one func([]byte, T) []byte) []byte {
+	b = append(b, '[')
+	for i, v := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = one(b, v)
+	}
+	return append(b, ']')
+}
+
+// appendString appends s as encoding/json has it.
+func appendString(b []byte, s string) []byte {
+	begin, from := len(b), 0
+	b = append(b, '"')
+	for i, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(append(b, s[from:i]...), '\\')
+			from = i
+		case r < ' ' || r == utf8.RuneError || r == '\u2028' || r == '\u2029':
+			text := bytes.NewBuffer(b[:begin])
+			_ = encoder(text).Encode(s) // no string is refused
+			return bytes.TrimSuffix(text.Bytes(), []byte("\n"))
+		}
+	}
+	return append(append(b, s[from:]...), '"')
 }
 
 // encoder writes JSON in which < > & stand as they are.
@@ -68,8 +101,8 @@ func encoder(w io.Writer) *json.Encoder {
 
 func (o *object) add(name string, value any) { *o = append(*o, member{name, value}) }
 
-// envelope is what WAT says of a record.
-func (w *Writer) envelope(r *warc.Reader, rec *warc.Record, file string) (object, error) {
+// envelope reads a record; what it returns makes what WAT says of it.
+func (w *Writer) envelope(r *warc.Reader, rec *warc.Record, file string) (func() object, *message, error) {
 	fields := object{{"WARC-Type", rec.Type}, {"WARC-Date", rec.Date.UTC().Format(time.RFC3339Nano)}}
 	if rec.ID != "" {
 		fields.add("WARC-Record-ID", "<"+rec.ID+">")
@@ -103,7 +136,7 @@ func (w *Writer) envelope(r *warc.Reader, rec *warc.Record, file string) (object
 		err = r.Finish()
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if codec == warc.Gzip {
 		header, crc := r.Inflated()
@@ -113,29 +146,31 @@ func (w *Writer) envelope(r *warc.Reader, rec *warc.Record, file string) (object
 			{"Inflated-CRC", number(int64(int32(crc)))}, {"Inflated-Length", number(inflated)},
 		})
 	}
-	switch {
-	case m.head != nil:
-		payload.add("HTTP-Response-Metadata", w.response(m))
-	case kind == warc.TypeRequest:
-		payload.add("HTTP-Request-Metadata", requestOf(request.Bytes(), m))
-	case kind == warc.TypeInfo:
-		payload.add("WARC-Info-Metadata", named(warc.ParseFields(info.Bytes())))
-	case info.Len() > 0:
-		list := []object{}
-		for _, f := range warc.ParseFields(info.Bytes()) {
-			list = append(list, object{{"Name", f.Name}, {"Value", f.Value}})
+	return func() object {
+		switch {
+		case m.head != nil:
+			payload.add("HTTP-Response-Metadata", w.response(m))
+		case kind == warc.TypeRequest:
+			payload.add("HTTP-Request-Metadata", requestOf(request.Bytes(), m))
+		case kind == warc.TypeInfo:
+			payload.add("WARC-Info-Metadata", named(warc.ParseFields(info.Bytes())))
+		case info.Len() > 0:
+			list := []object{}
+			for _, f := range warc.ParseFields(info.Bytes()) {
+				list = append(list, object{{"Name", f.Name}, {"Value", f.Value}})
+			}
+			payload.add("WARC-Metadata-Metadata", object{{"Metadata-Records", list}})
 		}
-		payload.add("WARC-Metadata-Metadata", object{{"Metadata-Records", list}})
-	}
-	payload.add("Actual-Content-Length", number(m.blockLength))
-	slop := "4" // the line ends behind the block, which Common Crawl counts as part of fields
-	if info.Len() > 0 {
-		slop = "0"
-	}
-	payload.add("Trailing-Slop-Length", slop)
-	payload.add("Block-Digest", warc.FormatSHA1(m.block))
-	envelope.add("Payload-Metadata", payload)
-	return object{{"Container", container}, {"Envelope", envelope}}, nil
+		payload.add("Actual-Content-Length", number(m.blockLength))
+		slop := "4" // the line ends behind the block, which Common Crawl counts as part of fields
+		if info.Len() > 0 {
+			slop = "0"
+		}
+		payload.add("Trailing-Slop-Length", slop)
+		payload.add("Block-Digest", warc.FormatSHA1(m.block))
+		envelope.add("Payload-Metadata", payload)
+		return object{{"Container", container}, {"Envelope", envelope}}
+	}, m, nil
 }
 
 // limited keeps the first bytes.
