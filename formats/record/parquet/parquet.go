@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -129,6 +130,7 @@ type Writer[T record.Row] struct {
 	group bytes.Buffer
 	rows  *record.Writer[T] // of the group, as plain Arrow
 	count int               // rows of the group
+	space scratch
 	err   error
 }
 
@@ -244,7 +246,7 @@ func (w *Writer[T]) flush() {
 				column = append(column, b.Column(from.column))
 			}
 		}
-		if w.err = w.next(to, func(c file.ColumnChunkWriter) error { return writeColumn(c, column) }); w.err != nil {
+		if w.err = w.next(to, func(c file.ColumnChunkWriter) error { return w.space.write(c, column) }); w.err != nil {
 			return
 		}
 	}
@@ -344,31 +346,45 @@ func nodeOf(f arrow.Field) (schema.Node, error) {
 	return schema.NewPrimitiveNodeLogical(f.Name, repetition, logical, typ, -1, -1)
 }
 
-// writeColumn writes a column of a row group. Its parts stand in one batch of Arrow each.
-func writeColumn(to file.ColumnChunkWriter, parts []arrow.Array) (err error) {
+// scratch is what columns stand in while they are written, one after the other.
+type scratch struct {
+	levels []int16 // 1 where a value is
+	flags  []bool
+	int32s []int32
+	int64s []int64
+	floats []float32
+	double []float64
+	texts  []parquet.ByteArray
+}
+
+// write writes a column of a row group. Its parts stand in one batch of Arrow each.
+func (s *scratch) write(to file.ColumnChunkWriter, parts []arrow.Array) (err error) {
 	for _, a := range parts {
-		var levels []int16 // 1 where a value is
+		var levels []int16
 		if to.Descr().MaxDefinitionLevel() > 0 {
-			levels = make([]int16, a.Len())
-			for i := range levels {
+			s.levels = s.levels[:0]
+			for i := range a.Len() {
+				level := int16(0)
 				if a.IsValid(i) {
-					levels[i] = 1
+					level = 1
 				}
+				s.levels = append(s.levels, level)
 			}
+			levels = s.levels
 		}
 		switch to := to.(type) {
 		case *file.BooleanColumnChunkWriter:
-			_, err = to.WriteBatch(valuesOf(a, a.(*array.Boolean).Value), levels, nil)
+			_, err = to.WriteBatch(valuesOf(&s.flags, a, a.(*array.Boolean).Value), levels, nil)
 		case *file.Int32ColumnChunkWriter:
-			_, err = to.WriteBatch(valuesOf(a, int32Of(a)), levels, nil)
+			_, err = to.WriteBatch(valuesOf(&s.int32s, a, int32Of(a)), levels, nil)
 		case *file.Int64ColumnChunkWriter:
-			_, err = to.WriteBatch(valuesOf(a, int64Of(a)), levels, nil)
+			_, err = to.WriteBatch(valuesOf(&s.int64s, a, int64Of(a)), levels, nil)
 		case *file.Float32ColumnChunkWriter:
-			_, err = to.WriteBatch(valuesOf(a, a.(*array.Float32).Value), levels, nil)
+			_, err = to.WriteBatch(valuesOf(&s.floats, a, a.(*array.Float32).Value), levels, nil)
 		case *file.Float64ColumnChunkWriter:
-			_, err = to.WriteBatch(valuesOf(a, a.(*array.Float64).Value), levels, nil)
+			_, err = to.WriteBatch(valuesOf(&s.double, a, a.(*array.Float64).Value), levels, nil)
 		case *file.ByteArrayColumnChunkWriter:
-			_, err = to.WriteBatch(valuesOf(a, bytesOf(a)), levels, nil)
+			_, err = to.WriteBatch(valuesOf(&s.texts, a, bytesOf(a)), levels, nil)
 		}
 		if err != nil {
 			return err
@@ -378,13 +394,14 @@ func writeColumn(to file.ColumnChunkWriter, parts []arrow.Array) (err error) {
 }
 
 // valuesOf lists the values of a column that are not null.
-func valuesOf[V any](a arrow.Array, value func(int) V) []V {
-	values := make([]V, 0, a.Len()-a.NullN())
+func valuesOf[V any](space *[]V, a arrow.Array, value func(int) V) []V {
+	values := (*space)[:0]
 	for i := range a.Len() {
 		if a.IsValid(i) {
 			values = append(values, value(i))
 		}
 	}
+	*space = values
 	return values
 }
 
@@ -420,7 +437,13 @@ func int64Of(a arrow.Array) func(int) int64 {
 
 func bytesOf(a arrow.Array) func(int) parquet.ByteArray {
 	if s, ok := a.(*array.String); ok {
-		return func(i int) parquet.ByteArray { return parquet.ByteArray(s.Value(i)) }
+		return func(i int) parquet.ByteArray { // of the column: it is not changed
+			text := s.Value(i)
+			if text == "" {
+				return parquet.ByteArray{} // nil has no least and greatest
+			}
+			return unsafe.Slice(unsafe.StringData(text), len(text))
+		}
 	}
 	return func(i int) parquet.ByteArray { return a.(*array.Binary).Value(i) }
 }
