@@ -22,7 +22,7 @@ type Marker struct {
 	batch  table    // keys of the batch that are not in table
 	fresh  []uint64 // of these, in order of arrival
 	at     []int    // their places in the batch
-	known  []bool   // of MarkNow: whether each of fresh is in the set
+	known  []bool   // of MarkBatch: whether each of fresh is in the set
 }
 
 type spill struct {
