@@ -74,6 +74,12 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 	} else {
 		robots += ", by that of " + e.Robots.At.UTC().Format(time.RFC3339)
 	}
+	if e.Robots.Old {
+		robots += ", too old: it is asked for again"
+	}
+	if e.Robots.Ignored {
+		robots += "; ignored, as its sheet says"
+	}
 	if e.Robots.Delay > 0 {
 		robots += fmt.Sprintf(", Crawl-delay %vs", e.Robots.Delay)
 	}

@@ -236,7 +236,11 @@ type Delays struct {
 type OfSheets struct {
 	Connections int    `key:"politeness.connections" sheet:"own" default:"1" range:"1 64" help:"Connections at a time to a host of your own." note:"each keeps the gaps"`
 	Window      string `key:"politeness.window" sheet:"host" is:"window" like:"22:00-06:00" help:"Times of day at which contacts begin." note:"such as \"22:00-06:00,12:00-13:00 Europe/Berlin\"; UTC without a zone"`
+	Robots      string `key:"robots.policy" sheet:"named" enum:"obey,ignore" default:"obey" help:"obey robots.txt, or ignore it on hosts of your own." note:"the User-Agent says so; it is still asked for"`
 }
+
+// IgnoresRobots says whether what robots.txt says does not count.
+func (o OfSheets) IgnoresRobots() bool { return o.Robots == "ignore" }
 
 // LongestWaitFlag bounds what a server may ask for.
 type LongestWaitFlag struct {

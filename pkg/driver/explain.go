@@ -21,6 +21,7 @@ import (
 	"mercator/pkg/fpset"
 	"mercator/pkg/frontier"
 	"mercator/pkg/history"
+	"mercator/pkg/politeness"
 	"mercator/pkg/robots"
 	"mercator/pkg/shard"
 	"mercator/pkg/sheet"
@@ -82,6 +83,8 @@ type RobotsVerdict struct {
 	Verdict string    `json:"verdict"` // "allowed", "denied", or "unknown"
 	At      time.Time `json:"at,omitzero"`
 	Delay   float64   `json:"crawl_delay_s,omitempty"`
+	Old     bool      `json:"old,omitempty"`     // it is asked for again before the next page
+	Ignored bool      `json:"ignored,omitempty"` // by a sheet: it decides nothing
 }
 
 // LastOutcome is what became of the URL when it was tried last.
@@ -153,7 +156,10 @@ func (d *Driver) Explain(ctx context.Context, input string) (*Explained, error) 
 	}
 	newest, err := d.Crawl.Current()
 	polite := sheets.Politeness(conf.File.Politeness.Delays)
-	e.conclude(d, row.Due, kept.May(polite.Of(host)), newest == nil)
+	own := polite.Of(host)
+	e.Robots.Ignored = own.NoRobots
+	e.Robots.Old = !kept.Robots.IsZero() && d.opt.Now().Sub(kept.Robots) > politeness.KeepRobots
+	e.conclude(d, row.Due, kept.May(own), own.Window, newest == nil)
 	return e, err
 }
 
@@ -308,7 +314,7 @@ func (d *Driver) explainRobots(e *Explained, conf *config.Config) (kept fetch.Ke
 
 // conclude says when the URL may be fetched, and why not yet. due is when it is, and next when its host may be contacted. fresh: nothing is
 // committed yet.
-func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, fresh bool) {
+func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window *politeness.Window, fresh bool) {
 	dir := d.Crawl.Dir()
 	now := d.opt.Now()
 	waits := !slices.Contains([]string{stateDone, stateDropped, stateUnknown}, e.State)
@@ -327,7 +333,7 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, fresh b
 	case e.State == stateUnknown:
 		e.Why = fmt.Sprintf("the crawl has not found it: %q adds it", mcrawl("add", dir, e.URL))
 		return
-	case e.Robots.Verdict == "denied":
+	case e.Robots.Verdict == "denied" && !e.Robots.Ignored && !e.Robots.Old:
 		e.Ever, e.Why = false, "robots.txt forbids it"
 		return
 	case e.State == stateDropped:
@@ -345,6 +351,14 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, fresh b
 	}
 	after(due.Go(), map[bool]string{true: "its server asked for a longer wait than the crawl grants", false: "it is due then"}[e.State == frontier.InParking])
 	after(next, "its host is left alone until then")
+	if at := e.Next; window != nil {
+		if at.Before(now) {
+			at = now
+		}
+		if opens := window.Opens(at); opens.After(at) {
+			after(opens, "it waits for the window of its host, "+window.String())
+		}
+	}
 	switch {
 	case e.Why != "":
 	case e.State == frontier.InBudget:

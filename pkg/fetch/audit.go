@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,8 +58,18 @@ type Audit struct {
 	Outside                uint64 // contacts that began outside of their host's window
 	OutsideHost            string // and the first of these,
 	OutsideAt              time.Time
+	NoRobots               []Ignored // hosts with contacts on which robots.txt was ignored, most contacts first, at most ignoredMax
+	NoRobotsHosts          int       // all of them
 	Hosts, Addrs           AuditReport
 }
+
+// Ignored is a host on which robots.txt was ignored.
+type Ignored struct {
+	Host     string `json:"host"`
+	Contacts uint64 `json:"contacts"`
+}
+
+const ignoredMax = 100
 
 // Err is fault.No if a contact came early.
 func (a *Audit) Err() error {
@@ -142,7 +153,8 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 	hosts, addrs := merge.NewSorter(a.opt.Memory/4, ""), merge.NewSorter(a.opt.Memory/4, "")
 	defer hosts.Close()
 	defer addrs.Close()
-	var last string // contacts with a host come in a row
+	ignored := map[string]uint64{} // sheets name them one by one
+	var last string                // contacts with a host come in a row
 	var own politeness.Rules
 	rules := func(host string) politeness.Rules {
 		if host != last {
@@ -165,6 +177,9 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 				a.audit.OutsideHost, a.audit.OutsideAt = c.host, start
 			}
 		}
+		if own.NoRobots {
+			ignored[c.host]++
+		}
 		if err == nil && own.HostConnections < 2 {
 			err = addrs.Add(fingerprint.SHA256(c.addr), payload)
 		}
@@ -172,6 +187,13 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 	}); err != nil {
 		return nil, err
 	}
+	for host, n := range ignored {
+		a.audit.NoRobots = append(a.audit.NoRobots, Ignored{host, n})
+	}
+	slices.SortFunc(a.audit.NoRobots, func(x, y Ignored) int {
+		return cmp.Or(cmp.Compare(y.Contacts, x.Contacts), cmp.Compare(x.Host, y.Host))
+	})
+	a.audit.NoRobotsHosts, a.audit.NoRobots = len(ignored), a.audit.NoRobots[:min(len(ignored), ignoredMax)]
 	err = a.audit.Hosts.check(ctx, hosts, a.opt.Worst, func(c *contactSpan) string { return c.host }, func(host string) int { return max(1, rules(host).HostConnections) }, func(before, c *contactSpan) (micros, bool) {
 		return max(c.required, rules(c.host).After(before.end-before.start), before.asked), true
 	})

@@ -49,7 +49,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 		return conclude(unknown, "")
 	case rule != "":
 		return conclude(unreachable, robotsDenied+rule)
-	case protocol == nil || !hasRobots(scheme) || portRefused(e.host):
+	case protocol == nil || !HasRobots(scheme) || portRefused(e.host):
 		return conclude(unreachable, "robots.txt: redirected to "+e.url)
 	}
 	addrs, outcome, detail, err := r.addresses(ctx, h, row, nil)
@@ -186,7 +186,7 @@ func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte
 		r.cancel(err)
 		return
 	}
-	if v == byRules {
+	if v == byRules && !e.from.polite.NoRobots {
 		r.s.ask(e.from, us(rules.CrawlDelay()), now)
 	}
 	h.errands = h.errands[1:]

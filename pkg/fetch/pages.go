@@ -64,7 +64,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 	case rest.parked:
 		return end(record.OutcomeParked, rest.why, rest.until, false)
 	case rest.why != "":
-		if why := r.unreachable(h, scheme); why != "" && !rest.host {
+		if why := r.unreachable(h, scheme); why != "" && !rest.host && !h.polite.NoRobots {
 			return settle(withoutRobots(why), why) // which needs no contact
 		}
 		return end(record.OutcomeDeferred, rest.why, rest.until, false)
@@ -84,19 +84,23 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 	default:
 		return settle(outcome, detail)
 	}
-	if r.opt.Robots != nil && hasRobots(scheme) {
+	if r.opt.Robots != nil && HasRobots(scheme) {
 		auth, err := r.authority(h, scheme)
 		if err != nil {
 			return turn{}, false, err
 		}
-		switch v, why := r.verdict(auth); v {
-		case unreachable:
+		switch v, why := r.verdict(auth); {
+		case h.polite.NoRobots && (v == unreachable || v == allowAll || v == byRules):
+			if trace.On(row.URL) {
+				trace.Say("mfetch", row.URL, "robots.txt of %s://%s is ignored, as its sheet says", scheme, h.name)
+			}
+		case v == unreachable:
 			return settle(withoutRobots(why), why)
-		case allowAll:
+		case v == allowAll:
 			if trace.On(row.URL) {
 				trace.Say("mfetch", row.URL, "robots.txt of %s://%s: there is none, all is allowed", scheme, h.name)
 			}
-		case byRules:
+		case v == byRules:
 			rules, err := r.robots.rules(auth)
 			if err != nil {
 				return turn{}, false, err
@@ -114,7 +118,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 			if early {
 				return turn{}, false, nil
 			}
-		case unknown:
+		case v == unknown:
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if auth.verdict != unknown { // another connection was faster
@@ -125,7 +129,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 			name := scheme + "://" + h.name
 			h.errands = append(h.errands, &errand{auth: auth, name: name, from: h.first(), url: name + "/robots.txt", host: row.Host, sitemap: row.Sitemap, requisite: row.Requisite})
 			return turn{}, true, r.sp.unclaim(h)
-		case asking: // over another connection
+		case v == asking: // over another connection
 			return turn{}, false, nil
 		}
 	}

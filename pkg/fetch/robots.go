@@ -39,7 +39,8 @@ const (
 // in RFC 9309 section 2.3.
 var withRobots = [...]string{"http", "https", "ftp"}
 
-func hasRobots(scheme string) bool { return slices.Contains(withRobots[:], scheme) }
+// HasRobots says whether robots.txt is asked for by a scheme.
+func HasRobots(scheme string) bool { return slices.Contains(withRobots[:], scheme) }
 
 // verdict is what a contact for robots.txt came to.
 type verdict uint8

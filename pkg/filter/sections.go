@@ -3,6 +3,7 @@ package filter
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"mercator/pkg/fault"
@@ -84,27 +85,19 @@ func (r *Rule) Tests() (words []string) {
 	return words
 }
 
-// NamesHosts says whether a rule holds for hosts alone that it names, one by one or by their domains. A public suffix, such as com, is no
-// domain of anybody.
-func (r *Rule) NamesHosts() bool { return namesHosts(r.cond) }
+// NamesHosts says whether a rule holds for hosts alone that tests with these words name: host, domain, registered-domain. A public suffix,
+// such as com, is no domain of anybody.
+func (r *Rule) NamesHosts(words ...string) bool { return namesHosts(r.cond, words) }
 
-func namesHosts(c condition) bool {
+func namesHosts(c condition, words []string) bool {
+	is := func(x condition) bool { return namesHosts(x, words) }
 	switch c := c.(type) {
 	case allOf:
-		for _, x := range c {
-			if namesHosts(x) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(c, is)
 	case anyOf:
-		for _, x := range c {
-			if !namesHosts(x) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(c, func(x condition) bool { return !is(x) })
 	case *leaf:
-		return (c.word == "host" || c.word == "domain" || c.word == "registered-domain") && !c.suffix
+		return slices.Contains(words, c.word) && !c.suffix
 	}
 	return false
 }

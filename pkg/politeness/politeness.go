@@ -12,6 +12,7 @@ type Rules struct {
 
 	HostConnections int     // at a time, each of which keeps the gaps, with a host of a person's own; 0: 1
 	Window          *Window // when contacts begin; nil: at any time
+	NoRobots        bool    // robots.txt is asked for, and does not count: a person's own host
 }
 
 // Policy is which hosts have which rules.

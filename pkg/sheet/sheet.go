@@ -6,7 +6,7 @@
 //
 //   - What a sheet says of a URL depends on the URL and its host alone. Tests that look at more, such as kind, depth or exec, are refused.
 //   - A setting of a host (delays, connecting) has a condition of hosts alone: all URLs of a host and port have one value.
-//   - What its owner alone may allow (connections) is for hosts that the condition names.
+//   - What its owner alone may allow is for hosts that the condition names: by their domains, too (connections), or one by one (robots.txt is ignored).
 //   - All sheets that hold count, in their order: the later one wins, and lists such as headers add up.
 //   - A value that crawl.toml would refuse is an error with its line.
 //
@@ -127,11 +127,17 @@ func value(r *filter.Rule, of filter.Setting) (config.Value, error) {
 				Want: setting.Or(hostTests) + ": it is a setting of a whole host"}
 		}
 	}
-	if v.Key.Sheet == "own" && !r.NamesHosts() {
-		return v, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%s in sheet %s, whose condition holds for hosts that it does not name", of.Name, r.Name), Want: "the names or domains of hosts of your own",
-			Hint: fmt.Sprintf("\"sheet %s: host www.example.org\" names one", r.Name)}
+	want := ""
+	switch {
+	case v.Key.Sheet == "own" && !r.NamesHosts("host", "domain", "registered-domain"):
+		want = "the names or domains of hosts of your own"
+	case v.Key.Sheet == "named" && !r.NamesHosts("host"):
+		want = "the names of hosts of your own, one by one"
+	default:
+		return v, nil
 	}
-	return v, nil
+	return v, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%s in sheet %s, whose condition holds for hosts that it does not name", of.Name, r.Name), Want: want,
+		Hint: fmt.Sprintf("\"sheet %s: host www.example.org\" names one", r.Name)}
 }
 
 func placed(path string, line int, err error) error {
@@ -295,7 +301,7 @@ func (s *Sheets) Politeness(all config.Delays) politeness.Policy {
 		}{Delays: all}
 		s.Host(host, &own)
 		*r = own.Rules()
-		r.HostConnections, r.Window = own.Connections, windows[own.Window]
+		r.HostConnections, r.Window, r.NoRobots = own.Connections, windows[own.Window], own.IgnoresRobots()
 	}
 	return p
 }

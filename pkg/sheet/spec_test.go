@@ -38,6 +38,8 @@ func vectors() []spectest.Vector {
 	return []spectest.Vector{
 		good("example", "slow: host old.example.org\n politeness.min_delay 5s\n fetch.timeout 2m\napi: host www.example.org and path /api/\n fetch.headers X-Client: archive\n"+
 			"all: domain example.org example.net\n fetch.headers X-Team: web\n fetch.connect_timeout 5s\n", exampleText),
+		good("hosts", "night: domain a.test\n politeness.window 22:00-06:00 Europe/Berlin\nours: host b.test c.test and not host d.test\n robots.policy ignore\n",
+			"sheet night: domain a.test\n politeness.window \"22:00-06:00 Europe/Berlin\"\nsheet ours: host b.test c.test and not host d.test\n robots.policy ignore\n"),
 		good("other-forms", "line-1: not (host a.test or regex (x|y))\n fetch.headers X-Quote: \"x\"\n", "\ufeffsheet : not (host a.test or regex \"(x|y)\") # why\r\n\n\tfetch.headers \"X-Quote: \\\"x\\\"\" # so\n"),
 
 		load("R1-none", "no such file", func(_ testing.TB, dir string) error {
@@ -65,6 +67,11 @@ func vectors() []spectest.Vector {
 		bad("R7-path", `line 2: politeness.min_delay in sheet a, whose condition has the test "path", want any, host, domain or registered-domain`, "sheet a: host a.test and path /x\n politeness.min_delay 5s\n"),
 		bad("R7-not-named", `line 2: politeness.connections in sheet a, whose condition holds for hosts that it does not name, want the names or domains of hosts of your own`, "sheet a: host a.test or not domain b.test\n politeness.connections 2\n"),
 		bad("R7-suffix", `line 2: politeness.connections in sheet a, whose condition holds for hosts that it does not name`, "sheet a: domain a.test co.uk\n politeness.connections 2\n"),
+		bad("R6-window", `line 2: politeness.window "22:00-06:00 Mars", want times of day, such as 22:00-06:00`, of+" politeness.window \"22:00-06:00 Mars\"\n"),
+		bad("R6-robots", `line 2: robots.policy "classic", want obey or ignore`, "sheet a: host a.test\n robots.policy classic\n"),
+		bad("R7-robots-domain", `line 2: robots.policy in sheet a, whose condition holds for hosts that it does not name, want the names of hosts of your own, one by one`, "sheet a: domain a.test\n robots.policy ignore\n"),
+		bad("R7-robots-any", `robots.policy in sheet a, whose condition holds for hosts that it does not name`, "sheet a: any\n robots.policy ignore\n"),
+		bad("R7-robots-not", `robots.policy in sheet a, whose condition holds for hosts that it does not name`, "sheet a: not host a.test\n robots.policy ignore\n"),
 		bad("R8-twice", `line 3, column 7: rule name "a", which line 1 of`, of+" fetch.timeout 1s\nsheet a: any\n fetch.timeout 2s\n"),
 		bad("R4-star", `line 1, column 15: host "*.a.test", want a name without "*": "domain example.org" holds for all hosts below it`, "sheet a: host *.a.test\n fetch.timeout 1s\n"),
 		bad("R4-star-domain", `domain "*.a.test", want a name without "*"`, "sheet a: domain *.a.test\n fetch.timeout 1s\n"),

@@ -83,7 +83,7 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.JSON {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
-		if err := e.Encode(auditJSON{audit.Rows, audit.Contacts, audit.Robots, audit.Outside, reportJSON(&audit.Hosts), reportJSON(&audit.Addrs)}); err != nil {
+		if err := e.Encode(auditJSON{audit.Rows, audit.Contacts, audit.Robots, audit.Outside, audit.NoRobots, reportJSON(&audit.Hosts), reportJSON(&audit.Addrs)}); err != nil {
 			return err
 		}
 		if err := out.Flush(); err != nil {
@@ -95,6 +95,12 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 	if audit.Outside > 0 {
 		fmt.Fprintf(out, "outside of windows %d\n", audit.Outside)
 	}
+	for _, h := range audit.NoRobots {
+		fmt.Fprintf(out, "robots.txt ignored: %s, contacts %d\n", cli.Printable(h.Host), h.Contacts)
+	}
+	if n := audit.NoRobotsHosts - len(audit.NoRobots); n > 0 {
+		fmt.Fprintf(out, "robots.txt ignored: %d hosts more\n", n)
+	}
 	printReport(out, "host", &audit.Hosts)
 	printReport(out, "address", &audit.Addrs)
 	if err := out.Flush(); err != nil {
@@ -105,12 +111,13 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 
 // auditJSON is what --json prints; names end in their units.
 type auditJSON struct {
-	Rows      uint64    `json:"rows"`
-	Contacts  uint64    `json:"contacts"`
-	Robots    uint64    `json:"robots"`
-	Outside   uint64    `json:"outside_of_windows"`
-	Hosts     partyJSON `json:"hosts"`
-	Addresses partyJSON `json:"addresses"`
+	Rows      uint64          `json:"rows"`
+	Contacts  uint64          `json:"contacts"`
+	Robots    uint64          `json:"robots"`
+	Outside   uint64          `json:"outside_of_windows"`
+	NoRobots  []fetch.Ignored `json:"robots_ignored,omitempty"` // the hosts with most contacts
+	Hosts     partyJSON       `json:"hosts"`
+	Addresses partyJSON       `json:"addresses"`
 }
 
 type partyJSON struct {

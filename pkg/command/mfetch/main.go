@@ -59,6 +59,8 @@ type fetchCmd struct {
 	Text   bool `more:"" help:"The input is text, one URL a line."`
 	Strict bool `more:"" help:"Fail on a bad line of text instead of skipping it."`
 
+	noRobots bool // as a sheet says
+
 	config.ConnectionsFlag
 	config.Delays
 	config.SheetsFlag      `group:"Politeness:"`
@@ -92,10 +94,17 @@ Examples:
 }
 
 func (c *fetchCmd) userAgent() string {
-	if c.Contact == "" {
+	var about []string
+	if c.Contact != "" {
+		about = append(about, "+"+c.Contact)
+	}
+	if c.noRobots {
+		about = append(about, "robots.txt ignored")
+	}
+	if len(about) == 0 {
 		return c.UserAgent
 	}
-	return c.UserAgent + " (+" + c.Contact + ")"
+	return c.UserAgent + " (" + strings.Join(about, "; ") + ")"
 }
 
 func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {

@@ -3,11 +3,14 @@ package mfetch
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"mercator/pkg/canon"
 	"mercator/pkg/config"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/http1"
 	"mercator/pkg/fetch/program"
@@ -25,7 +28,9 @@ func Sheets(path string, schemes *canon.Schemes) (*sheet.Sheets, error) {
 		case "fetch.headers":
 			_, err = http1.ParseHeader(v.Text)
 		case "fetch.proxy":
-			_, err = http1.ParseProxy(v.Text, nil)
+			if v.Text != "" { // none
+				_, err = http1.ParseProxy(v.Text, nil)
+			}
 		}
 		return err
 	})
@@ -80,6 +85,18 @@ func (v *variants) get(sheets []int, of *variant) (fetch.Protocol, error) {
 	return all[of.scheme], nil
 }
 
+// replaced are header lines of a crawl, without those that sheets give by the same names, and the lines of these.
+func replaced(all, own []string) []string {
+	name := func(line string) string {
+		name, _, _ := strings.Cut(line, ":")
+		return strings.ToLower(strings.TrimSpace(name))
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(line string) bool {
+		return slices.ContainsFunc(own, func(other string) bool { return name(other) == name(line) })
+	})
+	return append(all, own...)
+}
+
 // sheeted makes the modules obey sheets. It returns the longest time that a contact may take, too.
 func (c *fetchCmd) sheeted(protocols map[string]fetch.Protocol, sheets *sheet.Sheets, schemes *canon.Schemes, like *http1.Client) (map[string]fetch.Protocol, time.Duration, error) {
 	longest := c.Timeout
@@ -89,6 +106,10 @@ func (c *fetchCmd) sheeted(protocols map[string]fetch.Protocol, sheets *sheet.Sh
 	v := &variants{sheets: sheets, known: map[string]map[string]fetch.Protocol{}, make: func(of []int) (map[string]fetch.Protocol, error) {
 		own := *c
 		sheets.Apply(of, &own.Fetch)
+		own.Header = replaced(c.Header, own.Header[len(c.Header):])
+		var alone config.OfSheets
+		sheets.Apply(of, &alone)
+		own.noRobots = alone.IgnoresRobots()
 		proxy := own.Proxy
 		own.Login, own.TLSCA, own.Proxy = "", "", "" // were read when the batch began
 		client, err := own.client(like.Now)
@@ -112,6 +133,8 @@ func (c *fetchCmd) sheeted(protocols map[string]fetch.Protocol, sheets *sheet.Sh
 	for scheme, p := range protocols {
 		if _, own := p.(*program.Module); !own {
 			p = &variant{p, scheme, v}
+		} else if sheets.Gives("robots.policy") && fetch.HasRobots(scheme) {
+			return nil, 0, &fault.Error{Class: fault.Usage, File: c.Sheets, Found: "robots.policy beside a program that fetches " + scheme, Want: "none: the program's User-Agent does not say so"}
 		}
 		all[scheme] = p
 	}
