@@ -1,6 +1,6 @@
 # Mercator: a batch web crawler made of Unix commands. "make" prints this help.
 
-COMMANDS := mcrawl mfrontier mresolve mfetch mfpset mextract murlset mmerge mcat mckpt mweb mfocus msearch
+COMMANDS := mcrawl mfrontier mresolve mfetch mfpset mextract mrender murlset mmerge mcat mckpt mweb mfocus msearch
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 GO       ?= go

@@ -18,6 +18,7 @@ import (
 	"mercator/pkg/command/mfocus"
 	"mercator/pkg/command/mfpset"
 	"mercator/pkg/command/mfrontier"
+	"mercator/pkg/command/mrender"
 	"mercator/pkg/command/mresolve"
 	"mercator/pkg/command/murlset"
 	"mercator/pkg/config"
@@ -118,6 +119,19 @@ var settings = map[string][2]string{
 	"extract.modules":              {`["page", "tags=text/html"]`, "[page tags=text/html]"},
 	"extract.module_state":         {`["tags"]`, "[tags]"},
 	"extract.module_timeout":       {`"7s"`, "7s"},
+	"render.pages":                 {`"all"`, "all"},
+	"render.filter":                {`"render.txt"`, "FOLDER/render.txt"},
+	"render.browser":               {`"/seven"`, "/seven"},
+	"render.browsers":              {`7`, "7"},
+	"render.memory":                {`"777M"`, "814743552"},
+	"render.wait":                  {`"7s"`, "7s"},
+	"render.timeout":               {`"7s"`, "7s"},
+	"render.requests":              {`7`, "7"},
+	"render.bytes":                 {`"7M"`, "7340032"},
+	"render.attempts":              {`7`, "7"},
+	"render.scroll":                {`7`, "7"},
+	"render.more":                  {`7`, "7"},
+	"render.screenshot":            {`true`, "true"},
 	"sets.content_hash":            {`"sha256"`, "sha256"},
 	"sets.mode":                    {`"online"`, "online"},
 	"sets.urls":                    {`"bloom"`, "bloom"},
@@ -132,7 +146,8 @@ var verbs = map[string][]string{
 	"mfetch fetch": {}, "mfetch audit": {}, "mfetch create": {}, "mresolve resolve": {}, "mresolve names": {}, "mresolve canon": {}, "mextract links": {}, "mextract explain": {"http://a.test/"}, "mextract resolve": {},
 	"murlset new": {}, "murlset add": {}, "murlset test": {}, "murlset build": {"-o", "x.fps"}, "murlset key": {}, "murlset create": {}, "mfpset mark": {}, "mfpset create": {},
 	"mckpt commit": {"--txn", "r1"}, "mckpt init": {}, "mfocus score": {}, "mfocus explain": {"x.html"}, "mfocus distill": {},
-	"mcat": {}, "mmerge split": {"-o", "x", "--buckets", "7"}, "mfocus urls": {},
+	"mrender links": {"--outcomes", "o", "--warc", "."},
+	"mcat":          {}, "mmerge split": {"-o", "x", "--buckets", "7"}, "mfocus urls": {},
 }
 
 // flagsOf are the flags of each verb that are settings, by "command verb": all flags that have the setting's tags.
@@ -142,7 +157,7 @@ func flagsOf(t testing.TB) map[string]map[string]string {
 		"mcat":         {"scheme": "schemes", "max-url": "urls.max_url", "key-rules": "urls.key_rules", "url-rules": "urls.url_rules"},
 		"mmerge split": {"allow-net": "network.allow_net"}, "mfocus urls": {"memory": "memory.stages"}, "mfocus explain": {"memory": "memory.stages", "model": "focus.model", "max-body": "fetch.max_body"},
 	}
-	for _, c := range []cli.Command{mckpt.Command, mextract.Command, mfetch.Command, mfocus.Command, mfpset.Command, mfrontier.Command, mresolve.Command, murlset.Command} {
+	for _, c := range []cli.Command{mckpt.Command, mextract.Command, mfetch.Command, mfocus.Command, mfpset.Command, mfrontier.Command, mrender.Command, mresolve.Command, murlset.Command} {
 		for verb, flags := range clitest.Settings(t, c) {
 			all[c.Name+" "+verb] = flags
 		}
@@ -156,7 +171,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crawl.toml")
-	for _, name := range []string{"filter.txt", "deny.txt", "login.txt"} {
+	for _, name := range []string{"filter.txt", "render.txt", "deny.txt", "login.txt"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

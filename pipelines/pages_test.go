@@ -92,7 +92,7 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 }
 
 var (
-	commands = []string{"mcrawl", "mfrontier", "mresolve", "mfetch", "mfpset", "mextract", "murlset", "mmerge", "mcat", "mckpt", "mweb", "mfocus", "msearch"}
+	commands = []string{"mcrawl", "mfrontier", "mresolve", "mfetch", "mfpset", "mextract", "mrender", "murlset", "mmerge", "mcat", "mckpt", "mweb", "mfocus", "msearch"}
 	// What sbatch and pyspark are given.
 	ofEngines = regexp.MustCompile(`(--)?engine[.-]args=("[^"]*"|\S*)`)
 	anyFlag   = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,11 +14,12 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
+	"mercator/pkg/render"
 	"mercator/pkg/resolve"
 )
 
-// showRun shows a run: a queue of a frontier as url rows; its hosts and domains, answers of name servers, and payloads
-// that mfetch knows, as JSON; keys and payloads of other kinds in hex.
+// showRun shows a run: a queue of a frontier as url rows; its hosts and domains, answers of name servers, payloads that mfetch knows, and
+// what mrender keeps, as JSON; keys and payloads of other kinds in hex.
 func (p *printer) showRun(ctx context.Context, in *input) error {
 	if p.g.Trailer || p.g.Format == "cdxj" {
 		return p.reject(in, "a run")
@@ -87,6 +89,10 @@ func newRow(kind string) parser {
 		return new(answer)
 	case fetch.KindPayloads:
 		return new(fetch.Payload)
+	case render.KindParts:
+		return new(render.Part)
+	case render.KindPages:
+		return new(render.Waiting)
 	}
 	if row := frontier.NewRow(kind); row != nil {
 		return row
@@ -136,6 +142,10 @@ func (p *printer) rowLine(kind string) (func(b []byte, row parser, key uint64, p
 			return p.object(b, r.Host, r)
 		case *fetch.Payload:
 			return p.object(b, r.URL, r)
+		case *render.Part:
+			return p.object(b, r.File, r)
+		case *render.Waiting:
+			return p.object(b, cmp.Or(r.URL, r.Host), r)
 		}
 		if p.g.Format == "text" {
 			return fmt.Appendf(b, "%016x %x", key, payload)

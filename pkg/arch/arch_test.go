@@ -25,7 +25,7 @@ var floor = map[string]int{
 	"formats/...": 1, "pkg/httpmsg": 1, "pkg/markup": 1, "pkg/coprocess": 1, "pkg/bodies": 1, "pkg/linkkind": 1,
 	"pkg/stage": 2, "pkg/crawl": 2, "pkg/shard": 2, "pkg/exchange": 2, "pkg/history": 2, "pkg/stats": 2, "pkg/report": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
 	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/derive": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2, "pkg/focus/...": 2, "pkg/search": 2,
-	"pkg/cli/...": 3, "pkg/config": 3, "pkg/sheet": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3, "pkg/snapshot": 3,
+	"pkg/cli/...": 3, "pkg/config": 3, "pkg/sheet": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3, "pkg/snapshot": 3, "pkg/render/...": 3,
 	"pkg/command/...": 4,
 	"pkg/driver":      5,
 	"cmd/...":         6, "pipelines/...": 6, "bench/...": 6,
@@ -77,6 +77,8 @@ var sideways = map[string][]string{
 	"pkg/fetch/gopher":  {"pkg/fetch"},
 	"pkg/fetch/program": {"pkg/fetch"},
 	"pkg/resolve":       {"pkg/fetch/addrguard"}, // special-purpose addresses are told before they are refused
+
+	"pkg/render/browser": {"pkg/render"},
 }
 
 // arrowOwner lists packages from outside that one package alone, and those below it, may import.
@@ -88,6 +90,7 @@ var arrowOwner = map[string]string{
 var builtWith = map[string][]string{
 	"modernc.org/sqlite":                     {"cmd/mfocus", "cmd/msearch"}, // 7 MB
 	"github.com/apache/arrow/go/v15/parquet": {"cmd/mcat", "cmd/mcrawl"},
+	module + "pkg/render/browser":            {"cmd/mrender"}, // no crawl that renders nothing has to do with a browser
 }
 
 // ofRound lists the commands that start in each round, of each shard. What they do before main costs more than a small round.

@@ -313,6 +313,7 @@ func (c *Config) Shardable() error {
 		{f.Frontier.DomainBudget > 0, "frontier.domain_budget", f.Frontier.DomainBudget, "none: the hosts of a domain are in several shards"},
 		{len(f.Extract.ModuleState) > 0, "extract.module_state", strings.Join(f.Extract.ModuleState, ","), "none: each shard would keep a state of its own pages alone"},
 		{f.Fetch.Proxy != "", "fetch.proxy", f.Fetch.Proxy, "none: hosts are shared out by their addresses"},
+		{f.Render.On(), "render.pages", cmp.Or(f.Render.Pages, f.Render.Rules), "none: parts of a page are in several shards"},
 		{len(f.Fetch.Exec) > 0, "fetch.exec", strings.Join(f.Fetch.Exec, ","), "none: hosts are shared out by their addresses"},
 		{f.Focus.Patience > 0, "focus.patience", f.Focus.Patience, "0: each shard sees its own pages alone"},
 		{f.Focus.Distill > 0, "focus.distill", f.Focus.Distill, "0: hubs link to pages of other shards"},

@@ -87,6 +87,8 @@ type File struct {
 		ModuleFlags
 	}
 
+	Render Render
+
 	Focus struct {
 		ModelFlag
 		Distill  int `key:"focus.distill" range:"0" like:"0" help:"After every round with this number or a multiple of it, mcrawl run raises the waiting URLs that good hubs link to (mfocus distill)." note:"needs several front queues; 0: never"`
@@ -101,7 +103,7 @@ type File struct {
 }
 
 // tables are those of crawl.toml, in its order; "" is what stands before them.
-var tables = []string{"", "urls", "memory", "sets", "frontier", "politeness", "fetch", "robots", "network", "resolve", "extract", "focus", "engine"}
+var tables = []string{"", "urls", "memory", "sets", "frontier", "politeness", "fetch", "robots", "network", "resolve", "extract", "render", "focus", "engine"}
 
 // Size is a number of bytes.
 type Size = setting.Size
@@ -314,11 +316,16 @@ type FilterFlag struct {
 	Filter string `key:"extract.filter" path:"yes" word:"default" like:"default" placeholder:"FILE" help:"Rule file (see mextract explain), or default." note:"default: the rules that are shipped, against traps; without it every link is followed; URLs that wait are judged by it, too"`
 }
 
-// Links say which links are found.
+// Links say which documents are searched for links, and for which.
 type Links struct {
+	LinkSources
+	Duplicates bool `key:"extract.duplicates" like:"false" help:"Search duplicate documents too." note:"not only style sheets"`
+}
+
+// LinkSources say which links are found.
+type LinkSources struct {
 	IgnoreNofollow bool     `key:"extract.ignore_nofollow" like:"false" help:"Find links of pages that say nofollow too."`
 	From           []string `key:"extract.from" enum:"default,all,headers,html,css,sitemap,feed,robots,pdf,ftp,gopher,text,json,xml,script" default:"default" placeholder:"SOURCE" help:"default, all, or some of the sources." note:"headers, html, css, sitemap, feed, robots, pdf, ftp, gopher (the default); text, json, xml, script (guesses)"`
-	Duplicates     bool     `key:"extract.duplicates" like:"false" help:"Search duplicate documents too." note:"not only style sheets"`
 }
 
 // ModuleFlags choose the processing modules.
@@ -327,6 +334,26 @@ type ModuleFlags struct {
 	ModuleState   []string      `key:"extract.module_state" like:"tags" group:"Processing modules:" placeholder:"NAME" help:"Keep the state of this module over the crawl." note:"in modules/NAME: of tags, image or a command; after a change, mckpt init makes the stores that are missing"`
 	ModuleTimeout time.Duration `key:"extract.module_timeout" default:"10s" range:"1ms" group:"Processing modules:" help:"Time for a command and a document."`
 }
+
+// Render says which pages a browser loads, and within which bounds.
+type Render struct {
+	Pages      string        `key:"render.pages" enum:",auto,all" default:"" like:"auto" placeholder:"auto" help:"Run the scripts of pages in Chromium: auto or all." note:"auto: of those that have hardly any text or links but scripts, and of hosts that gave such pages; where it is set after the crawl was made, mckpt init makes the store; not with shards"`
+	Rules      string        `key:"render.filter" path:"yes" like:"render.rules" name:"rules" placeholder:"FILE" help:"Rule file: what it allows is rendered, what it denies is not." note:"rules as those of extract.filter; what no rule names goes by render.pages"`
+	Browser    string        `key:"render.browser" more:"" runs:"always" like:"/usr/bin/chromium" group:"Browsers:" placeholder:"FILE" help:"Chromium (default: that of PATH)."`
+	Browsers   int           `key:"render.browsers" more:"" default:"1" range:"1 64" group:"Browsers:" help:"Browsers at a time, each with one page."`
+	BrowserMax Size          `key:"render.memory" more:"" name:"browser-memory" default:"1G" range:"128M" group:"Browsers:" help:"End a browser that takes more." note:"the page is tried once more"`
+	Wait       time.Duration `key:"render.wait" more:"" default:"5s" range:"1ms 10m" group:"A page:" help:"Time in the page until it is taken." note:"it passes faster where the page only waits"`
+	Timeout    time.Duration `key:"render.timeout" more:"" default:"30s" range:"1s 1h" name:"page-timeout" group:"A page:" help:"Take it as it stands after this time."`
+	Requests   int           `key:"render.requests" more:"" default:"500" range:"1" group:"A page:" help:"Requests that are answered."`
+	Bytes      Size          `key:"render.bytes" more:"" default:"64M" range:"1" name:"answer-bytes" group:"A page:" help:"Bytes of their answers."`
+	Attempts   int           `key:"render.attempts" more:"" default:"10" range:"1 1000" group:"A page:" help:"Times that it is rendered, as its parts come." note:"what its scripts ask for is fetched in the next round"`
+	Scroll     int           `key:"render.scroll" more:"" range:"0 1000" like:"0" group:"A page:" placeholder:"N" help:"Scroll to its end, up to N times."`
+	More       int           `key:"render.more" more:"" range:"0 1000" like:"0" group:"A page:" placeholder:"N" help:"Click on \"load more\" and the like, up to N times."`
+	Screenshot bool          `key:"render.screenshot" more:"" like:"false" group:"A page:" help:"Keep a picture of it, in the render store."`
+}
+
+// On reports whether any page is rendered.
+func (r Render) On() bool { return r.Pages != "" || r.Rules != "" }
 
 // ModelFlag is that of the topics of a focused crawl.
 type ModelFlag struct {

@@ -62,6 +62,8 @@ const (
 	Poster            = "poster"
 	Redirect          = "redirect"
 	Refresh           = "refresh"
+	Rendered          = "rendered"
+	Requested         = "requested"
 	Script            = "script"
 	ScriptGuess       = "script-guess"
 	Sitemap           = "sitemap"
@@ -144,6 +146,8 @@ var All = []Kind{
 	{Poster, leaf, "picture of a video"},
 	{Redirect, 0, "target of a redirect"},
 	{Refresh, 0, "Refresh header, or the meta element"},
+	{Rendered, 0, "found on a page after its scripts ran, and not before"},
+	{Requested, leaf, "what a page's scripts asked for"},
 	{Script, leaf, "script element"},
 	{ScriptGuess, 0, "what looks like a URL in a script"},
 	{Sitemap, 0, "sitemap, named by robots.txt or a sitemap index"},

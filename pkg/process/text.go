@@ -354,8 +354,7 @@ func officeTitle(body []byte, properties string) (string, error) {
 	return w.String(), err
 }
 
-// textModule reports the text of a document in pieces of at most MaxValue bytes, cut
-// at line ends where there are any.
+// textModule reports the text of a document in Pieces.
 type textModule struct{}
 
 func (textModule) Name() string    { return "text" }
@@ -368,6 +367,12 @@ func (textModule) Process(_ context.Context, doc *Document, report func(key, val
 	if err != nil {
 		return err
 	}
+	Pieces(s, func(piece string) { report("text", piece) })
+	return nil
+}
+
+// Pieces cuts a text into findings: pieces of at most MaxValue bytes, at line ends where there are any.
+func Pieces(s string, report func(piece string)) {
 	for s != "" {
 		n := len(s)
 		if n > MaxValue {
@@ -376,8 +381,7 @@ func (textModule) Process(_ context.Context, doc *Document, report func(key, val
 				n = len(cut(s, MaxValue))
 			}
 		}
-		report("text", strings.TrimSuffix(s[:n], "\n"))
+		report(strings.TrimSuffix(s[:n], "\n"))
 		s = s[n:]
 	}
-	return nil
 }

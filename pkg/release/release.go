@@ -55,6 +55,7 @@ var formats = map[Format]struct {
 	OfStore("content"):  {"pkg/fpset", []version{{1, First, ""}}},
 	OfStore("fetch"):    {"pkg/fetch", []version{{1, First, ""}}},
 	OfStore("module"):   {"pkg/process", []version{{1, First, ""}}},
+	OfStore("render"):   {"", []version{{1, First, ""}}},
 	OfStore("dns"):      {"", []version{{1, First, ""}}},
 }
 

@@ -1,0 +1,172 @@
+package render
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	"mercator/formats/record"
+	"mercator/pkg/canon"
+	"mercator/pkg/filter"
+	"mercator/pkg/linkkind"
+)
+
+// asked is a request of a page, as its record has it.
+type asked struct {
+	URL    string `json:"-"`
+	Status int    `json:"status,omitempty"`
+	MIME   string `json:"mime,omitempty"`
+	Type   string `json:"type,omitempty"`
+	Said   string `json:"answer"`
+}
+
+// answerer answers the requests of one page.
+type answerer struct {
+	*session
+	ctx   context.Context
+	r     *rendered
+	row   record.Fetch
+	links map[uint64]bool // keys of what was asked for and is missing
+	err   error           // damage: what was rendered is of no use
+}
+
+// answer is a Page's Answer.
+func (a *answerer) answer(q *Request) Answer {
+	said, reply, err := a.find(q)
+	if err != nil && a.err == nil {
+		a.err = err
+	}
+	a.r.answers[said]++
+	a.r.asked = append(a.r.asked, asked{q.URL, reply.Status, reply.Header.Get("Content-Type"), q.Type, said})
+	return reply
+}
+
+func (a *answerer) find(q *Request) (said string, reply Answer, err error) {
+	url, host, err := a.Links.Canon.URL(q.URL)
+	if err != nil || !strings.HasPrefix(url, "http") {
+		return unsupported, reply, nil
+	}
+	key := a.Links.Canon.URLKey(host, url)
+	near := q.Origin != "" && domainOf(q.Origin) == canon.RegisteredDomain(host)
+	switch {
+	case q.Method == http.MethodOptions && q.Origin != "": // a preflight: the reply itself says who may read it
+		return answered, Answer{Status: http.StatusNoContent, Header: http.Header{"Access-Control-Allow-Origin": {q.Origin}, "Access-Control-Allow-Credentials": {"true"},
+			"Access-Control-Allow-Methods": {"GET, HEAD, POST, PUT, PATCH, DELETE"}, "Access-Control-Allow-Headers": {q.Wanted}}}, nil
+	case q.Method != http.MethodGet && q.Method != http.MethodHead:
+		return notGET, reply, nil
+	case q.Type == "Ping" || q.Type == "CSPViolationReport" || q.Type == "Prefetch" || q.Type == "Preflight":
+		return notGET, reply, nil
+	}
+	part, found, err := Part{}, true, error(nil)
+	if key == a.row.Key && !q.Away {
+		part = partOf(&a.row)
+	} else if part, found, err = a.state.find(key, false); err != nil {
+		return notFetched, reply, err
+	}
+	switch {
+	case q.Away:
+		ok, err := a.link(url, host, key, linkkind.Rendered)
+		if !ok || err != nil {
+			return refused, reply, err
+		}
+		return otherPage, reply, nil
+	case found && part.Status == 0, !found && q.Type == "Other" && strings.HasSuffix(url, "/favicon.ico"): // which the browser asks for by itself
+		return notFetched, reply, nil
+	case !found:
+		ok, err := a.link(url, host, key, kindOf(q.Type))
+		if !ok || err != nil {
+			return refused, reply, err
+		}
+		if a.needs(q.Type) && len(a.r.missing) < maxMissing && !slices.Contains(a.r.missing, key) {
+			a.r.missing = append(a.r.missing, key)
+		}
+		return missing, reply, nil
+	}
+	row := part.row(url, key)
+	reply.Status, reply.Header = int(part.Status), http.Header{}
+	if row.BodyLength <= 0 {
+		row.Outcome = record.OutcomeNotModified // its header is to be had all the same
+		h, err := a.docs.Header(&row)
+		if err != nil {
+			return notFetched, Answer{}, err
+		}
+		reply.Header = headerFor(h)
+	} else if doc, err := a.docs.Read(&row); err != nil {
+		return notFetched, Answer{}, err
+	} else if doc != nil {
+		reply.Header, reply.Body = headerFor(doc.Header), doc.Body
+	}
+	if q.Method == http.MethodHead {
+		reply.Body = nil
+	}
+	if near { // we asked without an origin, so the server may not have named this one
+		reply.Header["Access-Control-Allow-Origin"], reply.Header["Access-Control-Allow-Credentials"] = []string{q.Origin}, []string{"true"}
+	}
+	return answered, reply, nil
+}
+
+// domainOf is the registered domain of an origin.
+func domainOf(origin string) string {
+	_, host, _ := canon.Split(origin + "/")
+	return canon.RegisteredDomain(host)
+}
+
+// headerFor is a header without what is of the connection, of a coding that is undone, or of state: the page has none of the crawl's cookies.
+func headerFor(h http.Header) http.Header {
+	out := make(http.Header, len(h))
+	for name, values := range h {
+		switch name {
+		case "Connection", "Keep-Alive", "Transfer-Encoding", "Content-Encoding", "Content-Length", "Set-Cookie", "Set-Cookie2", "Strict-Transport-Security", "Alt-Svc", "Trailer", "Content-Disposition":
+		default:
+			out[name] = values
+		}
+	}
+	return out
+}
+
+// kindOf is the kind of a link to what a page asks for.
+func kindOf(typ string) string {
+	switch typ {
+	case "Document":
+		return linkkind.Iframe
+	case "Stylesheet":
+		return linkkind.LinkStylesheet
+	}
+	return linkkind.Requested
+}
+
+// needs reports whether a page may look otherwise with a part: a picture alone is for who wants to see it.
+func (a *answerer) needs(typ string) bool {
+	switch typ {
+	case "Image", "Media", "Font", "Stylesheet", "TextTrack", "Manifest":
+		return a.Page.Screenshot
+	}
+	return true
+}
+
+// link makes a link of a page, if the filter lets it.
+func (a *answerer) link(url, host string, key uint64, kind string) (ok bool, err error) {
+	depth := a.row.Depth
+	if depth < math.MaxUint16 {
+		depth++
+	}
+	requisite := linkkind.Requisite(kind, 0)
+	if a.judge != nil {
+		c, v := []filter.Candidate{{URL: url, Host: host, Depth: depth, Kind: kind, From: a.row.Host, Via: a.row.URL, Requisite: requisite > 0}}, make([]filter.Verdict, 1)
+		if err := a.judge.URLs(a.ctx, c, v); err != nil {
+			return false, err
+		}
+		if !v[0].Allow {
+			a.r.refused[v[0].Reason()]++
+			return false, nil
+		}
+	}
+	if !a.links[key] {
+		a.links[key] = true
+		a.r.links = append(a.r.links, record.Link{SrcURL: a.row.URL, SrcKey: a.row.Key, URL: url, Key: key, Host: host, LinkKind: kind, Depth: depth, Score: a.row.Score,
+			Discovered: a.row.FetchTime, Requisite: requisite})
+	}
+	return true, nil
+}

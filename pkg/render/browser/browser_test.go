@@ -1,0 +1,248 @@
+package browser
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"mercator/pkg/render"
+)
+
+// chromium starts a browser, or skips the test but for make render.
+func chromium(t *testing.T, memory int64) *Browser {
+	t.Helper()
+	if os.Getenv("MERCATOR_RENDER") == "" {
+		t.Skip("make render runs it: it needs Chromium")
+	}
+	b, err := Start(t.Context(), Options{Memory: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+var types = map[string]string{".js": "text/javascript", ".css": "text/css", ".json": "application/json"}
+
+// site answers from pages, and keeps what was asked for.
+type site struct {
+	pages map[string]string
+	asked []string
+}
+
+func (s *site) answer(q *render.Request) render.Answer {
+	asked := q.Method + " " + q.Type + " " + q.URL
+	if q.Away {
+		asked += " away"
+	}
+	s.asked = append(s.asked, asked)
+	body, ok := s.pages[q.URL]
+	if !ok || q.Method != "GET" {
+		return render.Answer{}
+	}
+	typ := types[path.Ext(q.URL)]
+	if typ == "" {
+		typ = "text/html; charset=utf-8"
+	}
+	return render.Answer{Status: 200, Header: http.Header{"Content-Type": {typ}, "X-Bad\n": {"\xff"}}, Body: []byte(body)}
+}
+
+func pageOf(s *site) render.Page {
+	return render.Page{URL: "http://app.test/", Time: time.Unix(1_700_000_000, 0), Answer: s.answer, Wait: 5 * time.Second, Timeout: time.Minute, Requests: 50, Bytes: 1 << 20, Document: 1 << 20}
+}
+
+const (
+	say  = `const say = s => { const p = document.createElement("p"); p.textContent = s; document.body.append(p) };`
+	list = `const add = n => { for (let i = 0; i < 10; i++) { const a = document.createElement("a"); a.href = "/item" + (n * 10 + i); a.textContent = "item" + (n * 10 + i); a.style = "display: block; height: 200px"; document.body.append(a) } };`
+)
+
+// TestPages: what scripts of a page do, and what becomes of what it must not do.
+func TestPages(t *testing.T) {
+	b := chromium(t, 1<<30)
+	for _, test := range []struct {
+		name   string
+		pages  map[string]string // by path; "" is the page
+		change func(*render.Page)
+		has    []string // in its document or text
+		lacks  []string
+		asked  []string // among what it asks for
+		cut    string
+	}{
+		{name: "fetch, modules, workers, frames", pages: map[string]string{
+			"":         `<script type=module src=/m.js></script><iframe src=/frame></iframe><script>` + say + `new Worker("/w.js").onmessage = e => say(e.data)</script>`,
+			"m.js":     `import {x} from "./n.js"; const p = document.createElement("p"); p.textContent = "module " + await x(); document.body.append(p)`,
+			"n.js":     `export const x = () => fetch("/x.json").then(r => r.text())`,
+			"x.json":   `"data"`,
+			"w.js":     `fetch("/y.json").then(r => r.text()).then(t => postMessage("worker " + t))`,
+			"y.json":   `2`,
+			"frame":    `<script>fetch("/inframe.json")</script>`,
+			"unlinked": ``,
+		}, has: []string{`module "data"`, "worker 2"}, asked: []string{"GET Document http://app.test/frame", "GET XHR http://app.test/inframe.json"}},
+		{name: "time and random numbers", pages: map[string]string{"": `<script>` + say + `say(new Date().toISOString().slice(0, 19)); setTimeout(() => say("late " + Math.floor(Date.now() / 1000)), 4000); say(Math.random() + " " + crypto.getRandomValues(new Uint32Array(1)))</script>`},
+			has: []string{"2023-11-14T22:13:20", "late 1700000004", "0.2905539874918759"}},
+		{name: "shadow roots and inner frames", pages: map[string]string{"": `<div id=d></div><iframe id=f></iframe><script>d.attachShadow({mode: "open"}).innerHTML = "<a href=/shadow>s</a>"; f.contentDocument.body.innerHTML = "<a href=/inner>i</a>"</script>`},
+			has: []string{`href="/shadow"`, `href="/inner"`}},
+		{name: "posts, downloads, windows, other pages", pages: map[string]string{"": `<script>` + say + `fetch("/post", {method: "POST", body: "x"}).catch(() => say("no post")); open("/window"); const a = document.createElement("a"); a.href = "/download"; a.download = "d"; document.body.append(a); a.click();
+				alert("x"); setTimeout(() => location.href = "/elsewhere", 100); setTimeout(() => say("still here"), 2000)</script>`},
+			has: []string{"no post", "still here"}, lacks: []string{"/window"}, asked: []string{"POST XHR http://app.test/post", "GET Document http://app.test/elsewhere away"}},
+		{name: "no service worker, no WebRTC, no files", pages: map[string]string{"": `<script>` + say + `say("sw " + ("serviceWorker" in navigator) + " rtc " + self.RTCPeerConnection); fetch("file:///etc/passwd").then(() => say("file"), () => say("no file"))</script>`},
+			has: []string{"sw false rtc undefined", "no file"}},
+		{name: "endless timers", pages: map[string]string{"": `<script>` + say + `setInterval(() => {}, 0); say("done")</script>`}, has: []string{"done"}},
+		{name: "endless script", pages: map[string]string{"": `<p>before</p><script>for (;;);</script>`}, change: func(p *render.Page) { p.Timeout = time.Second }, has: []string{"before"}, cut: render.CutTime},
+		{name: "endless promises", pages: map[string]string{"": `<p>before</p><script>(function f() { Promise.resolve().then(f) })()</script>`}, change: func(p *render.Page) { p.Timeout = time.Second }, has: []string{"before"}, cut: render.CutTime},
+		{name: "too many requests", pages: map[string]string{"": `<p>before</p><script>setInterval(() => fetch("/x" + Math.random()).catch(() => {}), 1)</script>`}, has: []string{"before"}, cut: render.CutRequests},
+		{name: "too many bytes", pages: map[string]string{"": `<p>before</p><script src=big.js></script>`, "big.js": strings.Repeat(" ", 2<<20)}, has: []string{"before"}, cut: render.CutBytes},
+		{name: "a long document", pages: map[string]string{"": `<script>document.body.append("x".repeat(1e6)); document.body.append("END")</script>`}, change: func(p *render.Page) { p.Document = 1000 }, has: []string{"xxx"}, lacks: []string{"END"}},
+		{name: "scrolling", pages: map[string]string{"": `<script>` + list + `let n = 0; add(n++); new IntersectionObserver(e => { if (e[0].isIntersecting && n < 9) { add(n++); document.body.append(end) } }).observe(document.body.appendChild(Object.assign(document.createElement("div"), {id: "end"})))</script>`},
+			change: func(p *render.Page) { p.Scroll = 3 }, has: []string{"item29"}, lacks: []string{"item79"}},
+		{name: "load more", pages: map[string]string{"": `<button id=b>Load more</button><button onclick="document.body.textContent = 'logged out'">Log out</button><script>` + list + `let n = 0; add(n++); b.onclick = () => { if (n < 4) add(n++) }</script>`},
+			change: func(p *render.Page) { p.More = 10 }, has: []string{"item39"}, lacks: []string{"logged out"}},
+		{name: "a picture", pages: map[string]string{"": `<p>hello`}, change: func(p *render.Page) { p.Screenshot = true }, has: []string{"PNG"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := &site{pages: map[string]string{}}
+			for name, text := range test.pages {
+				if name == "" {
+					text = "<body>" + text
+				}
+				s.pages["http://app.test/"+name] = text
+			}
+			p := pageOf(s)
+			if test.change != nil {
+				test.change(&p)
+			}
+			r, err := b.Load(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shows := r.HTML + r.Text + string(r.Screenshot[:min(4, len(r.Screenshot))])
+			for _, want := range test.has {
+				if !strings.Contains(shows, want) {
+					t.Errorf("no %q in %.2000q", want, shows)
+				}
+			}
+			for _, no := range test.lacks {
+				if strings.Contains(r.Text, no) {
+					t.Errorf("%q in %.2000q", no, r.Text)
+				}
+			}
+			for _, want := range test.asked {
+				if !slices.Contains(s.asked, want) {
+					t.Errorf("not asked for: %s\n%q", want, s.asked)
+				}
+			}
+			if r.Cut != test.cut {
+				t.Errorf("cut %q, want %q", r.Cut, test.cut)
+			}
+			again := *s
+			again.asked = nil
+			p.Answer = again.answer
+			if test.cut == "" {
+				if r2, err := b.Load(t.Context(), p); err != nil || r2.HTML != r.HTML || r2.Text != r.Text {
+					t.Errorf("another time it gives %v %.2000q\nand not %.2000q", err, r2.HTML, r.HTML)
+				}
+			}
+		})
+	}
+}
+
+// TestNoNetwork: a page reaches no server of this machine, and no page sees what another has stored.
+func TestNoNetwork(t *testing.T) {
+	var contacts atomic.Int32
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			contacts.Add(1)
+			c.Close()
+		}
+	}()
+	scan := fmt.Sprintf(`<body><link rel=preconnect href="http://%[1]s"><link rel=dns-prefetch href="http://%[1]s"><link rel=prefetch href="http://%[1]s/p"><script>%[2]s
+		fetch("http://%[1]s/", {mode: "no-cors"}).then(() => say("reached"), () => say("refused"));
+		new WebSocket("ws://%[1]s/").onerror = () => say("no socket"); new EventSource("http://%[1]s/e"); new Image().src = "http://%[1]s/i";
+		say("cookie " + document.cookie + " stored " + localStorage.x); document.cookie = "c=1"; localStorage.x = 2</script>`, l.Addr(), say)
+	b := chromium(t, 1<<30)
+	for range 2 {
+		r, err := b.Load(t.Context(), pageOf(&site{pages: map[string]string{"http://app.test/": scan}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"refused", "no socket", "cookie stored undefined"} {
+			if !strings.Contains(r.Text, want) {
+				t.Errorf("no %q in %q", want, r.Text)
+			}
+		}
+	}
+	if n := contacts.Load(); n != 0 {
+		t.Errorf("%d contacts with a server of this machine", n)
+	}
+}
+
+// TestEnds: a browser that is killed, or takes too much memory, is an error of its page, and leaves no process or folder.
+func TestEnds(t *testing.T) {
+	eats := `<script>const a = []; setInterval(() => { for (let i = 0; i < 20; i++) a.push(new Uint8Array(1 << 20).fill(i + 1)) }, 1)</script>`
+	for _, test := range []struct {
+		name   string
+		memory int64
+		page   string
+		kill   bool
+		want   error
+	}{
+		{"killed", 1 << 30, `<script src=x.js></script>`, true, errGone},
+		{"memory", 400 << 20, eats, false, errFat},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := chromium(t, test.memory)
+			s := &site{pages: map[string]string{"http://app.test/": test.page}}
+			p := pageOf(s)
+			p.Wait = 10 * time.Minute
+			p.Answer = func(q *render.Request) render.Answer {
+				if test.kill && strings.HasSuffix(q.URL, "x.js") {
+					b.kill()
+				}
+				return s.answer(q)
+			}
+			if _, err := b.Load(t.Context(), p); !errors.Is(err, test.want) {
+				t.Errorf("%v, want %v", err, test.want)
+			}
+			b.Close()
+			if err := syscall.Kill(-b.cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) && memoryOf(b.cmd.Process.Pid) > 0 {
+				t.Errorf("a process is left: %v", err)
+			}
+			if _, err := os.Stat(b.dir); !os.IsNotExist(err) {
+				t.Errorf("its folder is left: %v", err)
+			}
+		})
+	}
+}
+
+// TestNoBrowser: without Chromium there is an error with a hint.
+func TestNoBrowser(t *testing.T) {
+	for _, program := range []string{"/nowhere/chromium", "false"} {
+		_, err := Start(t.Context(), Options{Program: program})
+		if err == nil {
+			t.Fatalf("%s starts", program)
+		}
+	}
+	if list, _ := os.ReadDir(os.TempDir()); slices.ContainsFunc(list, func(e os.DirEntry) bool {
+		return strings.HasPrefix(e.Name(), fmt.Sprintf("%s%d-", profiles, os.Getpid()))
+	}) {
+		t.Error("a folder is left")
+	}
+}

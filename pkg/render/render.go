@@ -1,0 +1,548 @@
+// Package render gives pages what their scripts make of them, within a round of a crawl.
+//
+// A browser (package browser, which mrender alone is built with) loads a page from the crawl's own archive. It has no network. What a page
+// asks for and the archive does not have becomes a link, of kind "requested", that the next round fetches as any part of a page: by the
+// filter, under robots.txt, politeness and sheets. When such parts have come, the page is rendered again, up to Settings.Attempts times.
+// Each time all that it shows so far goes out: links of kind "rendered", text, and WARC records.
+//
+// So there is one way to contact a server, and what was rendered can be rendered again from the archive.
+//
+// # Invariants
+//
+//   - A page gets answers from the archive alone.
+//   - The rows of a batch depend on the store's state, the archive and the settings; as far as a browser does the same again, that is what goes out.
+//   - Order is that of pages: those that waited, by key, then those of the batch.
+//   - Pages, parts that they wait for, hosts, requests, bytes and time are bounded.
+package render
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/extract"
+	"mercator/pkg/filter"
+	"mercator/pkg/linkkind"
+	"mercator/pkg/merge"
+	"mercator/pkg/process"
+	"mercator/pkg/stage"
+)
+
+// Settings say how a batch is rendered.
+type Settings struct {
+	Pages    string         // Auto, All, or "": those that Rules name alone
+	Rules    *filter.Filter // a page that a rule allows is rendered, one that a rule denies is not; nil: none
+	Links    extract.Options
+	Filter   *filter.Filter // which links, and which parts, are wanted; nil: all
+	Archive  string         // fetch store
+	MaxBody  int64
+	Attempts int  // renderings of a page
+	Browsers int  // at a time
+	Page     Page // bounds and behaviours
+	Start    func(ctx context.Context) (Browser, error)
+
+	Outcomes func() (stage.Input[record.Fetch], error) // the batch's, when its links have been read
+	Finding  func(*record.Module) error                // takes what pages show
+	Done     func()                                    // after each page
+}
+
+// Report is what happened beside the ledger.
+type Report struct {
+	Chosen   map[string]uint64 `json:"chosen,omitempty"`   // pages, by reason
+	Rendered uint64            `json:"rendered"`           // times that a page was rendered
+	Gained   uint64            `json:"gained"`             // of these, with more links or text than without scripts
+	Waiting  uint64            `json:"waiting"`            // pages that wait for parts, at the end
+	Failed   uint64            `json:"failed"`             // pages that no browser could load
+	Crashes  uint64            `json:"crashes"`            // of browsers, also by their bounds
+	Cut      map[string]uint64 `json:"cut,omitempty"`      // pages that were taken as they stood, by reason
+	Requests uint64            `json:"requests"`           //
+	Bytes    int64             `json:"bytes"`              // of answers
+	Answers  map[string]uint64 `json:"answers,omitempty"`  // requests, by what became of them
+	Peak     int64             `json:"browser_peak_bytes"` // most memory of a browser
+	Seconds  float64           `json:"seconds"`            // in browsers
+}
+
+// What becomes of a request.
+const (
+	answered    = "answered"
+	notFetched  = "not-fetched" // it was tried, or may not be
+	missing     = "missing"     // it becomes a link
+	refused     = "refused"     // by the filter
+	notGET      = "method"      // it would change something, or is no GET
+	unsupported = "unsupported" // no http, or no URL
+	otherPage   = "navigation"  // the page would leave
+)
+
+// crashesOfPage is how many browsers a page may cost in one attempt.
+const crashesOfPage = 2
+
+// Batch passes the links of a batch on, and adds those of its pages after their scripts.
+func Batch(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, record.Link], set Settings) (r Report, err error) {
+	r = Report{Chosen: map[string]uint64{}, Cut: map[string]uint64{}, Answers: map[string]uint64{}}
+	many := map[uint64]uint8{} // pages of the batch by their links to pages
+	if err := record.Each(b, func(row *record.Link) error {
+		if row.LinkKind == linkkind.A && (len(many) < maxCounted || many[row.SrcKey] > 0) && many[row.SrcKey] <= shellLinks {
+			many[row.SrcKey]++
+		}
+		if err := b.Pass(row); err != nil {
+			return err
+		}
+		return context.Cause(ctx)
+	}); err != nil {
+		return r, err
+	}
+	tx, err := b.Begin(ctx)
+	if err != nil {
+		return r, err
+	}
+	s, err := openState(st, tx)
+	if err != nil {
+		return r, err
+	}
+	defer s.close()
+	w := &batch{Settings: set, state: s, b: b, report: &r}
+	if err := w.read(ctx); err != nil {
+		return r, err
+	}
+	due, err := w.choose(ctx, many)
+	if err == nil {
+		err = w.render(ctx, due)
+	}
+	if err == nil {
+		err = s.commit()
+	}
+	r.Waiting = uint64(len(s.pages))
+	return r, err
+}
+
+// maxCounted is of how many pages the links are counted. Others are read.
+const maxCounted = 1 << 18
+
+// batch is the work on one.
+type batch struct {
+	Settings
+	state  *state
+	b      *stage.Batch[record.Link, record.Link]
+	report *Report
+	fresh  []*Waiting // pages of the batch
+	out    *output
+}
+
+// read takes the outcomes of the batch.
+func (w *batch) read(ctx context.Context) error {
+	in, err := w.Outcomes()
+	if err != nil {
+		return err
+	}
+	sorter := merge.NewSorter(sortMemory, w.state.st.Dir())
+	defer sorter.Close()
+	var payload []byte
+	if err := record.Each(in, func(row *record.Fetch) error {
+		if !row.OfPage() || row.Outcome == record.OutcomeNotModified || row.Outcome == record.OutcomeDeferred || row.Outcome == record.OutcomeParked {
+			return context.Cause(ctx)
+		}
+		p := partOf(row)
+		payload = p.append(payload[:0])
+		if err := sorter.Add(row.Key, payload); err != nil {
+			return err
+		}
+		if isPage(row) {
+			w.fresh = append(w.fresh, &Waiting{URL: row.URL, Host: row.Host, Part: &p, Depth: row.Depth, Hops: row.Hops, Score: row.Score, Fetched: row.FetchTime,
+				key: row.Key, duplicated: row.Duplicate})
+		}
+		return context.Cause(ctx)
+	}); err != nil {
+		return err
+	}
+	return w.state.addParts(sorter)
+}
+
+// sortMemory is for the parts of a batch, in bytes; what does not fit is sorted in temporary files.
+const sortMemory = 8 << 20
+
+// choose gives the pages that are to be rendered now.
+func (w *batch) choose(ctx context.Context, many map[uint64]uint8) (due []*Waiting, err error) {
+	for _, key := range slices.Sorted(maps.Keys(w.state.pages)) {
+		p := w.state.pages[key]
+		ready, err := w.ready(p)
+		if err != nil {
+			return nil, err
+		}
+		if ready {
+			due = append(due, p)
+		}
+	}
+	sess := w.session()
+	defer sess.close()
+	var rules *filter.Judge
+	if w.Rules != nil {
+		rules = w.Rules.NewJudge()
+		defer func() { err = errors.Join(err, rules.Close()) }()
+	}
+	for _, p := range w.fresh {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if old := w.state.pages[p.key]; old != nil { // it was fetched again
+			due = slices.DeleteFunc(due, func(d *Waiting) bool { return d == old })
+			delete(w.state.pages, p.key)
+		}
+		if rules != nil {
+			c, v := []filter.Candidate{{URL: p.URL, Host: p.Host, Depth: p.Depth}}, make([]filter.Verdict, 1)
+			if err := rules.URLs(ctx, c, v); err != nil {
+				return nil, err
+			}
+			if v[0].Rule != nil {
+				if !v[0].Allow {
+					continue
+				}
+				p.Why = WhyRule
+			}
+		}
+		host := w.state.hosts[p.Host]
+		if p.Why == "" && (w.Pages == "" || w.Pages == Auto && many[p.key] > shellLinks && (host == nil || host.Shells.Gained < hostGains)) {
+			continue
+		}
+		doc, err := sess.static(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if doc == nil {
+			continue
+		}
+		if p.Why == "" {
+			p.Why = doc.why(w.Pages, host)
+		}
+		if p.Why == "" {
+			continue
+		}
+		w.report.Chosen[p.Why]++
+		for _, key := range doc.scripts {
+			if len(p.missing) == maxMissing {
+				break
+			}
+			if _, found, err := w.state.find(key, false); err != nil {
+				return nil, err
+			} else if !found {
+				p.missing = append(p.missing, key)
+			}
+		}
+		if len(p.missing) == 0 || len(w.state.pages) >= maxWaiting {
+			due = append(due, p)
+		} else {
+			w.state.pages[p.key] = p
+		}
+	}
+	return due, nil
+}
+
+// ready reports whether a page that waits is to be rendered: for the first time when all of its scripts were tried, and
+// again when something has come that it asked for.
+func (w *batch) ready(p *Waiting) (bool, error) {
+	came := false
+	var left []uint64
+	for _, key := range p.missing {
+		part, found, err := w.state.find(key, true)
+		if err != nil {
+			return false, err
+		}
+		if !found {
+			left = append(left, key)
+		} else if part.Status > 0 || p.Attempts == 0 {
+			came = true
+		}
+	}
+	if p.Attempts == 0 {
+		p.missing = left
+		return len(left) == 0, nil
+	}
+	return came, nil
+}
+
+// rendered is what became of a page.
+type rendered struct {
+	page    *Waiting
+	result  Result
+	links   []record.Link
+	refused map[string]uint64
+	missing []uint64
+	asked   []asked
+	answers map[string]uint64
+	static  *static
+	took    time.Duration
+	crashes uint64
+	peak    int64
+	failed  error // no browser could load it
+	err     error // ends the batch
+}
+
+// render renders pages, and writes what they gave in their order.
+func (w *batch) render(ctx context.Context, due []*Waiting) error {
+	if len(due) == 0 {
+		return nil
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	type job struct {
+		page *Waiting
+		done chan *rendered
+	}
+	todo, order := make(chan job), make(chan job, w.Browsers)
+	var workers sync.WaitGroup
+	for range min(w.Browsers, len(due)) {
+		workers.Go(func() {
+			sess := w.session()
+			defer sess.close()
+			for j := range todo {
+				j.done <- sess.render(ctx, j.page)
+			}
+		})
+	}
+	go func() {
+		defer close(todo)
+		defer close(order)
+		for _, p := range due {
+			j := job{p, make(chan *rendered, 1)}
+			for _, c := range []chan job{order, todo} {
+				select {
+				case c <- j:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}()
+	var err error
+	for j := range order {
+		var r *rendered
+		select {
+		case r = <-j.done:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			err = w.settle(r)
+		}
+		if err != nil {
+			stop()
+			break
+		}
+	}
+	workers.Wait()
+	if err == nil && w.out != nil {
+		err = w.out.close()
+	}
+	return err
+}
+
+// settle writes what a page gave, and lets it wait for more.
+func (w *batch) settle(r *rendered) error {
+	if r.err != nil {
+		return r.err
+	}
+	p, rep := r.page, w.report
+	p.Attempts++
+	rep.Crashes += r.crashes
+	rep.Peak = max(rep.Peak, r.peak)
+	rep.Seconds += r.took.Seconds()
+	if w.Done != nil {
+		w.Done()
+	}
+	if r.failed != nil {
+		rep.Failed++
+		delete(w.state.pages, p.key)
+		return w.Finding(&record.Module{URL: p.URL, Key: p.key, Module: module, Name: process.KeyError, Value: r.failed.Error()})
+	}
+	rep.Rendered++
+	rep.Requests += uint64(r.result.Requests)
+	rep.Bytes += r.result.Bytes
+	for name, n := range r.answers {
+		rep.Answers[name] += n
+	}
+	if r.result.Cut != "" {
+		rep.Cut[r.result.Cut]++
+	}
+	for _, reason := range slices.Sorted(maps.Keys(r.refused)) {
+		w.b.Refuse(reason, r.refused[reason])
+	}
+	gained := len(r.result.Text) > 2*r.static.text+shellText/4
+	for i := range r.links {
+		gained = gained || r.links[i].LinkKind == linkkind.Rendered
+		if err := w.b.Make(r.links[i].LinkKind, &r.links[i]); err != nil {
+			return err
+		}
+	}
+	if gained {
+		rep.Gained++
+	}
+	if h := w.state.host(p.Host); h != nil && (p.Why == WhyShell || p.Why == WhyHost) {
+		t := &h.Shells
+		if p.Why == WhyHost {
+			t = &h.Rest
+		}
+		if p.Attempts == 1 {
+			t.Rendered++
+		}
+		if gained && !p.Gained {
+			t.Gained++
+			p.Gained = true
+		}
+	}
+	if p.missing = r.missing; len(p.missing) > 0 && p.Attempts < w.Attempts && (w.state.pages[p.key] != nil || len(w.state.pages) < maxWaiting) {
+		w.state.pages[p.key] = p
+	} else {
+		delete(w.state.pages, p.key)
+	}
+	return w.write(r)
+}
+
+// session is what one worker has.
+type session struct {
+	*batch
+	docs    *extract.Documents
+	judge   *filter.Judge // nil: all is wanted
+	browser Browser       // nil: none runs
+}
+
+func (w *batch) session() *session {
+	s := &session{batch: w, docs: extract.NewDocuments(w.Archive, w.MaxBody)}
+	if w.Filter != nil {
+		s.judge = w.Filter.NewJudge()
+	}
+	return s
+}
+
+func (s *session) close() {
+	s.docs.Close()
+	if s.judge != nil {
+		_ = s.judge.Close()
+	}
+	s.end()
+}
+
+func (s *session) end() {
+	if s.browser != nil {
+		s.browser.Close()
+		s.browser = nil
+	}
+}
+
+// links are those of a row's document, or of body in its place.
+func (s *session) links(ctx context.Context, row record.Fetch, body []byte, by *filter.Filter) (*rows, error) {
+	row.Body = body
+	in := &rows{row: row, refused: map[string]uint64{}}
+	_, err := extract.Batch(ctx, in, extract.Settings{Links: s.Links, Filter: by, Duplicates: true, Archive: s.Archive, MaxBody: s.MaxBody, Threads: 1})
+	return in, err
+}
+
+// rows is one row for extract.Batch, and its links.
+type rows struct {
+	row     record.Fetch
+	read    bool
+	links   []record.Link
+	refused map[string]uint64
+}
+
+func (r *rows) Read(row *record.Fetch) error {
+	if r.read {
+		return io.EOF
+	}
+	*row, r.read = r.row, true
+	return nil
+}
+
+func (r *rows) Make(_ string, row *record.Link) error {
+	l := *row
+	l.URL, l.Host, l.Text = strings.Clone(l.URL), strings.Clone(l.Host), strings.Clone(l.Text)
+	r.links = append(r.links, l)
+	return nil
+}
+
+func (r *rows) Drop(reason string)             { r.refused[reason]++ }
+func (r *rows) Consume()                       {}
+func (r *rows) Refuse(reason string, n uint64) { r.refused[reason] += n }
+
+// static reads a page as it is without its scripts; nil: it has no document.
+func (s *session) static(ctx context.Context, p *Waiting) (*static, error) {
+	row := p.row()
+	found, err := s.links(ctx, row, nil, s.Filter)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := s.docs.Read(&row)
+	if doc == nil || err != nil {
+		return nil, err
+	}
+	text, err := process.Text(doc, 0)
+	if err != nil {
+		text = ""
+	}
+	return staticOf(doc, found.links, text), nil
+}
+
+// render renders a page.
+func (s *session) render(ctx context.Context, p *Waiting) *rendered {
+	r := &rendered{page: p, answers: map[string]uint64{}, refused: map[string]uint64{}}
+	began := time.Now()
+	defer func() { r.took = time.Since(began) }()
+	if r.static, r.err = s.static(ctx, p); r.err != nil {
+		return r
+	}
+	if r.static == nil {
+		r.failed = errors.New("no document")
+		return r
+	}
+	for {
+		a := &answerer{session: s, ctx: ctx, r: r, row: p.row(), links: map[uint64]bool{}}
+		page := s.Page
+		page.URL, page.Time, page.Answer = p.URL, p.Fetched.Go(), a.answer
+		if s.browser == nil {
+			if s.browser, r.err = s.Start(ctx); r.err != nil {
+				return r
+			}
+		}
+		r.links, r.missing, r.asked = nil, nil, nil
+		clear(r.answers)
+		clear(r.refused)
+		r.result, r.failed = s.browser.Load(ctx, page)
+		r.peak = max(r.peak, s.browser.Peak())
+		if ctx.Err() != nil {
+			r.err = context.Cause(ctx)
+		}
+		if r.err == nil {
+			r.err = a.err
+		}
+		if r.err != nil {
+			return r
+		}
+		if r.failed == nil {
+			break
+		}
+		s.end()
+		if r.crashes++; r.crashes == crashesOfPage {
+			return r
+		}
+	}
+	found, err := s.links(ctx, p.row(), append([]byte("\uFEFF"), r.result.HTML...), s.Filter)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	for _, l := range found.links {
+		if !r.static.keys[l.Key] && l.Key != p.key {
+			l.LinkKind = linkkind.Rendered
+			r.links = append(r.links, l)
+		}
+	}
+	for reason, n := range found.refused {
+		r.refused[reason] += n
+	}
+	return r
+}
