@@ -36,7 +36,7 @@
 #   POLITENESS_FLAGS [crawl.toml's], such as '--min-delay 2s --connections 64'
 # Flags for one command each, passed on as they are:
 #   INIT_FLAGS SEED_FLAGS [--strict: a bad line of SEEDS is an error] NEXT_FLAGS RESOLVE_FLAGS FETCH_FLAGS MARK_FLAGS
-#   EXTRACT_FLAGS CANON_FLAGS NEW_FLAGS UPDATE_FLAGS COMMIT_FLAGS
+#   EXTRACT_FLAGS RENDER_FLAGS CANON_FLAGS NEW_FLAGS UPDATE_FLAGS COMMIT_FLAGS
 
 CRAWL   ?= crawl
 SEEDS   ?=
@@ -109,11 +109,12 @@ T := --txn r$(R)
 .PHONY: round
 round:
 	@mkdir -p $(D) && e=$$($(BIN)mckpt show --epoch $(CRAWL)) && rm -f $(D)/epoch.* && : > $(D)/epoch.$$e && \
-	for name in BATCH POLITENESS_FLAGS NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS NEW_FLAGS UPDATE_FLAGS; do \
+	for name in BATCH POLITENESS_FLAGS NEXT_FLAGS MARK_FLAGS EXTRACT_FLAGS RENDER_FLAGS NEW_FLAGS UPDATE_FLAGS; do \
 	  eval "value=\$$$$name"; [ -z "$$value" ] || printf '%s=%s\n' "$$name" "$$value"; done > $(D)/flags && \
 	policy=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) && modules=$$($(BIN)mckpt show $(CRAWL) --setting extract.modules) && \
 	model=$$($(BIN)mckpt show $(CRAWL) --setting focus.model) && canonical=$$($(BIN)mckpt show $(CRAWL) --setting resolve.canonical) && \
-	$(MAKE) -f $(THIS) $(D)/updated R=$(R) CRAWL_POLICY="$$policy" CRAWL_MODULES="$${modules:+1}" CRAWL_FOCUSED="$${model:+1}" CRAWL_CANONICAL="$$canonical"
+	pages=$$($(BIN)mckpt show $(CRAWL) --setting render.pages) && rules=$$($(BIN)mckpt show $(CRAWL) --setting render.filter) && \
+	$(MAKE) -f $(THIS) $(D)/updated R=$(R) CRAWL_POLICY="$$policy" CRAWL_MODULES="$${modules:+1}" CRAWL_FOCUSED="$${model:+1}" CRAWL_CANONICAL="$$canonical" CRAWL_RENDERED="$$pages$$rules"
 	$(Q)$(BIN)mckpt commit --quiet $(CRAWL) $(T) $(CHECKPOINT_INTERVAL:%=--interval %) $(COMMIT_FLAGS)
 	@push=$$($(BIN)mckpt show $(CRAWL) --setting push) && { [ -z "$$push" ] || $(BIN)mckpt push --quiet $(CRAWL) || echo 'mercator.mk: not copied; the crawl goes on' >&2; }
 	@$(BIN)mcrawl status --line $(CRAWL)
@@ -147,11 +148,14 @@ endif
 # What the processing modules of crawl.toml find is kept beside the links.
 MODULES = $(CRAWL_MODULES:%=--modules $(D)/modules.$(Z))
 
+# The scripts of some pages run.
+RENDER = $(if $(CRAWL_RENDERED),| $(BIN)mrender $(CRAWL)/render $(T) --warc $(CRAWL)/fetch --outcomes $(OUTCOMES) --found $(D)/rendered.$(Z) $(RENDER_FLAGS))
+
 # Links to an alias of a host lead to its canonical name.
 CANON = $(if $(filter true,$(CRAWL_CANONICAL)),| $(BIN)mresolve canon $(CRAWL)/dns $(T) $(CANON_FLAGS))
 
 $(D)/links.$(Z): $(OUTCOMES)
-	$(Q)$(BIN)mextract --warc $(CRAWL)/fetch $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $< $(CANON) -o $@
+	$(Q)$(BIN)mextract --warc $(CRAWL)/fetch $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $< $(RENDER) $(CANON) -o $@
 
 $(D)/new.$(Z): $(D)/links.$(Z)
 	$(Q)$(BIN)murlset new $(CRAWL)/urls $(T) $(NEW_FLAGS) $< -o $@

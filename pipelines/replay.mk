@@ -70,11 +70,11 @@ $(REPLAY)/CURRENT:
 	@mkdir -p $(REPLAY); seeds=$$($(BIN)mckpt show $(CRAWL) --setting seeds) || exit; for f in $$seeds; do \
 	  d=$$(realpath --relative-to=$(CRAWL) "$$f") || exit; case $$d in ..|../*) continue ;; esac; \
 	  mkdir -p "$$(dirname "$(REPLAY)/$$d")" && cp "$$f" "$(REPLAY)/$$d" || exit; done
-	@for key in extract.filter network.deny focus.model; do \
+	@for key in extract.filter network.deny focus.model render.filter; do \
 	  f=$$($(BIN)mckpt show $(CRAWL) --setting $$key) || exit; \
 	  case $$key:$$f in *:|extract.filter:default) continue ;; esac; \
 	  files=$$(basename "$$f"); \
-	  [ $$key != extract.filter ] || files=$$($(BIN)mextract explain --config $(CRAWL)/crawl.toml --filter "$$f" --list-files) || exit; \
+	  case $$key in extract.filter|render.filter) files=$$($(BIN)mextract explain --config $(CRAWL)/crawl.toml --filter "$$f" --list-files) || exit ;; esac; \
 	  d=$$(realpath --relative-to=$(CRAWL) "$$(dirname "$$f")") || exit; \
 	  case $$d in ..|../*) continue ;; esac; \
 	  echo "$$files" | while IFS= read -r x; do case $$x in /*) ;; *) \
@@ -189,12 +189,15 @@ $(D)/marked.same: $(D)/fetched.same
 	$(call same,marked,mfpset mark)
 	@touch $@
 
-CANON = $(if $(findstring "mresolve canon",$(shell $(BIN)mcat --trailer $(FROM)/links.$(Z))),| $(BIN)mresolve canon $Q $(REPLAY)/dns $(T) --replay $(FROM)/links.$(Z))
+STAGES = $(shell $(BIN)mcat --trailer $(FROM)/links.$(Z))
+RENDER = $(if $(findstring "mrender",$(STAGES)),| $(BIN)mrender $Q $(REPLAY)/render --warc $(CRAWL)/fetch $(T) --outcomes $(D)/$(OUTCOMES).$(Z) --found $(D)/rendered.$(Z) $(RENDER_FLAGS))
+CANON = $(if $(findstring "mresolve canon",$(STAGES)),| $(BIN)mresolve canon $Q $(REPLAY)/dns $(T) --replay $(FROM)/links.$(Z))
 
 $(D)/links.same: $(D)/$(OUTCOMES).same
-	$(BIN)mextract $Q --warc $(CRAWL)/fetch --module-stores $(REPLAY)/modules $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $(D)/$(OUTCOMES).$(Z) $(CANON) -o $(D)/links.$(Z)
-	$(call same,links,mextract$(if $(CANON), | mresolve canon))
+	$(BIN)mextract $Q --warc $(CRAWL)/fetch --module-stores $(REPLAY)/modules $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $(D)/$(OUTCOMES).$(Z) $(RENDER) $(CANON) -o $(D)/links.$(Z)
+	$(call same,links,mextract$(if $(RENDER), | mrender)$(if $(CANON), | mresolve canon))
 	$(call same,modules,mextract --modules)
+	$(call same,rendered,mrender --found)
 	$(call same,refused,mextract --refused)
 	@touch $@
 

@@ -86,8 +86,8 @@ func (c *setCmd) set(ctx context.Context, std *cli.Std, folder *crawl.Crawl) err
 		if _, err := fmt.Fprintf(std.Out, "%s: %s -> %s\n", s.Key, orNone(s.Was), orNone(s.Is)); err != nil {
 			return err
 		}
-		if (s.Key == "extract.module_state" || s.Key == "fetch.exec_state") && s.Is != "" {
-			std.Warn("\"%s\" makes the stores of new states, before the next round", fault.Quote("mckpt", "init", c.Crawl))
+		if (s.Key == "extract.module_state" || s.Key == "fetch.exec_state" || s.Key == "render.pages" || s.Key == "render.filter") && s.Is != "" {
+			std.Warn("\"%s\" makes the stores that are missing, before the next round", fault.Quote("mckpt", "init", c.Crawl))
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ type plan struct {
 	modules   bool   // crawl.toml has processing modules
 	focused   bool   // crawl.toml has a model of topics
 	canonical bool   // links to aliases of hosts lead to their canonical names
+	rendered  bool   // scripts of some pages run
 
 	shards   int      // of the crawl; 0: none. All below is of one of them
 	shard    int      // its number
@@ -61,7 +62,7 @@ func (p plan) asked(round string, i int, file string) string {
 }
 
 // commands are those of a round, without the files that take rows from one to the other.
-type commands struct{ next, resolve, fetch, mark, score, extract, canon, unseen, update []string } // score and canon may be nil
+type commands struct{ next, resolve, fetch, mark, score, extract, render, canon, unseen, update []string } // score, render and canon may be nil
 
 func (p plan) commands(round string) (c commands) {
 	of := func(words ...string) []string { return slices.Clip(append(words, "--txn", round)) }
@@ -75,6 +76,13 @@ func (p plan) commands(round string) (c commands) {
 	c.extract = append(of("mextract", "--warc", p.path("fetch")), "--refused", p.kept(round, "refused"))
 	if p.modules {
 		c.extract = append(c.extract, "--modules", p.kept(round, "modules"))
+	}
+	if p.rendered {
+		outcomes := "marked"
+		if p.fromLinks {
+			outcomes = "fetched"
+		}
+		c.render = append(of("mrender", p.path("render")), "--warc", p.path("fetch"), "--outcomes", p.kept(round, outcomes), "--found", p.kept(round, "rendered"))
 	}
 	if p.canonical {
 		c.canon = of("mresolve", "canon", p.path("dns"))
@@ -94,11 +102,15 @@ func (c commands) marked(args ...string) Pipe {
 
 // linked is the part of a pipe that extracts links from the documents of files, or of its input; args are those of its last command.
 func (c commands) linked(files []string, args ...string) Pipe {
-	extract := slices.Concat(c.extract, files)
-	if c.canon == nil {
-		return Pipe{append(extract, args...)}
+	pipe := Pipe{slices.Concat(c.extract, files)}
+	for _, words := range [][]string{c.render, c.canon} {
+		if words != nil {
+			pipe = append(pipe, slices.Clone(words))
+		}
 	}
-	return Pipe{extract, append(c.canon, args...)}
+	last := &pipe[len(pipe)-1]
+	*last = append(*last, args...)
+	return pipe
 }
 
 // round is the pipe of a round.

@@ -121,7 +121,7 @@ func (d *Driver) settings() (*config.Config, error) {
 	conf, err := d.load()
 	if conf != nil {
 		f := &conf.File
-		d.plan.modules, d.plan.allowNet, d.plan.focused, d.plan.canonical = len(f.Extract.Module) > 0, f.Network.AllowNet, f.Focus.Model != "", f.Resolve.Canonical
+		d.plan.modules, d.plan.allowNet, d.plan.focused, d.plan.canonical, d.plan.rendered = len(f.Extract.Module) > 0, f.Network.AllowNet, f.Focus.Model != "", f.Resolve.Canonical, f.Render.On()
 	}
 	return conf, err
 }

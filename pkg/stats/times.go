@@ -35,14 +35,15 @@ type Times struct {
 type Spread struct {
 	Round string `json:"round,omitempty"` // the first
 
-	ElapsedS    float64 `json:"elapsed_s"`    // in which any command of the round worked
-	WaitingS    float64 `json:"waiting_s"`    // no URL was due, or a connection was free and politeness forbade a contact
-	NamesS      float64 `json:"names_s"`      // mresolve, and mresolve canon
-	FetchingS   float64 `json:"fetching_s"`   // mfetch, less waiting
-	ExtractingS float64 `json:"extracting_s"` // mextract, and in focused crawls mfocus score
-	SetsS       float64 `json:"sets_s"`       // mfpset and murlset
-	FrontierS   float64 `json:"frontier_s"`   // mfrontier, less waiting
-	ExchangeS   float64 `json:"exchange_s"`   // of rows between shards
+	ElapsedS    float64 `json:"elapsed_s"`             // in which any command of the round worked
+	WaitingS    float64 `json:"waiting_s"`             // no URL was due, or a connection was free and politeness forbade a contact
+	NamesS      float64 `json:"names_s"`               // mresolve, and mresolve canon
+	FetchingS   float64 `json:"fetching_s"`            // mfetch, less waiting
+	ExtractingS float64 `json:"extracting_s"`          // mextract, and in focused crawls mfocus score
+	RenderingS  float64 `json:"rendering_s,omitempty"` // mrender
+	SetsS       float64 `json:"sets_s"`                // mfpset and murlset
+	FrontierS   float64 `json:"frontier_s"`            // mfrontier, less waiting
+	ExchangeS   float64 `json:"exchange_s"`            // of rows between shards
 	CheckpointS float64 `json:"checkpoint_s"`
 	OtherS      float64 `json:"other_s,omitempty"` // commands that are none of a round's
 
@@ -70,6 +71,8 @@ func (s *Spread) part(command string) *float64 {
 		return &s.FetchingS
 	case "mextract", "mfocus score":
 		return &s.ExtractingS
+	case "mrender":
+		return &s.RenderingS
 	case "mfpset mark", "murlset new":
 		return &s.SetsS
 	case "mfrontier next", "mfrontier update", "mfrontier raise":
@@ -85,7 +88,7 @@ func (s *Spread) part(command string) *float64 {
 // Parts lists where the time went, with the names of the parts; those that took none are left out.
 func (s Spread) Parts() (list []Part) {
 	for _, p := range []Part{{"waiting", s.WaitingS}, {"names", s.NamesS}, {"fetching", s.FetchingS}, {"extracting", s.ExtractingS},
-		{"sets", s.SetsS}, {"frontier", s.FrontierS}, {"exchange", s.ExchangeS}, {"checkpoint", s.CheckpointS}, {"other", s.OtherS}} {
+		{"rendering", s.RenderingS}, {"sets", s.SetsS}, {"frontier", s.FrontierS}, {"exchange", s.ExchangeS}, {"checkpoint", s.CheckpointS}, {"other", s.OtherS}} {
 		if p.S > 0 {
 			list = append(list, p)
 		}

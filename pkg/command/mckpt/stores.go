@@ -19,6 +19,7 @@ import (
 	"mercator/pkg/fpset"
 	"mercator/pkg/frontier"
 	"mercator/pkg/process"
+	"mercator/pkg/render"
 	"mercator/pkg/resolve"
 	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
@@ -86,6 +87,9 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 		{"dns", resolve.CreateStore},
 		{fetch.Kind, func(dir string, opt store.Options) error { return fetch.CreateStore(dir, conf.Sets.ContentHash, opt) }},
 		{fpset.Kind, func(dir string, opt store.Options) error { return fpset.Create(dir, content, opt) }},
+	}
+	if conf.Render.On() {
+		makers = append(makers, maker{render.Kind, render.CreateStore})
 	}
 	for _, name := range conf.Extract.ModuleState {
 		if err := process.CheckName(name); err != nil {
