@@ -116,6 +116,10 @@ pages: build ## each line of the tutorial and of the recipes (needs python3, dns
 browser: ## our links of pages against Chromium's (needs chromium, documentation packages, PyPI)
 	@pipelines/browser.sh
 
+.PHONY: render
+render: build ## pages that scripts make, in Chromium, and crawls of such sites (needs chromium, npm)
+	@pipelines/render.sh
+
 .PHONY: dns
 dns: build ## names of a generated zone, compared with dig (needs nsd, dnsutils)
 	@pipelines/dns.sh

@@ -202,6 +202,7 @@ func TestRenderedCrawl(t *testing.T) {
 				t.Errorf("fetched (-want +got):\n%s", diff)
 			}
 			output(t, "mckpt", "verify", dir)
+			t.Log(output(t, "mcrawl", "stats", dir)) // for bench/RESULTS.md
 			if kills == 0 {
 				cmd := exec.CommandContext(context.Background(), "make", "-f", "replay.mk", "CRAWL="+dir, "REPLAY="+dir+"-replay", "BIN="+bin+"/")
 				if out, err := cmd.CombinedOutput(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
 	"mercator/pkg/fault"
+	"mercator/pkg/render"
 )
 
 type siteCmd struct {
@@ -19,6 +20,8 @@ type siteCmd struct {
 	Prefix bool     `xor:"scope" help:"Stay below the folders of the URLs."`
 
 	Requisites bool `default:"true" negatable:"" help:"Fetch parts of pages, such as pictures, anywhere."`
+
+	Render bool `help:"Run the scripts of empty pages (needs Chromium)."`
 
 	HostConnections int `placeholder:"N" help:"Connections at a time to these hosts of yours."`
 	settings
@@ -47,6 +50,9 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	if err := without("extract.filter", string(std.Common.Config), pairs, "none: site writes its own rules to "+driver.FilterFile, "edit that, or make the crawl with mcrawl new"); err != nil {
 		return err
+	}
+	if c.Render {
+		pairs = append(pairs, config.Pair{Key: "render.pages", Value: render.Auto})
 	}
 	sheets := ""
 	if c.HostConnections != 0 {

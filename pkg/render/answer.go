@@ -67,7 +67,7 @@ func (a *answerer) find(q *Request) (said string, reply Answer, err error) {
 	}
 	switch {
 	case q.Away:
-		ok, err := a.link(url, host, key, linkkind.Rendered)
+		ok, err := a.link(url, host, key, otherPage)
 		if !ok || err != nil {
 			return refused, reply, err
 		}
@@ -154,7 +154,11 @@ func (a *answerer) link(url, host string, key uint64, kind string) (ok bool, err
 	}
 	requisite := linkkind.Requisite(kind, 0)
 	if a.judge != nil {
-		c, v := []filter.Candidate{{URL: url, Host: host, Depth: depth, Kind: kind, From: a.row.Host, Via: a.row.URL, Requisite: requisite > 0}}, make([]filter.Verdict, 1)
+		as := kind
+		if kind == otherPage {
+			as = linkkind.Rendered
+		}
+		c, v := []filter.Candidate{{URL: url, Host: host, Depth: depth, Kind: as, From: a.row.Host, Via: a.row.URL, Requisite: requisite > 0}}, make([]filter.Verdict, 1)
 		if err := a.judge.URLs(a.ctx, c, v); err != nil {
 			return false, err
 		}

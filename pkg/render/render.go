@@ -16,6 +16,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -535,12 +536,25 @@ func (s *session) render(ctx context.Context, p *Waiting) *rendered {
 		r.err = err
 		return r
 	}
+	on := map[uint64]bool{}
 	for _, l := range found.links {
 		if !r.static.keys[l.Key] && l.Key != p.key {
 			l.LinkKind = linkkind.Rendered
 			r.links = append(r.links, l)
+			on[l.Key] = true
 		}
 	}
+	// Requests come in any order, and whether the page would leave by a link that it shows is chance.
+	r.links = slices.DeleteFunc(r.links, func(l record.Link) bool { return l.LinkKind == otherPage && on[l.Key] })
+	for i := range r.links {
+		if r.links[i].LinkKind == otherPage {
+			r.links[i].LinkKind = linkkind.Rendered
+		}
+	}
+	slices.SortStableFunc(r.links, func(a, b record.Link) int {
+		return cmp.Or(strings.Compare(a.URL, b.URL), strings.Compare(a.LinkKind, b.LinkKind))
+	})
+	slices.Sort(r.missing)
 	for reason, n := range found.refused {
 		r.refused[reason] += n
 	}

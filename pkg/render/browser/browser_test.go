@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -245,4 +246,31 @@ func TestNoBrowser(t *testing.T) {
 	}) {
 		t.Error("a folder is left")
 	}
+}
+
+// BenchmarkLoad loads a page of an application of Vue, where MERCATOR_VUE names its file: "go test -bench Load -cpu 1,2 ./pkg/render/browser".
+func BenchmarkLoad(b *testing.B) {
+	vue, err := os.ReadFile(os.Getenv("MERCATOR_VUE"))
+	if err != nil {
+		b.Skip("MERCATOR_VUE: ", err)
+	}
+	pages := map[string]string{"http://app.test/": `<div id=app></div><script src=/vue.js></script><script>fetch("/x.json").then(r => r.json()).then(l =>
+		Vue.createApp({render: () => l.map(n => Vue.h("a", {href: "/" + n}, "page " + n))}).mount("#app"))</script>`,
+		"http://app.test/vue.js": string(vue), "http://app.test/x.json": "[" + strings.Repeat("1,", 99) + "1]"}
+	var peak atomic.Int64
+	b.RunParallel(func(next *testing.PB) {
+		br, err := Start(context.Background(), Options{Memory: 1 << 30})
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		defer br.Close()
+		for next.Next() {
+			if r, err := br.Load(context.Background(), pageOf(&site{pages: pages})); err != nil || strings.Count(r.HTML, "<a ") != 100 {
+				b.Error(err, r.Cut, len(r.HTML))
+			}
+		}
+		peak.Store(max(peak.Load(), br.Peak()))
+	})
+	b.ReportMetric(float64(peak.Load()>>20), "MiB/browser")
 }

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Rendering in Chromium: pages that scripts make, hostile pages, a browser that dies, and crawls of an application of plain JavaScript, of Vue
+# and of React, under kills too. Chromium has no network; the applications are on loopback.
+#
+#   pipelines/render.sh        or: make render
+#
+# Needs chromium and npm, which takes the frameworks from its registry.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+VUE=vue@3.5.13 REACT=react@18.3.1 REACT_DOM=react-dom@18.3.1 # later ones of React have no build for browsers
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat_file() { tar -xzOf "$work/$(cd "$work" && npm pack --silent "$1")" "package/$2"; }
+cat_file "$VUE" dist/vue.global.prod.js > "$work/vue.js"
+{ cat_file "$REACT" umd/react.production.min.js; cat_file "$REACT_DOM" umd/react-dom.production.min.js; } > "$work/react.js"
+
+export MERCATOR_RENDER=1 MERCATOR_BIN=${MERCATOR_BIN:-$PWD/bin}
+go test ./pkg/render/... -count=1 -timeout 10m
+go test ./pipelines -run '^TestRendered' -count=1 -timeout 15m
+MERCATOR_VUE=$work/vue.js go test ./pipelines -run '^TestRenderedCrawl$/^0' -count=1 -timeout 15m
+MERCATOR_REACT=$work/react.js MERCATOR_LONG=1 go test ./pipelines -run '^TestRenderedCrawl$' -count=1 -timeout 20m # 500 pages, of which 20 need scripts

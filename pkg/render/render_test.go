@@ -1,0 +1,374 @@
+package render
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/formats/warc"
+	"mercator/pkg/canon"
+	"mercator/pkg/filter"
+	"mercator/pkg/stage"
+)
+
+// web is an archive that grows by rounds, and a store.
+type web struct {
+	t     *testing.T
+	dir   string
+	st    *store.Store
+	round int
+	set   Settings
+	found []record.Module
+}
+
+func newWeb(t *testing.T) *web {
+	w := &web{t: t, dir: t.TempDir()}
+	if err := errors.Join(os.Mkdir(w.dir+"/fetch", 0o777), CreateStore(w.dir+"/render", store.Options{})); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.st, err = store.Open(w.dir+"/render", Kind, Version, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	w.set = Settings{Pages: Auto, Archive: w.dir + "/fetch", MaxBody: 1 << 20, Attempts: 3, Browsers: 2, Finding: func(m *record.Module) error {
+		w.found = append(w.found, *m)
+		return nil
+	}}
+	w.set.Start = func(context.Context) (Browser, error) { return &fake{}, nil }
+	return w
+}
+
+// rows is a stream in memory.
+type memory[T record.Row] struct{ rows []T }
+
+func (m *memory[T]) Read(row *T) error {
+	if len(m.rows) == 0 {
+		return io.EOF
+	}
+	*row, m.rows = m.rows[0], m.rows[1:]
+	return nil
+}
+func (m *memory[T]) Schema() *record.Schema {
+	return &record.Schema{Kind: record.KindLink, Now: record.TimeOf(time.Unix(1, 0))}
+}
+func (m *memory[T]) Trailer() record.Trailer { return record.Trailer{} }
+
+// sink collects a stream.
+type sink struct{ bytes.Buffer }
+
+func (*sink) Options() record.WriterOptions { return record.WriterOptions{} }
+func (*sink) Publish() error                { return nil }
+func (*sink) Abort()                        {}
+
+// fetch makes a round of replies, "URL STATUS TYPE" each with a body, and gives "KIND URL" of what comes out.
+func (w *web) fetch(replies ...[2]string) (links []string, r Report) {
+	w.t.Helper()
+	w.round++
+	name := fmt.Sprintf("%d.warc", w.round)
+	f, err := os.Create(filepath.Join(w.dir, "fetch", name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer f.Close()
+	out := warc.NewWriter(f, 0)
+	var rows []record.Fetch
+	for _, reply := range replies {
+		var url, typ string
+		var status uint16
+		if _, err := fmt.Sscan(reply[0], &url, &status, &typ); err != nil {
+			w.t.Fatal(err)
+		}
+		canonical, host, err := canon.URL(url)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		row := record.Fetch{URL: canonical, Host: host, Key: canon.Options{}.URLKey(host, canonical), Role: record.RolePage, Outcome: record.OutcomeFetched, Status: status, MIME: typ, WARCFilename: name,
+			FetchTime: record.TimeOf(time.Unix(int64(w.round), 0)), BodyLength: int64(len(reply[1]))}
+		if status == 0 {
+			row.Outcome = record.OutcomeTimeout
+		} else {
+			block := fmt.Sprintf("HTTP/1.1 %d x\r\nContent-Type: %s\r\nSet-Cookie: a=b\r\nContent-Length: %d\r\n\r\n%s", status, typ, len(reply[1]), reply[1])
+			rec := &warc.Record{Type: warc.TypeResponse, Date: row.FetchTime.Go(), TargetURI: canonical, ContentType: warc.MediaResponse, Block: strings.NewReader(block), Length: int64(len(block))}
+			if row.WARCOffset, row.WARCLength, err = out.Write(rec, warc.Encoder{Codec: "none"}); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		rows = append(rows, row)
+	}
+	if err := out.Flush(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.set.Outcomes = func() (stage.Input[record.Fetch], error) { return &memory[record.Fetch]{rows}, nil }
+	w.found = nil
+	txn, to := fmt.Sprintf("r%d", w.round), &sink{}
+	spec := stage.Spec{Name: "mrender", Verb: Verb, Shape: stage.Gate, Store: w.st, Txn: txn}
+	_, err = stage.Run(w.t.Context(), spec, &memory[record.Link]{}, []stage.Output{to}, func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) (err error) {
+		r, err = Batch(ctx, w.st, b, w.set)
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	in, err := record.NewReader[record.Link](to, record.ReaderOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := record.Each(in, func(l *record.Link) error {
+		links = append(links, l.LinkKind+" "+l.URL)
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	return links, r
+}
+
+// fake is a browser whose scripts are lines: "GET URL" asks for it and runs what comes, "link URL" makes a link, "die" ends the browser, "POST URL" and
+// "go URL" are what they say.
+type fake struct{ dead bool }
+
+func (f *fake) Peak() int64  { return 1 }
+func (f *fake) Close() error { return nil }
+
+func (f *fake) Load(_ context.Context, p Page) (r Result, err error) {
+	if f.dead {
+		return r, errors.New("used after its end")
+	}
+	var run func(method, url, typ string, away bool)
+	run = func(method, url, typ string, away bool) {
+		r.Requests++
+		a := p.Answer(&Request{URL: url, Method: method, Type: typ, Away: away})
+		r.Bytes += int64(len(a.Body))
+		if len(a.Header["Set-Cookie"]) > 0 {
+			err = errors.New("a cookie for the page")
+		}
+		for line := range strings.Lines(string(a.Body)) {
+			verb, arg, _ := strings.Cut(strings.TrimSpace(line), " ")
+			switch verb {
+			case "GET":
+				run("GET", arg, "Fetch", false)
+			case "IMG":
+				run("GET", arg, "Image", false)
+			case "POST":
+				run("POST", arg, "Fetch", false)
+			case "go":
+				run("GET", arg, "Document", true)
+			case "link":
+				r.HTML += "<a href=" + arg + ">x</a>"
+			case "die":
+				f.dead, err = true, errors.New("it ended")
+			}
+		}
+	}
+	run("GET", p.URL, "Document", false)
+	return r, err
+}
+
+func shell(lines ...string) string { return "<script>\n" + strings.Join(lines, "\n") + "\n</script>" }
+
+const html = " 200 text/html"
+
+func same(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+// TestParts: a page is rendered with what the archive has; what is missing goes out as links, and it is rendered again when that has come, of any round.
+func TestParts(t *testing.T) {
+	w := newWeb(t)
+	got, r := w.fetch([2]string{"http://a.test/old.json 200 application/json", "link /old"})
+	same(t, "no page", got)
+	got, r = w.fetch([2]string{"http://a.test/" + html, shell("GET http://a.test/old.json", "GET http://a.test/x.json", "IMG http://a.test/i.png", "POST http://a.test/post", "go http://a.test/next", "GET ftp://a.test/f")})
+	same(t, "first", got, "requested http://a.test/i.png", "rendered http://a.test/next", "rendered http://a.test/old", "requested http://a.test/x.json")
+	if r.Waiting != 1 || r.Answers[missing] != 2 || r.Answers[notGET] != 1 || r.Answers[otherPage] != 1 || r.Answers[unsupported] != 1 || r.Chosen[WhyShell] != 1 {
+		t.Errorf("%+v", r)
+	}
+	got, r = w.fetch([2]string{"http://a.test/i.png 200 image/png", "x"}, [2]string{"http://a.test/x.json 0 -", ""})
+	if same(t, "a picture, and a failure", got); r.Waiting != 1 || r.Rendered != 0 {
+		t.Errorf("%+v", r)
+	}
+	got, r = w.fetch([2]string{"http://a.test/x.json 200 application/json", "link /x"})
+	same(t, "again", got, "rendered http://a.test/next", "rendered http://a.test/old", "rendered http://a.test/x")
+	if r.Waiting != 0 || r.Rendered != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestScriptsFirst: a page whose scripts are not there is not loaded before they were tried.
+func TestScriptsFirst(t *testing.T) {
+	for _, status := range []string{"200", "404", "0"} {
+		w := newWeb(t)
+		page := shell("GET http://a.test/app.js") + "<script src=/app.js></script>"
+		if got, r := w.fetch([2]string{"http://a.test/" + html, page}); r.Rendered != 0 || r.Waiting != 1 {
+			t.Errorf("%s: %q %+v", status, got, r)
+		}
+		if got, r := w.fetch([2]string{"http://a.test/app.js " + status + " text/javascript", "link /x"}); r.Rendered != 1 || r.Waiting != 0 || (len(got) == 1) == (status == "0") {
+			t.Errorf("%s: %q %+v", status, got, r)
+		}
+	}
+}
+
+// TestAttempts: an endless list is rendered so often and no more, and a browser that dies costs one attempt of its page alone.
+func TestAttempts(t *testing.T) {
+	w := newWeb(t)
+	part := func(n int) [2]string {
+		return [2]string{fmt.Sprintf("http://a.test/%d.json 200 application/json", n), fmt.Sprintf("link /item%d\nGET http://a.test/%d.json", n, n+1)}
+	}
+	_, r := w.fetch([2]string{"http://a.test/" + html, shell("GET http://a.test/0.json")}, [2]string{"http://b.test/" + html, shell("die")}, [2]string{"http://c.test/" + html, shell("link /ok")})
+	if r.Rendered != 2 || r.Failed != 1 || r.Crashes != crashesOfPage || r.Gained != 1 {
+		t.Errorf("%+v", r)
+	}
+	rendered := uint64(0)
+	for n := range 5 {
+		_, r := w.fetch(part(n))
+		rendered += r.Rendered
+	}
+	if rendered != 2 {
+		t.Errorf("rendered %d times more, want 2", rendered)
+	}
+}
+
+// TestChoice: which pages are rendered, and why.
+func TestChoice(t *testing.T) {
+	rules := func(text string) *filter.Filter {
+		file := filepath.Join(t.TempDir(), "rules")
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		f, err := filter.Load(file, filter.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	long := strings.Repeat("words of a page ", 100) + "<script>1</script>"
+	for _, test := range []struct {
+		name, pages, rules string
+		page               [2]string
+		want               string
+	}{
+		{"shell", Auto, "", [2]string{"http://a.test/" + html, shell()}, WhyShell},
+		{"no script", Auto, "", [2]string{"http://a.test/" + html, "<p>hello"}, ""},
+		{"text", Auto, "", [2]string{"http://a.test/" + html, long}, ""},
+		{"links", Auto, "", [2]string{"http://a.test/" + html, shell() + "<a href=1>1</a><a href=2>2</a><a href=3>3</a><a href=4>4</a><a href=5>5</a><a href=6>6</a>"}, ""},
+		{"not found", Auto, "", [2]string{"http://a.test/ 404 text/html", shell()}, ""},
+		{"no page", Auto, "", [2]string{"http://a.test/ 200 image/svg+xml", shell()}, ""},
+		{"all", All, "", [2]string{"http://a.test/" + html, long}, WhyAll},
+		{"rule", "", "allow x: path /app/\ndeny y: any", [2]string{"http://a.test/app/1" + html, long}, WhyRule},
+		{"no rule", "", "allow x: path /app/", [2]string{"http://a.test/1" + html, shell()}, ""},
+		{"denied", All, "deny x: host a.test", [2]string{"http://a.test/1" + html, shell()}, ""},
+		{"no rule, auto", Auto, "deny x: host b.test", [2]string{"http://a.test/1" + html, shell()}, WhyShell},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWeb(t)
+			if w.set.Pages = test.pages; test.rules != "" {
+				w.set.Rules = rules(test.rules)
+			}
+			_, r := w.fetch(test.page)
+			if n := r.Chosen[test.want]; test.want != "" && n != 1 || test.want == "" && len(r.Chosen) > 0 {
+				t.Errorf("chosen %v, want %q", r.Chosen, test.want)
+			}
+			if len(w.found) > 0 && (w.found[0].Name != "why" || w.found[0].Value != test.want) {
+				t.Errorf("found %v", w.found)
+			}
+		})
+	}
+	t.Run("hosts", func(t *testing.T) {
+		w := newWeb(t)
+		w.fetch([2]string{"http://a.test/1" + html, shell("link /x")}, [2]string{"http://a.test/2" + html, shell("link /x")})
+		if _, r := w.fetch([2]string{"http://a.test/3" + html, long}, [2]string{"http://b.test/3" + html, long}); r.Chosen[WhyHost] != 1 {
+			t.Errorf("chosen %v", r.Chosen)
+		}
+		for n := range fruitless {
+			w.fetch([2]string{fmt.Sprintf("http://c.test/%d%s", n, html), shell()})
+		}
+		if _, r := w.fetch([2]string{"http://c.test/last" + html, shell()}); len(r.Chosen) > 0 {
+			t.Errorf("a host where nothing comes of it: %v", r.Chosen)
+		}
+	})
+}
+
+// TestFilter: what scripts ask for is judged as any link.
+func TestFilter(t *testing.T) {
+	w := newWeb(t)
+	file := filepath.Join(t.TempDir(), "rules")
+	if err := os.WriteFile(file, []byte("allow parts: requisite and host a.test\nallow site: host a.test\ndefault deny\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f, err := filter.Load(file, filter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w.set.Filter = f
+	got, r := w.fetch([2]string{"http://a.test/" + html, shell("GET http://a.test/x.json", "GET http://tracker.test/t.js", "link http://b.test/", "link /y")})
+	same(t, "links", got, "requested http://a.test/x.json", "rendered http://a.test/y")
+	if r.Answers[refused] != 1 || r.Answers[missing] != 1 {
+		t.Errorf("%v", r.Answers)
+	}
+}
+
+// TestRows: a row of each kind of run is read as it was written, and others are refused.
+func TestRows(t *testing.T) {
+	p := Part{200, "x.warc.gz", 1 << 40, 77, 5, true, "text/html", "utf-8", "http://a.test/"}
+	var again Part
+	b := p.append(nil)
+	if err := again.Parse(0, b); err != nil || again != p {
+		t.Errorf("%+v, %v", again, err)
+	}
+	for n := range b {
+		if again.Parse(0, b[:n]) == nil {
+			t.Errorf("cut at %d it is accepted", n)
+		}
+	}
+	if again.Parse(0, append(b, 0)) == nil {
+		t.Error("with a byte more it is accepted")
+	}
+	for _, bad := range []string{``, `{}`, `{"host":"a"`, `{"host":"a","url":"http://a/"}`, `{"host":"a","url":"u","document":{},"missing":["x"]}`} {
+		if new(Waiting).Parse(1, []byte(bad)) == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+}
+
+// TestCORS: a page may read what the server lets it, and what is of its own domain.
+func TestCORS(t *testing.T) {
+	w := newWeb(t)
+	for _, test := range []struct {
+		origin, url string
+		want        string
+	}{{"http://www.a.test", "http://api.a.test/x", "http://www.a.test"}, {"http://b.test", "http://api.a.test/x", ""}} {
+		var header http.Header
+		w.set.Start = func(context.Context) (Browser, error) {
+			return loader(func(p Page) {
+				header = p.Answer(&Request{URL: test.url, Method: "GET", Type: "Fetch", Origin: test.origin}).Header
+			}), nil
+		}
+		w.fetch([2]string{test.url + " 200 application/json", "1"}, [2]string{test.origin + "/" + html, shell()})
+		if got := header.Get("Access-Control-Allow-Origin"); got != test.want || header == nil {
+			t.Errorf("%s reads %s: %q, want %q", test.origin, test.url, got, test.want)
+		}
+	}
+}
+
+type loader func(Page)
+
+func (l loader) Peak() int64  { return 0 }
+func (l loader) Close() error { return nil }
+func (l loader) Load(_ context.Context, p Page) (Result, error) {
+	l(p)
+	return Result{}, nil
+}
