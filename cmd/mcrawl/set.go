@@ -69,7 +69,7 @@ func (c *setCmd) set(ctx context.Context, std *cli.Std, folder *crawl.Crawl) err
 	if len(changes) == 0 {
 		std.Warn("nothing to change: %s says so already; files that it names are read anew for each round", config.Name)
 	}
-	for _, prefix := range []string{"politeness.", "frontier.", "resolve."} {
+	for _, prefix := range []string{"politeness.", "frontier.", "resolve.", "render."} {
 		if !slices.ContainsFunc(changes, func(s driver.Change) bool { return strings.HasPrefix(s.Key, prefix) }) {
 			continue
 		}

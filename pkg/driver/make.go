@@ -339,6 +339,9 @@ func Notes(conf *config.Config, prefix string) (notes []string) {
 		notes = append(notes, note)
 	}
 	f := &conf.File
+	if f.Render.On() && os.Getuid() == 0 && strings.HasPrefix("render.", prefix) {
+		notes = append(notes, "render.pages: as root, Chromium runs without its sandbox; run the crawl as another user, or in a container")
+	}
 	if q := f.Frontier.Params.Priority.Queues; q > 1 && f.Frontier.Prioritizer == "" && strings.HasPrefix("frontier.", prefix) {
 		notes = append(notes, fmt.Sprintf(`frontier.queues=%d has no effect while all URLs have one priority; frontier.prioritizer gives them others, such as "depth", and so does mfrontier raise`, q))
 	}

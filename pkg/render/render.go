@@ -109,10 +109,10 @@ func Batch(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, rec
 	}
 	defer s.close()
 	w := &batch{Settings: set, state: s, b: b, report: &r}
-	if err := w.read(ctx); err != nil {
+	if err := w.read(ctx, many); err != nil {
 		return r, err
 	}
-	due, err := w.choose(ctx, many)
+	due, err := w.choose(ctx)
 	if err == nil {
 		err = w.render(ctx, due)
 	}
@@ -136,8 +136,8 @@ type batch struct {
 	out    *output
 }
 
-// read takes the outcomes of the batch.
-func (w *batch) read(ctx context.Context) error {
+// read takes the outcomes of the batch, and its pages that may be rendered.
+func (w *batch) read(ctx context.Context, many map[uint64]uint8) error {
 	in, err := w.Outcomes()
 	if err != nil {
 		return err
@@ -154,9 +154,14 @@ func (w *batch) read(ctx context.Context) error {
 		if err := sorter.Add(row.Key, payload); err != nil {
 			return err
 		}
-		if isPage(row) {
-			w.fresh = append(w.fresh, &Waiting{URL: row.URL, Host: row.Host, Part: &p, Depth: row.Depth, Hops: row.Hops, Score: row.Score, Fetched: row.FetchTime,
-				key: row.Key, duplicated: row.Duplicate})
+		host := w.state.hosts[row.Host]
+		full := many[row.Key] > shellLinks && (host == nil || host.Shells.Gained < hostGains)
+		if isPage(row) && (w.Rules != nil || w.Pages == All || w.Pages == Auto && !full) {
+			for _, s := range p.texts() {
+				*s = strings.Clone(*s)
+			}
+			w.fresh = append(w.fresh, &Waiting{URL: strings.Clone(row.URL), Host: strings.Clone(row.Host), Part: &p, Depth: row.Depth, Hops: row.Hops, Score: row.Score, Fetched: row.FetchTime,
+				key: row.Key})
 		}
 		return context.Cause(ctx)
 	}); err != nil {
@@ -169,7 +174,7 @@ func (w *batch) read(ctx context.Context) error {
 const sortMemory = 8 << 20
 
 // choose gives the pages that are to be rendered now.
-func (w *batch) choose(ctx context.Context, many map[uint64]uint8) (due []*Waiting, err error) {
+func (w *batch) choose(ctx context.Context) (due []*Waiting, err error) {
 	for _, key := range slices.Sorted(maps.Keys(w.state.pages)) {
 		p := w.state.pages[key]
 		ready, err := w.ready(p)
@@ -208,7 +213,7 @@ func (w *batch) choose(ctx context.Context, many map[uint64]uint8) (due []*Waiti
 			}
 		}
 		host := w.state.hosts[p.Host]
-		if p.Why == "" && (w.Pages == "" || w.Pages == Auto && many[p.key] > shellLinks && (host == nil || host.Shells.Gained < hostGains)) {
+		if p.Why == "" && w.Pages == "" {
 			continue
 		}
 		doc, err := sess.static(ctx, p)
@@ -449,6 +454,7 @@ type rows struct {
 	read    bool
 	links   []record.Link
 	refused map[string]uint64
+	dropped bool
 }
 
 func (r *rows) Read(row *record.Fetch) error {
@@ -466,7 +472,7 @@ func (r *rows) Make(_ string, row *record.Link) error {
 	return nil
 }
 
-func (r *rows) Drop(reason string)             { r.refused[reason]++ }
+func (r *rows) Drop(string)                    { r.dropped = true }
 func (r *rows) Consume()                       {}
 func (r *rows) Refuse(reason string, n uint64) { r.refused[reason] += n }
 
@@ -474,7 +480,7 @@ func (r *rows) Refuse(reason string, n uint64) { r.refused[reason] += n }
 func (s *session) static(ctx context.Context, p *Waiting) (*static, error) {
 	row := p.row()
 	found, err := s.links(ctx, row, nil, s.Filter)
-	if err != nil {
+	if err != nil || found.dropped { // a rule for documents denies it
 		return nil, err
 	}
 	doc, err := s.docs.Read(&row)

@@ -188,6 +188,7 @@ func same(t *testing.T, what string, got []string, want ...string) {
 // TestParts: a page is rendered with what the archive has; what is missing goes out as links, and it is rendered again when that has come, of any round.
 func TestParts(t *testing.T) {
 	w := newWeb(t)
+	w.fetch() // a round of nothing
 	got, r := w.fetch([2]string{"http://a.test/old.json 200 application/json", "link /old"})
 	same(t, "no page", got)
 	got, r = w.fetch([2]string{"http://a.test/" + html, shell("GET http://a.test/old.json", "GET http://a.test/x.json", "IMG http://a.test/i.png", "POST http://a.test/post", "go http://a.test/next", "GET ftp://a.test/f")})
@@ -267,6 +268,7 @@ func TestChoice(t *testing.T) {
 		{"not found", Auto, "", [2]string{"http://a.test/ 404 text/html", shell()}, ""},
 		{"no page", Auto, "", [2]string{"http://a.test/ 200 image/svg+xml", shell()}, ""},
 		{"all", All, "", [2]string{"http://a.test/" + html, long}, WhyAll},
+		{"a rule for documents", Auto, "", [2]string{"http://denied.test/" + html, shell()}, ""},
 		{"rule", "", "allow x: path /app/\ndeny y: any", [2]string{"http://a.test/app/1" + html, long}, WhyRule},
 		{"no rule", "", "allow x: path /app/", [2]string{"http://a.test/1" + html, shell()}, ""},
 		{"denied", All, "deny x: host a.test", [2]string{"http://a.test/1" + html, shell()}, ""},
@@ -277,6 +279,7 @@ func TestChoice(t *testing.T) {
 			if w.set.Pages = test.pages; test.rules != "" {
 				w.set.Rules = rules(test.rules)
 			}
+			w.set.Filter = rules("deny d: mime text/html and host denied.test")
 			_, r := w.fetch(test.page)
 			if n := r.Chosen[test.want]; test.want != "" && n != 1 || test.want == "" && len(r.Chosen) > 0 {
 				t.Errorf("chosen %v, want %q", r.Chosen, test.want)

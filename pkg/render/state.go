@@ -131,22 +131,21 @@ func (p *Part) Parse(_ uint64, b []byte) error {
 
 // Waiting is a page that waits for parts, or what is known of a host.
 type Waiting struct {
-	URL        string      `json:"url,omitempty"`
-	Host       string      `json:"host"`
-	Part       *Part       `json:"document,omitempty"`
-	Depth      uint16      `json:"depth,omitempty"`
-	Hops       uint8       `json:"hops,omitempty"`
-	Score      float32     `json:"score,omitempty"`
-	Fetched    record.Time `json:"fetch_time,omitempty"`
-	Why        string      `json:"why,omitempty"`      // it is rendered: a reason
-	Attempts   int         `json:"attempts,omitempty"` // so far
-	Gained     bool        `json:"gained,omitempty"`   // by one of them
-	Missing    []string    `json:"missing,omitempty"`  // keys of parts, as 16 hex digits
-	Shells     Tally       `json:"shells,omitzero"`    // of a host: pages with hardly any text or links
-	Rest       Tally       `json:"rest,omitzero"`      // and those that were rendered beside them
-	key        uint64
-	missing    []uint64
-	duplicated bool
+	URL      string      `json:"url,omitempty"`
+	Host     string      `json:"host"`
+	Part     *Part       `json:"document,omitempty"`
+	Depth    uint16      `json:"depth,omitempty"`
+	Hops     uint8       `json:"hops,omitempty"`
+	Score    float32     `json:"score,omitempty"`
+	Fetched  record.Time `json:"fetch_time,omitempty"`
+	Why      string      `json:"why,omitempty"`      // it is rendered: a reason
+	Attempts int         `json:"attempts,omitempty"` // so far
+	Gained   bool        `json:"gained,omitempty"`   // by one of them
+	Missing  []string    `json:"missing,omitempty"`  // keys of parts, as 16 hex digits
+	Shells   Tally       `json:"shells,omitzero"`    // of a host: pages with hardly any text or links
+	Rest     Tally       `json:"rest,omitzero"`      // and those that were rendered beside them
+	key      uint64
+	missing  []uint64
 }
 
 // Tally counts the pages of a host.
