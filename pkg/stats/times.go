@@ -152,6 +152,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func (s *Spread) plus(o *Spread) {
 	s.ElapsedS, s.WaitingS, s.NamesS, s.FetchingS = s.ElapsedS+o.ElapsedS, s.WaitingS+o.WaitingS, s.NamesS+o.NamesS, s.FetchingS+o.FetchingS
 	s.ExtractingS, s.SetsS, s.FrontierS = s.ExtractingS+o.ExtractingS, s.SetsS+o.SetsS, s.FrontierS+o.FrontierS
+	s.RenderingS += o.RenderingS
 	s.ExchangeS, s.CheckpointS, s.OtherS = s.ExchangeS+o.ExchangeS, s.CheckpointS+o.CheckpointS, s.OtherS+o.OtherS
 	s.LookupsS, s.ContactsS = s.LookupsS+o.LookupsS, s.ContactsS+o.ContactsS
 }
