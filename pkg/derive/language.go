@@ -2,6 +2,7 @@ package derive
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -132,9 +133,10 @@ type trigram struct {
 	n   int
 }
 
-// rank lists the trigrams of a text, the most frequent first, without those of a space beside a space.
+// rank lists the trigrams of a text of at most 64 KB, the most frequent first, without those of a space beside a space.
 func rank(text string) []trigram {
-	found := map[uint64]int{}
+	shift := bits.LeadingZeros64(uint64(len(text) + 1))
+	found := make([]uint16, 2<<(64-shift)) // by hash, places in the list, from 1: half of them stay free
 	var list []trigram
 	var key uint64 = ' '
 	add := func(r rune) {
@@ -143,13 +145,16 @@ func rank(text string) []trigram {
 		if a == 0 || b == ' ' && (a == ' ' || r == ' ') {
 			return
 		}
-		i, ok := found[key]
-		if !ok {
-			i = len(list)
-			found[key] = i
-			list = append(list, trigram{key: key})
+		for at := key * 0x9E3779B97F4A7C15 >> (shift - 1); ; at = (at + 1) % uint64(len(found)) {
+			if found[at] == 0 {
+				list = append(list, trigram{key, 1})
+				found[at] = uint16(len(list))
+				return
+			} else if t := &list[found[at]-1]; t.key == key {
+				t.n++
+				return
+			}
 		}
-		list[i].n++
 	}
 	for _, r := range text {
 		add(plain(r))
