@@ -44,6 +44,7 @@ type Verified struct {
 	Output string     `json:"-"` // a kept output of the open round that is damaged or missing
 	Longer []LongFile `json:"-"` // files with bytes after their end, which are whole without these
 	Repair bool       `json:"-"` // a pointer is lost, damaged or old, which Repair makes anew
+	Other  string     `json:"-"` // which release reads a file that this one does not; "": there is no such file
 	Sound  uint64     `json:"-"` // the newest checkpoint without such a file; 0: none
 }
 
@@ -320,6 +321,9 @@ func (v *verifier) problem(err error) {
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, fs.ErrPermission) { // which is no damage
 		v.failed = cmp.Or(v.failed, err)
 		return
+	}
+	if v.Other == "" && errors.Is(err, fault.Version) {
+		v.Other = fault.HintOf(err)
 	}
 	if text := err.Error(); !slices.Contains(v.Problems, text) {
 		v.Problems = append(v.Problems, text)

@@ -567,6 +567,9 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 	if len(v.Problems) > told {
 		hints = append(hints, "put files that are damaged or missing back from a copy")
 	}
+	if v.Other != "" { // to it nothing may be damaged
+		hints = []string{v.Other}
+	}
 	std.Stat("verified", v)
 	if c.JSON {
 		if err := printJSON(std, v); err != nil {
