@@ -552,10 +552,6 @@ func (c *Config) CheckPaths(folder string, only ...string) error {
 // Outside lists the files that settings name and that are not in folder, where crawl.toml is; and those in it whose names are absolute,
 // so that they are of no use in a copy.
 func (c *Config) Outside(folder string) (outside, absolute []string, err error) {
-	root, err := filepath.Abs(folder)
-	if err != nil {
-		return nil, nil, err
-	}
 	for _, k := range allKeys() {
 		if !k.Path {
 			continue
@@ -569,11 +565,11 @@ func (c *Config) Outside(folder string) (outside, absolute []string, err error) 
 			if name == "" || name == k.Word {
 				continue
 			}
-			full, err := filepath.Abs(name)
+			in, err := Within(folder, name)
 			if err != nil {
 				return nil, nil, err
 			}
-			if rel, err := filepath.Rel(root, full); err != nil || !filepath.IsLocal(rel) {
+			if !in {
 				outside = append(outside, name)
 			} else if list, _ := written.([]any); filepath.IsAbs(name) && (written == name || slices.Contains(list, any(name))) {
 				absolute = append(absolute, name)
@@ -581,6 +577,20 @@ func (c *Config) Outside(folder string) (outside, absolute []string, err error) 
 		}
 	}
 	return outside, absolute, nil
+}
+
+// Within says whether the file of a name is in a folder.
+func Within(folder, name string) (bool, error) {
+	root, err := filepath.Abs(folder)
+	if err != nil {
+		return false, err
+	}
+	full, err := filepath.Abs(name)
+	if err != nil {
+		return false, err
+	}
+	rel, err := filepath.Rel(root, full)
+	return err == nil && filepath.IsLocal(rel), nil
 }
 
 func (c *Config) get(name string) (any, bool) {

@@ -165,6 +165,11 @@ func (c *pushCmd) Run(ctx context.Context, std *cli.Std) error {
 		if len(outside) > 0 {
 			std.Warn("%s names files outside the crawl folder, which are not copied: %s", conf.Path, strings.Join(outside, ", "))
 		}
+		if lists, err := listsOutside(conf, c.Crawl); err != nil {
+			return err
+		} else if len(lists) > 0 {
+			std.Warn("filter rules or sheets of %s name files outside the crawl folder, which are not copied: %s", conf.Path, strings.Join(lists, ", "))
+		}
 		if len(absolute) > 0 {
 			std.Warn("%s names files of the crawl folder by absolute names, which after a pull are still those of this folder: %s", conf.Path, strings.Join(absolute, ", "))
 		}

@@ -245,6 +245,30 @@ func sheetHeaders(conf *config.Config) (lines []string) {
 	return lines
 }
 
+// listsOutside are the files that filter rules and sheets name and that are not in folder.
+func listsOutside(conf *config.Config, folder string) (outside []string, err error) {
+	var files []string // what is wrong with rules and sheets, a run says
+	if sheets, err := sheet.OfCrawl(conf); err == nil && sheets != nil {
+		files = sheets.Files[1:]
+	}
+	if rules, err := conf.Setting("extract.filter"); err == nil && len(rules) > 0 && rules[0] != "" {
+		if f, err := filter.Load(rules[0], filter.Options{}); err == nil {
+			defer f.Close()
+			files = append(files, f.Files[1:]...)
+		}
+	}
+	for _, file := range files {
+		in, err := config.Within(folder, file)
+		if err != nil {
+			return nil, err
+		}
+		if !in && !slices.Contains(outside, file) {
+			outside = append(outside, file)
+		}
+	}
+	return outside, nil
+}
+
 // asItCame ends the names of files as they were in a copy, before what runs programs was switched off.
 const asItCame = ".untrusted"
 
