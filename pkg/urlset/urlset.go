@@ -31,6 +31,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"strings"
 
 	"mercator/formats/record"
@@ -85,7 +86,7 @@ func (s *Stats) cache(c *cache, lookups uint64) {
 	}
 }
 
-// traceSeen traces a URL that is known. New sorts most of them away by their keys: there a URL was known that comes in and does not go out.
+// traceSeen traces a URL that is known.
 func traceSeen(u *record.URL) {
 	if trace.On(u.URL) {
 		trace.Say("murlset new", u.URL, "dropped: seen")
@@ -211,8 +212,12 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 		if lookups++; lookups%checkEvery == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if popular.seen(key) {
-			continue // the first of them is in this batch
+		if popular.seen(key) { // the first of them is in this batch
+			if trace.Started() {
+				opt.Convert(&in, &row)
+				traceSeen(&row)
+			}
+			continue
 		}
 		if !made {
 			opt.Convert(&in, &row)
@@ -333,24 +338,32 @@ func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL],
 			return context.Cause(ctx)
 		}
 		number, _, err := wanted.Next()
-		if err == io.EOF {
+		done := err == io.EOF
+		if done && trace.Started() {
+			number = math.MaxUint64 // what is left was seen
+		} else if done {
 			return nil
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
 		for {
 			arrival, payload, err := all.Next()
+			if done && err == io.EOF {
+				return nil
+			}
 			if err != nil {
 				return err
 			}
-			if arrival < number {
+			if arrival < number && !trace.Started() {
 				continue
 			}
 			if _, err := record.ViewRow(payload, &row, opt.Like); err != nil {
 				return err
 			}
-			break
+			if arrival >= number {
+				break
+			}
+			traceSeen(&row)
 		}
 		if err := opt.emit(b, &row); err != nil {
 			return err
