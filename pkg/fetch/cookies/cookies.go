@@ -15,6 +15,7 @@ package cookies
 import (
 	"cmp"
 	"container/list"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -98,7 +99,11 @@ type Jar struct {
 	order list.List // of *site, contacted last first
 	size  int
 	dirty bool
+	out   bool // a bound put a cookie out
 }
+
+// Bounds are those of a Jar, for people.
+var Bounds = fmt.Sprintf("at most %d of a host (%d KiB), %d of a registered domain (%d KiB), %d MiB in all", domainMax, domainBytes>>10, siteMax, siteBytes>>10, jarMax>>20)
 
 type site struct {
 	name string
@@ -217,8 +222,10 @@ func (j *Jar) set(name string, c Cookie, now time.Time) {
 		s.list[i] = c
 	case !c.over(now):
 		s.list = append(s.list, c)
+		n := len(s.list)
 		s.evict(func(o *Cookie) bool { return o.Domain == c.Domain }, domainMax, domainBytes)
 		s.evict(func(*Cookie) bool { return true }, siteMax, siteBytes)
+		j.out = j.out || len(s.list) < n
 	}
 	s.size = cookieCost + len(s.name)
 	for i := range s.list {
@@ -229,6 +236,7 @@ func (j *Jar) set(name string, c Cookie, now time.Time) {
 		j.drop(e)
 	}
 	for j.size > jarMax {
+		j.out = true
 		j.drop(j.order.Back())
 	}
 }
@@ -312,6 +320,13 @@ func (j *Jar) fitting(t Target, now time.Time) (fit []Cookie) {
 	}
 	slices.SortStableFunc(fit, func(a, b Cookie) int { return cmp.Compare(len(b.Path), len(a.Path)) })
 	return fit
+}
+
+// Evicted says whether a bound has put a cookie out.
+func (j *Jar) Evicted() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.out
 }
 
 // Dirty says whether Keep has taken in anything.

@@ -425,3 +425,25 @@ func TestProxy(t *testing.T) {
 		}
 	}
 }
+
+// TestLoginCookieBounds: a file with more cookies than are kept is refused, with the line of the first that is too many. Expired ones do not count.
+func TestLoginCookieBounds(t *testing.T) {
+	lines := func(n int, expires string) (text string) {
+		for i := range n {
+			text += fmt.Sprintf("site.test\tFALSE\t/\tFALSE\t%s\tc%d\tx\n", expires, i)
+		}
+		return text
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"as many as are kept", lines(50, "0"), ""},
+		{"one more", lines(51, "0"), "login.txt: line 51: one cookie of site.test too many"},
+		{"expired ones", lines(30, "1") + lines(50, "0"), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := ParseLogins("login.txt", []byte(c.text))
+			if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}

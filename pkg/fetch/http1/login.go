@@ -133,9 +133,14 @@ func ParseLogins(path string, b []byte) (*Logins, error) {
 			if all.cookies == nil {
 				all.cookies = cookies.New()
 			}
-			if expired := !c.Expires.IsZero() && !c.Expires.After(now); !expired && !all.cookies.Put(c, now) {
+			expired := !c.Expires.IsZero() && !c.Expires.After(now)
+			if !expired && !all.cookies.Put(c, now) {
 				return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: "a cookie of " + c.Domain + " that no server could have set",
 					Want: "one of a host, or of a domain that is no public suffix, as browsers keep it", Hint: "FALSE in place of the first TRUE makes it a cookie of that host alone"}
+			}
+			if all.cookies.Evicted() {
+				return nil, &fault.Error{Class: fault.Usage, File: path, Place: fmt.Sprintf("line %d", n), Found: "one cookie of " + c.Domain + " too many",
+					Want: cookies.Bounds, Hint: "take out those that the crawl does not need"}
 			}
 			continue
 		}
