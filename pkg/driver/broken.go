@@ -29,7 +29,7 @@ type Broken struct {
 // BrokenLinks counts them.
 type BrokenLinks struct {
 	Links   uint64
-	Pages   uint64 // that they stand on, one after the other
+	Pages   uint64 // that they stand on
 	Waiting uint64 // URLs that wait and were never tried
 	// Unchecked are URLs that are not known to work or not, by reason, the most frequent first.
 	Unchecked []record.Count
@@ -50,11 +50,13 @@ func (d *Driver) Broken(ctx context.Context, q Broken, each func(*history.Broken
 		return sum, empty(d.Crawl)
 	}
 	links.Accept = q.Accept
-	page := ""
+	pages := merge.NewSorter(historyMemory/8, "") // by hash
+	defer func() { err = errors.Join(err, pages.Close()) }()
 	told := func(b *history.Broken) error {
-		if sum.Links++; b.Page != page && b.Page != "" {
-			sum.Pages++
-			page = b.Page
+		if sum.Links++; b.Page != "" {
+			if err := pages.Add(xxh3.HashString(b.Page), nil); err != nil {
+				return err
+			}
 		}
 		return each(b)
 	}
@@ -68,6 +70,9 @@ func (d *Driver) Broken(ctx context.Context, q Broken, each func(*history.Broken
 		}
 	}
 	if err != nil {
+		return sum, err
+	}
+	if sum.Pages, err = distinct(pages); err != nil {
 		return sum, err
 	}
 	if err := d.Refusals("", func(*history.Refusal) error { unchecked[record.OutcomeRefused]++; return nil }); err != nil {
@@ -84,6 +89,23 @@ func (d *Driver) Broken(ctx context.Context, q Broken, each func(*history.Broken
 	}
 	sum.Unchecked = stats.Counts(unchecked)
 	return sum, nil
+}
+
+// distinct counts the keys of a sorter.
+func distinct(s *merge.Sorter) (n uint64, err error) {
+	sorted, err := s.Sort()
+	if err != nil {
+		return 0, err
+	}
+	last := uint64(0)
+	err = sorted.Each(func(key uint64, _ []byte) error {
+		if n == 0 || key != last {
+			n++
+		}
+		last = key
+		return nil
+	})
+	return n, err
 }
 
 // links are the record files of rounds by which links are checked.
