@@ -61,10 +61,21 @@ func (l *jsonLog) put(e entry) error {
 }
 
 // Write takes lines that begin with the name of a command, and those of --progress json.
-func (l *jsonLog) Write(p []byte) (int, error) {
+func (l *jsonLog) Write(p []byte) (int, error) { return l.lines("warning", p) }
+
+// LogError writes a line of what another command failed of: a log has it at level error.
+func LogError(w io.Writer, line string) {
+	if l, is := w.(*jsonLog); is {
+		_, _ = l.lines("error", []byte(line)) // nobody is left to tell
+		return
+	}
+	_, _ = io.WriteString(w, line+"\n")
+}
+
+func (l *jsonLog) lines(level string, p []byte) (int, error) {
 	for line := range strings.Lines(string(p)) {
 		line = strings.TrimSuffix(line, "\n")
-		e := entry{Level: "warning", Message: line}
+		e := entry{Level: level, Message: line}
 		if name, text, ok := strings.Cut(line, ": "); ok && ours(name) {
 			e.Command, e.Message = name, text
 			if hint, ok := strings.CutPrefix(text, "hint: "); ok {

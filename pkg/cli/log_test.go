@@ -14,6 +14,7 @@ func TestLog(t *testing.T) {
 		{"hint", "mfetch: hint: wait: a while\n", `"level":"warning","command":"mfetch","hint":"wait: a while"}`},
 		{"of another", "http://a.test: \"x\"\n", `"level":"warning","command":"mcrawl","message":"http://a.test: \"x\""}`},
 		{"progress", `{"command":"mfetch","n":1}` + "\n", `"level":"progress","command":"mcrawl","progress":{"command":"mfetch","n":1}}`},
+		{"error", "", `"level":"error","command":"mfetch","message":"no room"}`},
 		{"no JSON", "{x}\n", `"level":"warning","command":"mcrawl","message":"{x}"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -21,6 +22,10 @@ func TestLog(t *testing.T) {
 			log := &jsonLog{&out, "mcrawl", at}
 			if n, err := log.Write([]byte(c.line)); n != len(c.line) || err != nil {
 				t.Errorf("%d bytes, %v", n, err)
+			}
+			if c.name == "error" {
+				out.Reset()
+				LogError(log, "mfetch: no room")
 			}
 			if want := `{"time":"2030-01-02T02:04:05.006Z",` + c.want + "\n"; out.String() != want {
 				t.Errorf("%s, want %s", out.String(), want)

@@ -119,7 +119,8 @@ func command(name string) (run func(context.Context, cli.Call) *cli.Failed, err 
 
 // runner runs pipes, one at a time.
 type runner struct {
-	said     func(line string)       // gets each line of a warning or of an error, one at a time
+	said     func(line string)       // gets each line of a warning, one at a time
+	failed   func(line string)       // gets each line of an error; nil: said does
 	fetching func(p *fetch.Progress) // gets how mfetch goes on; nil: nobody wants it
 	waits    func(w cli.Wait)        // gets what a command waits for; nil: said does
 	mu       sync.Mutex              // of said
@@ -174,7 +175,7 @@ func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *
 		call := cli.Call{Args: words[1:], Out: &out,
 			Warn: func(line string) {
 				if within.Err() == nil { // else it is of the end
-					p.tell(line)
+					p.tell(p.said, line)
 				}
 			},
 			Wait: func(w cli.Wait) {
@@ -241,7 +242,7 @@ func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *
 			return nil, first.err.Err
 		}
 		for _, line := range first.err.Lines {
-			p.tell(line)
+			p.tell(p.failed, line)
 		}
 		return nil, failure(first)
 	}
@@ -252,15 +253,18 @@ func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *
 // errOther ends the commands of a pipe in which one failed.
 var errOther = &fault.Error{Class: fault.Upstream, Found: "another command of the pipe failed"}
 
-func (p *runner) tell(line string) {
+func (p *runner) tell(whom func(line string), line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.said(line)
+	if whom == nil {
+		whom = p.said
+	}
+	whom(line)
 }
 
 func (p *runner) wait(command string, w cli.Wait) {
 	if p.waits == nil {
-		p.tell(command + ": " + w.Text)
+		p.tell(p.said, command+": "+w.Text)
 		return
 	}
 	p.waits(w)

@@ -215,12 +215,20 @@ func (t *Teller) Waits(w cli.Wait) {
 	t.wait.until = w.Until
 }
 
-// Said is called with each line of a warning or an error of a command.
+// Said is called with each line of a warning of a command.
 func (t *Teller) Said(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.clear()
 	fmt.Fprintln(t.Err, line)
+}
+
+// Failed is called with each line of an error of a command.
+func (t *Teller) Failed(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clear()
+	cli.LogError(t.Err, line)
 }
 
 // Ended is called when a round was closed.

@@ -100,11 +100,14 @@ func NoCrawl(dir string, err error) error {
 func (d *Driver) tellers(r *runner, shard int) {
 	r.fetching = func(p *fetch.Progress) { d.opt.Teller.Fetching(shard, p) }
 	r.waits = d.opt.Teller.Waits
-	r.said = func(line string) {
-		if by, said := d.warned.LoadOrStore(line, shard); !said || by == shard {
-			d.opt.Teller.Said(line)
+	once := func(tell func(line string)) func(line string) {
+		return func(line string) {
+			if by, said := d.warned.LoadOrStore(line, shard); !said || by == shard {
+				tell(line)
+			}
 		}
 	}
+	r.said, r.failed = once(d.opt.Teller.Said), once(d.opt.Teller.Failed)
 }
 
 // load reads crawl.toml.
