@@ -170,6 +170,8 @@ SCRIPTS := $(wildcard $(addprefix pipelines/,google98.sh archive97.sh stage-*.sh
 OTHERS  := $(wildcard $(addprefix pipelines/,module-*.py prioritize-*.py *.mk *.md Snakefile Containerfile))
 RECIPES := $(wildcard pipelines/recipes/*.md)
 UNITS   := $(wildcard pipelines/systemd/*)
+# What these pages link to, and what that does. Links to source become plain text.
+PAGES   := README.md pipelines/report.png $(wildcard .github/*.md bench/*.md bench/*/*.md bench/*/*.svg cmd/*/manual.md formats/*.md formats/*/SPEC.md pkg/*.md pkg/*/*.md pkg/*/*/SPEC.md)
 
 # mtools has an mcat too. What is installed is listed in share/mercator/installed, for uninstall.
 .PHONY: install
@@ -182,7 +184,7 @@ install: build ## commands, manual pages, completion, pipelines into PREFIX
 	install -d "$(DESTDIR)$(PREFIX)/bin"
 	install -m 755 $(COMMANDS:%=bin/%) "$(DESTDIR)$(PREFIX)/bin"
 	@list="$(DESTDIR)$(PREFIX)/share/mercator/installed"; { [ ! -e "$$list" ] || cat "$$list"; \
-	  printf '%s\n' share/zsh/site-functions/_mercator $(SCRIPTS:%=share/mercator/%) $(OTHERS:%=share/mercator/%) $(RECIPES:%=share/mercator/%) $(UNITS:%=share/mercator/%); \
+	  printf '%s\n' share/zsh/site-functions/_mercator $(SCRIPTS:%=share/mercator/%) $(OTHERS:%=share/mercator/%) $(RECIPES:%=share/mercator/%) $(UNITS:%=share/mercator/%) $(PAGES:%=share/mercator/%); \
 	  (cd bin/share && printf 'share/man/%s\n' man?/*); \
 	  for c in $(COMMANDS); do printf '%s\n' "bin/$$c" "share/bash-completion/completions/$$c" "share/fish/vendor_completions.d/$$c.fish"; done; \
 	} | sort -u > bin/installed && install -m 644 bin/installed "$$list" && rm bin/installed
@@ -200,6 +202,8 @@ install-shared: man
 	install -m 644 $(OTHERS) "$(DESTDIR)$(PREFIX)/share/mercator/pipelines"
 	install -m 644 $(RECIPES) "$(DESTDIR)$(PREFIX)/share/mercator/pipelines/recipes"
 	install -m 644 $(UNITS) "$(DESTDIR)$(PREFIX)/share/mercator/pipelines/systemd"
+	@for p in $(PAGES); do f="$(DESTDIR)$(PREFIX)/share/mercator/$$p"; install -d "$${f%/*}" && install -m 644 "$$p" "$$f" || exit 1; done
+	@for f in $(filter %.md,$(PAGES) $(OTHERS) $(RECIPES)); do sed 's/\[\([^]]*\)\]([^)]*\.go)/\1/g' "$$f" > "$(DESTDIR)$(PREFIX)/share/mercator/$$f" || exit 1; done
 
 .PHONY: install-check
 install-check: ## what make install gives: each manual page, completion in three shells (needs mandoc, zsh, fish)
@@ -222,7 +226,7 @@ uninstall: ## what install put there
 	@top="$(DESTDIR)$(PREFIX)"; list=$$top/share/mercator/installed; \
 	[ -e "$$list" ] || { echo "uninstall: $$list: not there, want the list that make install writes" >&2; echo 'uninstall: hint: give the PREFIX of make install' >&2; exit 2; }; \
 	while IFS= read -r file; do rm -f "$$top/$$file" || exit 1; done < "$$list"; \
-	rm -f "$$list"; rmdir "$$top/share/mercator/pipelines/recipes" "$$top/share/mercator/pipelines/systemd" "$$top/share/mercator/pipelines" "$$top/share/mercator" 2> /dev/null || :
+	rm -f "$$list"; find "$$top/share/mercator" -depth -type d -exec rmdir {} \; 2> /dev/null || :
 
 .PHONY: clean
 clean: ## remove bin/ and dist/, and what killed tests left in memory; folders of crawls stay

@@ -24,6 +24,15 @@ for f in $others; do mv "$f" "$dir/${f##*/}"; done
 export PATH=$dir/usr/bin:$PATH
 [ -x "$share/mercator/pipelines/google98.sh" ] && [ ! -e "$share/mercator/pipelines/soak.sh" ] || bad "share/mercator/pipelines is not what people use"
 
+links=0
+while IFS= read -r page; do
+  while IFS= read -r to; do
+    [ -e "${page%/*}/$to" ] || bad "$page: a link to $to, which is not installed"
+    links=$((links + 1))
+  done < <(grep -o ']([^)#[:space:]][^)#[:space:]]*' "$page" | sed 's/^](//' | grep -vE '^[a-z]+:' || :)
+done < <(find "$share/mercator" -name '*.md')
+[ "$links" -gt 100 ] || bad "$links links of pages"
+
 mandoc -T lint -W warning "$share"/man/man?/* || bad "mandoc complains of a page"
 for command in "$dir"/usr/bin/*; do
   name=${command##*/}
@@ -65,4 +74,4 @@ pages=$(($(ls "$share"/man/man?/* | wc -l) - 1))
 make --no-print-directory uninstall DESTDIR="$dir" PREFIX=/usr > "$dir/log" 2>&1
 left=$(find "$dir/usr" -type f | sort)
 [ "$left" = "$(printf '%s\n' $others | sort)" ] || bad "uninstall left: $left"
-echo "install-check.sh: $pages pages; $tries lines completed by bash, fish and zsh; uninstalled"
+echo "install-check.sh: $pages pages; $links links; $tries lines completed by bash, fish and zsh; uninstalled"
