@@ -426,6 +426,39 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
+// overTwo speaks HTTP/2.
+type overTwo struct{ *web }
+
+func (w overTwo) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
+	reply := w.web.Fetch(ctx, req)
+	reply.Protocol = "h2"
+	return reply
+}
+
+// TestProtocolField: request and response records both name the protocol.
+func TestProtocolField(t *testing.T) {
+	st := newStore(t)
+	run(t, options(st, overTwo{&web{}}), "r1", []record.URL{url("http://a.test/")})
+	f, err := os.Open(warcs(t, st)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	named := map[string]int{}
+	r := warc.NewReader(f, warc.ReaderOptions{})
+	for rec, err := r.Next(); err != io.EOF; rec, err = r.Next() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Get(warc.FieldProtocol) == "h2" {
+			named[rec.Type]++
+		}
+	}
+	if got := fmt.Sprint(named); got != "map[request:2 response:2]" { // of robots.txt and a page
+		t.Errorf("records that name the protocol: %s", got)
+	}
+}
+
 // sameAgain replays the round r1 from its archive.
 func sameAgain(t *testing.T, st *store.Store, urls []record.URL, rows []record.Fetch) {
 	t.Helper()
