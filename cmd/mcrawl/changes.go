@@ -91,7 +91,7 @@ func (c *changesCmd) compare(d *driver.Driver, std *cli.Std) (*driver.Changes, e
 		return d.Changes(c.From, c.To)
 	}
 	if c.To != "" {
-		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q behind another crawl", c.To), Want: "two crawls, or two rounds of one"}
+		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q after %q, which is a folder", c.To, c.From), Want: "two crawls, or one crawl and two of its rounds"}
 	}
 	before, err := driver.Open(c.From, options(std))
 	if err != nil {
