@@ -248,13 +248,14 @@ func sheetHeaders(conf *config.Config) (lines []string) {
 // listsOutside are the files that filter rules and sheets name and that are not in folder.
 func listsOutside(conf *config.Config, folder string) (outside []string, err error) {
 	var files []string // what is wrong with rules and sheets, a run says
+	named := func(of []string) { files = append(files, of[min(1, len(of)):]...) } // without the first, which a setting names
 	if sheets, err := sheet.OfCrawl(conf); err == nil && sheets != nil {
-		files = sheets.Files[1:]
+		named(sheets.Files)
 	}
 	if rules, err := conf.Setting("extract.filter"); err == nil && len(rules) > 0 && rules[0] != "" {
 		if f, err := filter.Load(rules[0], filter.Options{}); err == nil {
 			defer f.Close()
-			files = append(files, f.Files[1:]...)
+			named(f.Files)
 		}
 	}
 	for _, file := range files {
