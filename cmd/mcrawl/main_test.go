@@ -52,6 +52,7 @@ func TestScripts(t *testing.T) {
 		}
 	}))
 	t.Cleanup(site.Close)
+	bin := commands(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
@@ -66,7 +67,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PIPELINES", filepath.Join(here, "..", "..", "pipelines"))
 			_, port, err := net.SplitHostPort(site.Listener.Addr().String())
 			env.Setenv("PORT", port)
-			env.Setenv("PATH", env.Getenv("PATH")+string(os.PathListSeparator)+commands(t))
+			env.Setenv("PATH", env.Getenv("PATH")+string(os.PathListSeparator)+bin)
 			return err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
