@@ -6,8 +6,11 @@
 //	go run ./bench/freshness -pages 2000 -every 48h -days 60
 //	go run ./bench/freshness -silent
 //	go run ./bench/freshness -queues 3
+//	go run ./bench/freshness -shards 4
 //
 // With -queues a third crawl gives pages of priority 0, 1, … in turn front queues of their own, with the same number of fetches.
+//
+// With -shards both schedules have so many frontiers, each with its hosts and its part of each batch.
 //
 // The web is that of "mweb serve --hard --changing", asked within the process, under a
 // clock that jumps from round to round: months take seconds. The frontier is a real
@@ -24,6 +27,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +39,7 @@ import (
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
 	"mercator/pkg/httpmsg"
+	"mercator/pkg/shard"
 	"mercator/pkg/simweb"
 	"mercator/pkg/stage"
 )
@@ -47,6 +52,7 @@ func main() {
 	flag.IntVar(&s.days, "days", 150, "days of the crawl")
 	flag.Uint64Var(&s.seed, "seed", 1, "of the web")
 	flag.IntVar(&s.queues, "queues", 1, "priorities that pages have, in turn, and front queues of another crawl")
+	flag.IntVar(&s.shards, "shards", 1, "frontiers that share the hosts")
 	flag.BoolVar(&s.silent, "silent", false, "replies do not say how long they stay as they are")
 	flag.Parse()
 	if err := compare(os.Stdout, s); err != nil {
@@ -60,6 +66,7 @@ type setting struct {
 	every, round time.Duration
 	seed         uint64
 	queues       int  // priorities; 0 and 1 are the same
+	shards       int  // frontiers; 0 and 1 are the same
 	silent       bool // replies do not say how long they stay
 }
 
@@ -157,13 +164,19 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
-	opt := store.Options{FS: crashtest.New()}
-	if err := frontier.Create("/frontier", p, opt); err != nil {
-		return r, err
-	}
-	f, err := frontier.Open("/frontier", opt)
+	owners, err := shard.New(max(s.shards, 1))
 	if err != nil {
 		return r, err
+	}
+	fs := make([]*frontier.Frontier, owners.Shards)
+	for n := range fs {
+		opt := store.Options{FS: crashtest.New()}
+		if err := frontier.Create("/frontier", p, opt); err != nil {
+			return r, err
+		}
+		if fs[n], err = frontier.Open("/frontier", opt); err != nil {
+			return r, err
+		}
 	}
 	r.by = make([]share, max(s.queues, 1))
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -178,11 +191,14 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 		}
 	}
 	r.pages = len(urls)
-	err = run(f, "add", "seed", 0, urls, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-		return f.Add(ctx, b, frontier.AddOptions{})
-	})
-	if err != nil {
-		return r, err
+	for n, f := range fs {
+		own := slices.DeleteFunc(slices.Clone(urls), func(u record.URL) bool { return owners.Of(u.Key) != n })
+		err = run(f, "add", "seed", 0, own, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+			return f.Add(ctx, b, frontier.AddOptions{})
+		})
+		if err != nil {
+			return r, err
+		}
 	}
 	end := begin.AddDate(0, 0, s.days)
 	counts := begin.AddDate(0, 0, s.days/3)
@@ -201,14 +217,10 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 			r.by[c.priority].time += to.Sub(from)
 		}
 	}
-	for n, now := 0, begin; now.Before(end); n, now = n+1, now.Add(s.round) {
-		txn := fmt.Sprintf("r%d", n)
+	visit := func(f *frontier.Frontier, txn string, now time.Time, size int) error {
 		batch, err := next(f, txn, record.TimeOf(now), size)
-		if err != nil {
-			return r, err
-		}
-		if batch == nil {
-			continue
+		if err != nil || batch == nil {
+			return err
 		}
 		outcomes := make([]record.Fetch, len(batch))
 		for i, u := range batch {
@@ -226,8 +238,15 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 				r.fetches++
 			}
 		}
-		if err := update(f, txn, outcomes); err != nil {
-			return r, err
+		return update(f, txn, outcomes)
+	}
+	for n, now := 0, begin; now.Before(end); n, now = n+1, now.Add(s.round) {
+		for k, f := range fs {
+			if part := size*(k+1)/len(fs) - size*k/len(fs); part > 0 {
+				if err := visit(f, fmt.Sprintf("r%d", n), now, part); err != nil {
+					return r, err
+				}
+			}
 		}
 	}
 	for _, c := range copies {
@@ -237,12 +256,23 @@ func crawl(s setting, p frontier.Params) (r result, err error) {
 	for i := range r.by {
 		r.by[i].fresh = float64(r.by[i].time) / float64(r.counted) / float64(r.by[i].pages)
 	}
-	st, err := f.Stat(context.Background(), frontier.StatOptions{})
-	if err != nil {
-		return r, err
+	var pages *frontier.Pages
+	for _, f := range fs {
+		st, err := f.Stat(context.Background(), frontier.StatOptions{})
+		if err == nil {
+			err = f.Check(context.Background())
+		}
+		if err != nil {
+			return r, err
+		}
+		if own := st.Own.(*frontier.Pages); pages == nil {
+			pages = own
+		} else {
+			pages.Add(own)
+		}
 	}
-	r.expected = st.Own.(*frontier.Pages).Fresh
-	return r, f.Check(context.Background())
+	r.expected = pages.Fresh
+	return r, nil
 }
 
 func later(a, b time.Time) time.Time {

@@ -32,6 +32,15 @@ func TestRatesBeatUniform(t *testing.T) {
 	if ranked.fetches > rates.fetches+rates.fetches/50 || ranked.by[0].fresh < 1.02*rates.by[0].fresh || ranked.by[0].fetches < rates.by[0].fetches*5/4 {
 		t.Errorf("%d fetches, %+v with priorities, %d, %+v without", ranked.fetches, ranked.by, rates.fetches, rates.by)
 	}
+	// Four frontiers that each schedule a part of the hosts, with a quarter of each batch, keep nearly as many fresh, and know it.
+	s.shards = 4
+	parts, err := crawl(s, frontier.Params{Policy: "revisit", Revisit: frontier.Revisit{MinInterval: s.round.String(), MaxInterval: (8 * s.every).String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parts.pages != rates.pages || parts.fetches > rates.fetches || parts.fresh < 0.9*rates.fresh || math.Abs(parts.expected-rates.expected) > 0.05*rates.expected {
+		t.Errorf("in four shards %d fetches of %d pages, %.4f fresh, %.4f expected, in one %d of %d, %.4f, %.4f", parts.fetches, parts.pages, parts.fresh, parts.expected, rates.fetches, rates.pages, rates.fresh, rates.expected)
+	}
 	if err := compare(io.Discard, setting{pages: 50, days: 6, every: 48 * time.Hour, round: 8 * time.Hour, seed: 2, queues: 2}); err != nil {
 		t.Error(err)
 	}

@@ -306,9 +306,8 @@ func (c *Config) Shardable() error {
 		found any
 		want  string
 	}{
-		{f.Frontier.Policy == "opic", "frontier.policy", f.Frontier.Policy, "another policy: credit flows between all pages, and each shard sees its own alone"},
+		{f.Frontier.Policy == "opic", "frontier.policy", f.Frontier.Policy, "another policy: a page gives credit to pages of all shards, and each shard sees its own alone"},
 		{f.Frontier.Policy == "walk", "frontier.policy", f.Frontier.Policy, "another policy: a walk goes on from the page before, which another shard may have"},
-		{f.Frontier.Policy == "revisit", "frontier.policy", f.Frontier.Policy, "another policy: new pages and repeated visits share the whole crawl, and each shard sees its own alone"},
 		{f.PerDomain > 0, "frontier.per_domain", f.PerDomain, "none: the hosts of a domain are in several shards"},
 		{f.Frontier.DomainBudget > 0, "frontier.domain_budget", f.Frontier.DomainBudget, "none: the hosts of a domain are in several shards"},
 		{len(f.Extract.ModuleState) > 0, "extract.module_state", strings.Join(f.Extract.ModuleState, ","), "none: each shard would keep a state of its own pages alone"},
@@ -320,7 +319,11 @@ func (c *Config) Shardable() error {
 		{slices.ContainsFunc(f.Seeds, isTable), "seeds", strings.Join(f.Seeds, ","), "files of URLs or of JSON lines"},
 	} {
 		if s.set {
-			return &fault.Error{Class: fault.Usage, File: c.Path, Place: s.key, Found: fmt.Sprintf("%v in a crawl of several shards", s.found), Want: s.want}
+			e := &fault.Error{Class: fault.Usage, File: c.Path, Place: s.key, Found: fmt.Sprintf("%v in a crawl of several shards", s.found), Want: s.want}
+			if s.key == "frontier.policy" {
+				e.Hint = "\"mfrontier policies\" lists policies; a crawl without --shards can have each"
+			}
+			return e
 		}
 	}
 	return nil

@@ -119,6 +119,9 @@ func (all frontiers) Stat(ctx context.Context, o frontier.StatOptions) (*frontie
 		take(st)
 		sum.Discovered, sum.Pending, sum.InFlight, sum.Finished = sum.Discovered+st.Discovered, sum.Pending+st.Pending, sum.InFlight+st.InFlight, sum.Finished+st.Finished
 		sum.Visits += st.Visits
+		if pages, ok := sum.Own.(*frontier.Pages); ok {
+			pages.Add(st.Own.(*frontier.Pages))
+		}
 		sum.Retried, sum.Deferred, sum.Waiting, sum.Held = sum.Retried+st.Retried, sum.Deferred+st.Deferred, sum.Waiting+st.Waiting, sum.Held+st.Held
 		sum.NextDue = earlier(sum.NextDue, st.NextDue)
 	}

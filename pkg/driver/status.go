@@ -55,6 +55,7 @@ type Status struct {
 	Trouble  *Trouble          `json:"trouble,omitempty"`
 	Settings []record.Count    `json:"refused_by_settings,omitempty"`
 	Visits   uint64            `json:"visits,omitempty"` // after which the URL waits for the next: they have no final outcome, and are in no other count
+	Pages    *frontier.Pages   `json:"pages,omitempty"`  // of policy revisit
 	Retried  uint64            `json:"retried"`
 	Deferred uint64            `json:"deferred"`
 
@@ -170,6 +171,7 @@ func (s *Status) read(ctx context.Context, folder *crawl.Crawl, f frontiers) err
 	}
 	s.Policy, s.Known, s.Done, s.Pending, s.InFlight, s.Waiting, s.NextDue, s.Held = st.Policy, st.Discovered, st.Finished, st.Pending, st.InFlight, st.Waiting, st.NextDue, st.Held
 	s.Visits, s.Retried, s.Deferred, s.Parked = st.Visits, st.Retried, st.Deferred, st.Parked
+	s.Pages, _ = st.Own.(*frontier.Pages)
 	s.outcomes(st.Outcomes)
 	for _, p := range st.Parked {
 		if record.OfSettings(p.Outcome) {
@@ -430,6 +432,12 @@ func (s *Status) printBody(w io.Writer) {
 	}
 	if s.Visits > 0 {
 		fmt.Fprintf(w, "%s, after which the URL waits for the next: no outcome above counts them, mcrawl stats does\n", column(s.Visits, "visit"))
+	}
+	if s.Pages != nil {
+		_, lines := s.Pages.Lines()
+		for _, l := range lines {
+			fmt.Fprintf(w, "%s: %s\n", l[0], l[1])
+		}
 	}
 	if t := s.Trouble; t != nil {
 		fmt.Fprintf(w, "%s, such as %s", paint(w, styleBad, fmt.Sprintf("In round %s %s %s", t.Round, count(t.URLs, "URL"), t.Outcome)), t.URL)

@@ -80,6 +80,8 @@ func (fair) raised(*Entry, uint8) {}
 
 func (fair) moved(string, uint64) {}
 
+func (fair) passed(*Entry, bool) {}
+
 func (fair) kept() any { return nil }
 
 func (fair) files() [][]run { return nil }

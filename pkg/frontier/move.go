@@ -27,7 +27,7 @@ func (s *state) checkMove(dir string) error {
 		return &fault.Error{Class: fault.Usage, File: dir, Found: found, Want: want + ", to move buckets"}
 	}
 	switch {
-	case s.policy.links != noLinks || s.policy.endless:
+	case s.policy.links != noLinks:
 		return refuse("policy "+s.policy.name, "one that keeps its state by host")
 	case len(s.Domains)+len(s.Held) > 0:
 		return refuse("budgets of domains", "none")
@@ -248,6 +248,9 @@ func (v *mover) give() error {
 			}
 			gone[to].add(&l, row)
 			v.lots.To(to).Add(l.what, 1, row.payload)
+			if !l.table {
+				v.s.policy.passed(&row.url, false)
+			}
 			return nil
 		})
 		if err != nil {
@@ -314,6 +317,7 @@ func (v *mover) take(from int) error {
 				}
 				return addRow(l.into, row.key, &row.host)
 			}
+			v.s.policy.passed(&row.url, true)
 			if l.level >= 0 {
 				place := shift(l.level, placeOf(row.key))
 				v.s.policy.moved(row.url.URL.Host, place)

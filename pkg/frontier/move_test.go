@@ -151,7 +151,7 @@ func (s sides) move(txn string, from, to *shard.Map) error {
 // TestMove: hosts that go to another shard bring all that is known of them, in their order, and nothing is lost or there twice, whatever
 // the policy; and go on there.
 func TestMove(t *testing.T) {
-	for _, p := range []Params{{Policy: dynamic}, {Policy: priority}, {Policy: fifo, Fifo: Fifo{Workers: 4}}} {
+	for _, p := range []Params{{Policy: dynamic}, {Policy: priority}, {Policy: fifo, Fifo: Fifo{Workers: 4}}, {Policy: "revisit", Priority: Priority{Queues: 2}, Revisit: Revisit{MinInterval: "1s", MaxInterval: "3s"}}} {
 		t.Run(p.Policy, func(t *testing.T) {
 			t.Parallel()
 			old, err := shard.New(2)

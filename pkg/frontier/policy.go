@@ -53,6 +53,8 @@ type hooks interface {
 	raised(e *Entry, had uint8)
 	// moved notes that a URL has come from another shard, with that place.
 	moved(host string, place uint64)
+	// passed notes that a URL has come from another shard (in), or has gone to one.
+	passed(e *Entry, in bool)
 
 	// What there is besides the queues:
 

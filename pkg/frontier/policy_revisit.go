@@ -171,6 +171,17 @@ func (p *revisitPolicy) raised(e *Entry, had uint8) {
 	}
 }
 
+// passed: the page asks for its visits where it waits now, from the next batch on (taken).
+func (p *revisitPolicy) passed(e *Entry, in bool) {
+	switch {
+	case e.Visit.Visits == 0:
+	case in:
+		p.rates()[p.kind(e)]++
+	default:
+		p.rates()[p.kind(e)]--
+	}
+}
+
 // arrive: only rows of an export were visited before, and raised ones.
 func (p *revisitPolicy) arrive(c *change, h *Host, a *arrival) error {
 	var e Entry
@@ -651,6 +662,28 @@ type PriorityCount struct {
 	Pages  uint64  `json:"pages"`
 	Visits float64 `json:"visits_a_day"`
 	Fresh  float64 `json:"expected_fresh"`
+}
+
+// Add makes p that of the pages of both, in frontiers of the same parameters.
+func (p *Pages) Add(o *Pages) {
+	mean := func(a float64, n uint64, b float64, m uint64) float64 {
+		return (a*float64(n) + b*float64(m)) / float64(max(n+m, 1))
+	}
+	visits := func(n uint64, interval float64) float64 { return float64(n) / max(interval, 1) * 86400 }
+	p.Fresh = mean(p.Fresh, p.Known, o.Fresh, o.Known)
+	p.Known, p.Visits, p.Room = p.Known+o.Known, p.Visits+o.Visits, p.Room+o.Room
+	p.IntervalS = meanInterval(p.Known, p.Visits)
+	for i, n := range o.Change {
+		of := &p.Change[i]
+		asked := visits(of.Pages, of.IntervalS) + visits(n.Pages, n.IntervalS)
+		of.Pages += n.Pages
+		of.IntervalS = meanInterval(of.Pages, asked)
+	}
+	for i, n := range o.Priorities {
+		of := &p.Priorities[i]
+		of.Fresh = mean(of.Fresh, of.Pages, n.Fresh, n.Pages)
+		of.Pages, of.Visits = of.Pages+n.Pages, of.Visits+n.Visits
+	}
 }
 
 // Lines has how many pages there are, and how often those of each class are visited.
