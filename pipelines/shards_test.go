@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -287,4 +288,94 @@ func TestShardsMissAPart(t *testing.T) {
 		}
 	}
 	output(t, "mckpt", "verify", "--quiet", c.dir)
+}
+
+// TestShardsRevisit: a crawl of three shards that visits pages again is killed, and hosts move between its shards. It finds what one
+// shard finds, which the oracle knows, and status counts the pages of all.
+func TestShardsRevisit(t *testing.T) {
+	t.Parallel() // it waits for pages to be due
+	w := startWeb(t, 56, 5, 12)
+	rng := rand.New(rand.NewPCG(11, 29))
+	make := func(words ...string) *crawl {
+		c := newCrawl(t, w)
+		words = append([]string{"new", c.dir, "--quiet", "--policy", "revisit", "--seeds", w.seeds, "--contact", "test@example.org"}, words...)
+		for _, set := range []string{"frontier.min_interval=1s", "frontier.max_interval=1s", "frontier.max_attempts=1", "resolve.servers=" + w.dns, "network.allow_net=127.0.0.0/8",
+			"politeness.min_delay=0s", "politeness.delay_factor=0", "politeness.addr_delay=0s"} {
+			words = append(words, "--set", set)
+		}
+		output(t, "mcrawl", words...)
+		return c
+	}
+	pages := func(c *crawl) (known, sum uint64) {
+		t.Helper()
+		type counts struct{ Pages struct{ Known uint64 } }
+		var whole counts
+		if err := json.Unmarshal([]byte(output(t, "mcrawl", "status", c.dir, "--json")), &whole); err != nil {
+			t.Fatal(err)
+		}
+		dirs, err := filepath.Glob(filepath.Join(c.dir, "shard", "*", "frontier"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range dirs {
+			var part counts
+			if err := json.Unmarshal([]byte(output(t, "mfrontier", "stat", "--json", dir)), &part); err != nil {
+				t.Fatal(err)
+			}
+			sum += part.Pages.Known
+		}
+		return whole.Pages.Known, sum
+	}
+	oracle := w.oracle(t)
+	// found are the outcomes of a crawl, each once. The oracle knows them.
+	found := func(c *crawl, files ...string) string {
+		t.Helper()
+		rows, err := filepath.Glob(filepath.Join(append([]string{c.dir}, files...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for line := range strings.Lines(output(t, "mcat", append([]string{"--format", "tsv", "--columns", "role,url,outcome,status"}, rows...)...)) {
+			line, page := strings.CutPrefix(line, "page\t")
+			if !page || strings.Contains(line, "\tdeferred\t") {
+				continue
+			}
+			if url, same := strings.CutSuffix(line, notModified); same {
+				line = url + "\tfetched\t200\n"
+			}
+			if lines = append(lines, line); !strings.Contains(oracle, line) {
+				t.Fatalf("the oracle does not know: %s", line)
+			}
+		}
+		slices.Sort(lines)
+		if all := len(lines); all == len(slices.Compact(lines)) {
+			t.Error("no page came back")
+		}
+		return strings.Join(slices.Compact(lines), "")
+	}
+	one := make()
+	output(t, "mcrawl", "run", "--quiet", one.dir, "--rounds", "8")
+	c := make("--shards", "3")
+	for rounds := 2; rounds < 6; rounds++ {
+		c.kill(t, rng, "run", "--quiet", c.dir, "--rounds", fmt.Sprint(rounds))
+	}
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "5")
+	before, _ := pages(c)
+	for range 2 {
+		c.kill(t, rng, "move", c.dir, "0-2047", "--to", "2")
+	}
+	output(t, "mcrawl", "move", c.dir, "0-2047", "--to", "2")
+	if after, sum := pages(c); after != before || sum != before || before == 0 {
+		t.Errorf("%d pages after the move, %d in the shards, %d before", after, sum, before)
+	}
+	c.checkFrontiers(t)
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "9")
+	c.checkFrontiers(t)
+	if got, want := found(c, "shard", "*", "rounds", "r*", "marked.arrows.zst"), found(one, "rounds", "r*", "marked.arrows.zst"); got != want {
+		t.Errorf("other URLs than in one shard:\n%s", diff(want, got))
+	}
+	want, _ := pages(one)
+	if got, sum := pages(c); got != want || sum != want {
+		t.Errorf("%d pages to visit, %d in the shards, want %d", got, sum, want)
+	}
 }
