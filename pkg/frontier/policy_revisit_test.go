@@ -2,9 +2,13 @@ package frontier
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mercator/formats/record"
 	"mercator/pkg/durable/crashtest"
@@ -333,5 +337,37 @@ func TestRate(t *testing.T) {
 		if got := rate(perDay); got != want {
 			t.Errorf("%v a day is %q, want %q", perDay, got, want)
 		}
+	}
+}
+
+// The pages of two shards that give a visit the same worth add up to what one frontier tells of all.
+func TestPagesAdd(t *testing.T) {
+	r := Revisit{}
+	if err := r.complete(); err != nil {
+		t.Fatal(err)
+	}
+	for _, queues := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d queues", queues), func(t *testing.T) {
+			p := newSchedule(r, Priority{Queues: queues})
+			of := func(room float64, counts func(kind int) uint64) *revisits {
+				v := &revisits{PerDay: room, Multiplier: day}
+				for kind := range queues * classes {
+					v.Rates = append(v.Rates, counts(kind))
+				}
+				return v
+			}
+			odd := func(kind int) uint64 { return uint64(kind % 3 * kind) }
+			few := func(kind int) uint64 { return uint64(kind / 40) }
+			got := p.pages(of(3, odd))
+			got.Add(p.pages(of(4, few)))
+			got.Add(p.pages(of(0, func(int) uint64 { return 0 })))
+			want := p.pages(of(7, func(kind int) uint64 { return odd(kind) + few(kind) }))
+			if d := cmp.Diff(want, got, cmpopts.EquateApprox(1e-3, 0)); d != "" { // intervals are in whole seconds
+				t.Errorf("%s", d)
+			}
+			if d := got.Fresh - want.Fresh; math.Abs(d) > 1e-9 {
+				t.Errorf("%v more expected fresh than in one", d)
+			}
+		})
 	}
 }
