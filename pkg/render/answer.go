@@ -62,7 +62,7 @@ func (a *answerer) find(q *Request) (said string, reply Answer, err error) {
 	part, found, err := Part{}, true, error(nil)
 	if key == a.row.Key && !q.Away {
 		part = partOf(&a.row)
-	} else if part, found, err = a.state.find(key, false); err != nil {
+	} else if part, found, err = a.state.find(key); err != nil {
 		return notFetched, reply, err
 	}
 	switch {
@@ -79,8 +79,8 @@ func (a *answerer) find(q *Request) (said string, reply Answer, err error) {
 		if !ok || err != nil {
 			return refused, reply, err
 		}
-		if a.needs(q.Type) && len(a.r.missing) < maxMissing && !slices.Contains(a.r.missing, key) {
-			a.r.missing = append(a.r.missing, key)
+		if a.needs(q.Type) && len(a.r.missing) < maxMissing && !slices.Contains(a.r.missing, partKey(key)) {
+			a.r.missing = append(a.r.missing, partKey(key))
 		}
 		return missing, reply, nil
 	}

@@ -1,7 +1,7 @@
 package render
 
 import (
-	"slices"
+	"regexp"
 
 	"mercator/formats/record"
 	"mercator/pkg/linkkind"
@@ -49,7 +49,7 @@ type static struct {
 	keys     map[uint64]bool // of its links
 	links    int             // that lead to other pages
 	text     int             // bytes
-	scripts  []uint64        // keys of its scripts, and of what they import at once
+	scripts  []partKey       // keys of its scripts, and of what they import at once
 	scripted bool            // it has scripts
 }
 
@@ -64,39 +64,16 @@ func staticOf(doc *process.Document, links []record.Link, text string) *static {
 			}
 		case linkkind.Script, linkkind.LinkModulepreload:
 			if !s.keys[l.Key] {
-				s.scripts = append(s.scripts, l.Key)
+				s.scripts = append(s.scripts, partKey(l.Key))
 			}
 		}
 		s.keys[l.Key] = true
 	}
-	s.scripted = len(s.scripts) > 0 || hasScript(doc.Body)
+	s.scripted = len(s.scripts) > 0 || scriptTag.Match(doc.Body)
 	return s
 }
 
-// hasScript looks for a script element.
-func hasScript(body []byte) bool {
-	const tag = "<script"
-	for {
-		i := slices.Index(body, '<')
-		if i < 0 || len(body)-i < len(tag) {
-			return false
-		}
-		body = body[i:]
-		if equalFold(body[:len(tag)], tag) {
-			return true
-		}
-		body = body[1:]
-	}
-}
-
-func equalFold(b []byte, lower string) bool {
-	for i := range lower {
-		if c := b[i]; c != lower[i] && (c < 'A' || c > 'Z' || c+'a'-'A' != lower[i]) {
-			return false
-		}
-	}
-	return true
-}
+var scriptTag = regexp.MustCompile(`(?i)<script`)
 
 // why is why a page is rendered if no rule says anything; "": it is not.
 func (s *static) why(pages string, host *Waiting) string {

@@ -18,6 +18,7 @@ package render
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -144,22 +145,25 @@ func (w *batch) read(ctx context.Context, many map[uint64]uint8) error {
 	}
 	sorter := merge.NewSorter(sortMemory, w.state.st.Dir())
 	defer sorter.Close()
-	var payload []byte
+	parts := uint64(0)
 	if err := record.Each(in, func(row *record.Fetch) error {
 		if !row.OfPage() || row.Outcome == record.OutcomeNotModified || row.Outcome == record.OutcomeDeferred || row.Outcome == record.OutcomeParked {
 			return context.Cause(ctx)
 		}
 		p := partOf(row)
-		payload = p.append(payload[:0])
-		if err := sorter.Add(row.Key, payload); err != nil {
+		p.Generation = w.state.tx.Generation()
+		payload, err := json.Marshal(p)
+		if err == nil {
+			err = sorter.Add(row.Key, payload)
+		}
+		if err != nil {
 			return err
 		}
+		parts++
 		host := w.state.hosts[row.Host]
 		full := many[row.Key] > shellLinks && (host == nil || host.Shells.Gained < hostGains)
 		if isPage(row) && (w.Rules != nil || w.Pages == All || w.Pages == Auto && !full) {
-			for _, s := range p.texts() {
-				*s = strings.Clone(*s)
-			}
+			p.File, p.MIME, p.Charset = strings.Clone(p.File), strings.Clone(p.MIME), strings.Clone(p.Charset)
 			w.fresh = append(w.fresh, &Waiting{URL: strings.Clone(row.URL), Host: strings.Clone(row.Host), Part: &p, Depth: row.Depth, Hops: row.Hops, Score: row.Score, Fetched: row.FetchTime,
 				key: row.Key})
 		}
@@ -167,7 +171,7 @@ func (w *batch) read(ctx context.Context, many map[uint64]uint8) error {
 	}); err != nil {
 		return err
 	}
-	return w.state.addParts(sorter)
+	return w.state.addParts(sorter, parts)
 }
 
 // sortMemory is for the parts of a batch, in bytes; what does not fit is sorted in temporary files.
@@ -231,16 +235,16 @@ func (w *batch) choose(ctx context.Context) (due []*Waiting, err error) {
 		}
 		w.report.Chosen[p.Why]++
 		for _, key := range doc.scripts {
-			if len(p.missing) == maxMissing {
+			if len(p.Missing) == maxMissing {
 				break
 			}
-			if _, found, err := w.state.find(key, false); err != nil {
+			if _, found, err := w.state.find(uint64(key)); err != nil {
 				return nil, err
 			} else if !found {
-				p.missing = append(p.missing, key)
+				p.Missing = append(p.Missing, key)
 			}
 		}
-		if len(p.missing) == 0 || len(w.state.pages) >= maxWaiting {
+		if len(p.Missing) == 0 || len(w.state.pages) >= maxWaiting {
 			due = append(due, p)
 		} else {
 			w.state.pages[p.key] = p
@@ -253,20 +257,20 @@ func (w *batch) choose(ctx context.Context) (due []*Waiting, err error) {
 // again when something has come that it asked for.
 func (w *batch) ready(p *Waiting) (bool, error) {
 	came := false
-	var left []uint64
-	for _, key := range p.missing {
-		part, found, err := w.state.find(key, true)
+	var left []partKey
+	for _, key := range p.Missing {
+		part, found, err := w.state.find(uint64(key))
 		if err != nil {
 			return false, err
 		}
-		if !found {
+		if !found || part.Generation != w.state.tx.Generation() {
 			left = append(left, key)
 		} else if part.Status > 0 || p.Attempts == 0 {
 			came = true
 		}
 	}
 	if p.Attempts == 0 {
-		p.missing = left
+		p.Missing = left
 		return len(left) == 0, nil
 	}
 	return came, nil
@@ -278,7 +282,7 @@ type rendered struct {
 	result  Result
 	links   []record.Link
 	refused map[string]uint64
-	missing []uint64
+	missing []partKey
 	asked   []asked
 	answers map[string]uint64
 	static  *static
@@ -401,7 +405,7 @@ func (w *batch) settle(r *rendered) error {
 			p.Gained = true
 		}
 	}
-	if p.missing = r.missing; len(p.missing) > 0 && p.Attempts < w.Attempts && (w.state.pages[p.key] != nil || len(w.state.pages) < maxWaiting) {
+	if p.Missing = r.missing; len(p.Missing) > 0 && p.Attempts < w.Attempts && (w.state.pages[p.key] != nil || len(w.state.pages) < maxWaiting) {
 		w.state.pages[p.key] = p
 	} else {
 		delete(w.state.pages, p.key)

@@ -2,13 +2,12 @@ package render
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"sync"
 
 	"mercator/formats/record"
@@ -19,15 +18,13 @@ import (
 	"mercator/pkg/merge"
 )
 
-// The render store has sorted runs (formats/run) of two kinds.
+// The render store has sorted runs (formats/run) of two kinds, with JSON as payloads.
 //
-// Those of role and kind "parts" say what became of each URL that was fetched. A row's key is that of the URL, its payload five numbers
-// as varints (status, 0 for what was not fetched; offset and length of the record; length of the body; 1 if the body is not whole) and
-// four texts, each behind its length as a varint: the WARC file, the media type, the charset, the target of a redirect. Of a URL in several
-// files that of the newest generation counts. New rows become a file with those before it that are no more than mergeRatio times as large.
+// Those of role and kind "parts" say what became of each URL that was fetched (Part), by its key. Of a URL in several files that of the
+// newest generation counts. New rows become a file with those before it that are no more than mergeRatio times as large.
 //
 // The one of role and kind "pages" has the pages that wait for parts, by their keys, and what is known of hosts, by the FP64 of their
-// names; payloads are JSON (Waiting).
+// names (Waiting).
 //
 // A file of role "warc" has what the pages of a round gave.
 const (
@@ -56,20 +53,19 @@ func CreateStore(dir string, opt store.Options) error {
 
 // Part is what became of a URL, as a row of these files.
 type Part struct {
-	Status      uint16 `json:"status"`
-	File        string `json:"warc_filename"`
-	Offset      int64  `json:"warc_record_offset"`
-	Length      int64  `json:"warc_record_length"`
-	BodyLength  int64  `json:"body_length"`
-	Cut         bool   `json:"cut,omitempty"`
-	MIME        string `json:"mime"`
-	Charset     string `json:"charset,omitempty"`
-	RedirectURL string `json:"redirect_url,omitempty"`
+	Generation uint64 `json:"generation"` // of the store
+	Status     uint16 `json:"status"`     // 0: it was not fetched
+	File       string `json:"warc_filename,omitempty"`
+	Offset     int64  `json:"warc_record_offset,omitempty"`
+	Length     int64  `json:"warc_record_length,omitempty"`
+	BodyLength int64  `json:"body_length,omitempty"`
+	MIME       string `json:"mime,omitempty"`
+	Charset    string `json:"charset,omitempty"`
 }
 
 func partOf(row *record.Fetch) (p Part) {
 	if row.Outcome == record.OutcomeFetched {
-		p = Part{row.Status, row.WARCFilename, row.WARCOffset, row.WARCLength, row.BodyLength, row.Truncated != "", row.MIME, row.Charset, row.RedirectURL}
+		p = Part{Status: row.Status, File: row.WARCFilename, Offset: row.WARCOffset, Length: row.WARCLength, BodyLength: row.BodyLength, MIME: row.MIME, Charset: row.Charset}
 	}
 	return p
 }
@@ -80,51 +76,15 @@ func (p *Part) row(url string, key uint64) record.Fetch {
 		BodyLength: p.BodyLength, MIME: p.MIME, Charset: p.Charset}
 }
 
-func (p *Part) numbers() [5]uint64 {
-	n := [5]uint64{uint64(p.Status), uint64(p.Offset), uint64(p.Length), uint64(p.BodyLength)}
-	if p.Cut {
-		n[4] = 1
-	}
-	return n
-}
-
-func (p *Part) texts() [4]*string { return [...]*string{&p.File, &p.MIME, &p.Charset, &p.RedirectURL} }
-
-func (p *Part) append(b []byte) []byte {
-	for _, n := range p.numbers() {
-		b = binary.AppendUvarint(b, n)
-	}
-	for _, s := range p.texts() {
-		b = append(binary.AppendUvarint(b, uint64(len(*s))), *s...)
-	}
-	return b
-}
-
 // Parse reads a row.
 func (p *Part) Parse(_ uint64, b []byte) error {
-	ok := true
-	number := func() uint64 {
-		n, size := binary.Uvarint(b)
-		if ok = ok && size > 0 && n <= math.MaxInt64; !ok {
-			return 0
-		}
-		b = b[size:]
-		return n
+	*p = Part{}
+	err := json.Unmarshal(b, p)
+	if err == nil && (p.Status > 999 || min(p.Offset, p.Length, p.BodyLength) < 0) {
+		err = fmt.Errorf("%.80q, want what became of a URL", b)
 	}
-	var n [5]uint64
-	for i := range n {
-		n[i] = number()
-	}
-	*p = Part{Status: uint16(n[0]), Offset: int64(n[1]), Length: int64(n[2]), BodyLength: int64(n[3]), Cut: n[4] == 1}
-	for _, s := range p.texts() {
-		size := number()
-		if ok = ok && size <= uint64(len(b)); !ok {
-			break
-		}
-		*s, b = string(b[:size]), b[size:]
-	}
-	if !ok || len(b) > 0 || n[0] > 999 || n[4] > 1 {
-		return &fault.Error{Class: fault.Corrupt, Found: "a part that does not decode"}
+	if err != nil {
+		return &fault.Error{Class: fault.Corrupt, Err: err}
 	}
 	return nil
 }
@@ -141,11 +101,21 @@ type Waiting struct {
 	Why      string      `json:"why,omitempty"`      // it is rendered: a reason
 	Attempts int         `json:"attempts,omitempty"` // so far
 	Gained   bool        `json:"gained,omitempty"`   // by one of them
-	Missing  []string    `json:"missing,omitempty"`  // keys of parts, as 16 hex digits
-	Shells   Tally       `json:"shells,omitzero"`    // of a host: pages with hardly any text or links
-	Rest     Tally       `json:"rest,omitzero"`      // and those that were rendered beside them
+	Missing  []partKey   `json:"missing,omitempty"`
+	Shells   Tally       `json:"shells,omitzero"` // of a host: pages with hardly any text or links
+	Rest     Tally       `json:"rest,omitzero"`   // and those that were rendered beside them
 	key      uint64
-	missing  []uint64
+}
+
+// partKey is the key of a part, 16 hex digits as text.
+type partKey uint64
+
+func (k partKey) MarshalText() ([]byte, error) { return fingerprint.Append(nil, uint64(k)), nil }
+
+func (k *partKey) UnmarshalText(b []byte) error {
+	v, err := fingerprint.Parse(string(b))
+	*k = partKey(v)
+	return err
 }
 
 // Tally counts the pages of a host.
@@ -158,13 +128,6 @@ type Tally struct {
 func (w *Waiting) Parse(key uint64, payload []byte) error {
 	*w = Waiting{key: key}
 	err := json.Unmarshal(payload, w)
-	for _, text := range w.Missing {
-		m, err := fingerprint.Parse(text)
-		if err != nil {
-			return &fault.Error{Class: fault.Corrupt, Found: strconv.Quote(text), Want: "the key of a URL"}
-		}
-		w.missing = append(w.missing, m)
-	}
 	if err == nil && (w.Host == "" || (w.URL == "") != (w.Part == nil)) {
 		err = fmt.Errorf("%.80q, want a page or a host", payload)
 	}
@@ -189,14 +152,13 @@ type state struct {
 
 	mu    sync.Mutex // of parts, which one goroutine searches at a time
 	parts []*file    // oldest first
-	fresh *file      // of this round: the last of them
 }
 
 type file struct {
 	*run.Reader
-	io.Closer
-	path string // in the store
-	born uint64
+	io.Closer // nil: it is of this change
+	path      string
+	born      uint64
 }
 
 // openState opens the store's current state.
@@ -243,7 +205,9 @@ func (s *state) open(e store.Entry) (*file, error) {
 
 func (s *state) close() {
 	for _, f := range s.parts {
-		f.Close()
+		if f.Closer != nil {
+			f.Close()
+		}
 	}
 }
 
@@ -258,11 +222,8 @@ func (s *state) readPages(f *file) error {
 		if err == nil {
 			err = w.Parse(key, payload)
 		}
-		if e, ok := err.(*fault.Error); ok && e.File == "" {
-			e.File, e.Place = s.st.Path(f.path), fmt.Sprintf("key %016x", key)
-		}
 		if err != nil {
-			return err
+			return s.at(f, key, err)
 		}
 		if w.Part == nil {
 			s.hosts[w.Host] = w
@@ -270,6 +231,14 @@ func (s *state) readPages(f *file) error {
 			s.pages[key] = w
 		}
 	}
+}
+
+// at says where an error is.
+func (s *state) at(f *file, key uint64, err error) error {
+	if e, ok := err.(*fault.Error); ok && e.File == "" {
+		e.File, e.Place = s.st.Path(f.path), fmt.Sprintf("key %016x", key)
+	}
+	return err
 }
 
 // host is what is known of a host; it is new if nothing was, and nil if there is no room.
@@ -282,15 +251,11 @@ func (s *state) host(name string) *Waiting {
 	return h
 }
 
-// find is what became of a URL, of this round alone, or at any time.
-func (s *state) find(key uint64, now bool) (p Part, found bool, err error) {
+// find is what became of a URL.
+func (s *state) find(key uint64) (p Part, found bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := len(s.parts) - 1; i >= 0; i-- {
-		f := s.parts[i]
-		if now && f != s.fresh {
-			break
-		}
+	for _, f := range slices.Backward(s.parts) {
 		at, payload, err := f.Scan(run.Start).Seek(key)
 		if err == io.EOF || err == nil && at != key {
 			continue
@@ -298,74 +263,82 @@ func (s *state) find(key uint64, now bool) (p Part, found bool, err error) {
 		if err == nil {
 			err = p.Parse(key, payload)
 		}
-		if e, ok := err.(*fault.Error); ok && e.File == "" {
-			e.File, e.Place = s.st.Path(f.path), fmt.Sprintf("key %016x", key)
-		}
-		return p, err == nil, err
+		return p, err == nil, s.at(f, key, err)
 	}
 	return p, false, nil
 }
 
-// addParts adds the rows of a round; of several of a URL the last counts.
-func (s *state) addParts(sorter *merge.Sorter) error {
+// addParts adds the rows of a round, and makes one file of them and of smaller ones. Of rows of one URL the last of the newest generation counts.
+func (s *state) addParts(sorter *merge.Sorter, rows uint64) error {
+	if rows == 0 {
+		return nil
+	}
+	n := len(s.parts)
+	for ; n > 0 && s.parts[n-1].Rows() <= mergeRatio*rows; n-- {
+		f := s.parts[n-1]
+		rows += f.Rows()
+		for scan := f.Scan(run.Start); ; {
+			key, payload, err := scan.Next()
+			if err == io.EOF {
+				break
+			}
+			if err == nil {
+				err = sorter.Add(key, payload)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		s.tx.Drop(f.path)
+		f.Close()
+	}
+	s.parts = s.parts[:n]
 	sorted, err := sorter.Sort()
 	if err != nil {
 		return err
 	}
-	temp, err := merge.TempFile(s.st.Dir())
+	f, err := s.tx.Create("parts/", ".run", KindParts)
 	if err != nil {
 		return err
 	}
-	w := run.NewWriter(temp, KindParts)
+	w := run.NewWriter(f, KindParts)
 	w.Blocks(partsBlock, math.MaxInt)
-	w.Plain()
-	last, waits, payload := uint64(0), false, []byte(nil)
-	err = sorted.Each(func(key uint64, next []byte) error {
-		if waits && key != last {
+	var last uint64
+	var payload []byte // of the row of last; nil: none
+	var old, new Part
+	if err := sorted.Each(func(key uint64, next []byte) error {
+		if payload != nil && key == last {
+			if err := cmp.Or(old.Parse(key, payload), new.Parse(key, next)); err != nil || new.Generation < old.Generation {
+				return err
+			}
+		} else if payload != nil {
 			if err := w.Add(last, payload); err != nil {
 				return err
 			}
 		}
-		last, waits, payload = key, true, append(payload[:0], next...)
+		last, payload = key, append(payload[:0], next...)
 		return nil
-	})
-	if err == nil && waits {
-		err = w.Add(last, payload)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	var r *run.Reader
-	if err == nil {
-		r, err = run.Open(temp, w.Size(), temp.Name(), KindParts)
-	}
-	if err != nil {
-		temp.Close()
+	}); err != nil {
 		return err
 	}
-	s.fresh = &file{r, temp, "", math.MaxUint64}
-	s.parts = append(s.parts, s.fresh)
+	if err := cmp.Or(w.Add(last, payload), w.Close(), f.Close()); err != nil {
+		return err
+	}
+	in, size, err := f.Open()
+	if err != nil {
+		return err
+	}
+	r, err := run.Open(in, size, s.st.Path(f.Path()), KindParts)
+	if err != nil {
+		return err
+	}
+	s.parts = append(s.parts, &file{r, nil, f.Path(), s.tx.Generation()})
 	return nil
 }
 
-// commit puts the state into the next generation.
+// commit puts the pages and hosts into the next generation.
 func (s *state) commit() error {
-	if s.fresh.Rows() > 0 {
-		n, rows := len(s.parts)-1, s.fresh.Rows()
-		for n > 0 && s.parts[n-1].Rows() <= mergeRatio*rows {
-			n--
-			rows += s.parts[n].Rows()
-		}
-		if err := s.mergeParts(s.parts[n:]); err != nil {
-			return err
-		}
-	}
-	all := make([]*Waiting, 0, len(s.pages)+len(s.hosts))
-	for _, set := range []func(func(*Waiting) bool){valuesOf(s.pages), valuesOf(s.hosts)} {
-		for w := range set {
-			all = append(all, w)
-		}
-	}
+	all := slices.AppendSeq(slices.Collect(maps.Values(s.pages)), maps.Values(s.hosts))
 	if len(all) == 0 {
 		return nil
 	}
@@ -378,10 +351,6 @@ func (s *state) commit() error {
 	}
 	out := run.NewWriter(f, KindPages)
 	for _, w := range all {
-		w.Missing = w.Missing[:0]
-		for _, m := range w.missing {
-			w.Missing = append(w.Missing, fmt.Sprintf("%016x", m))
-		}
 		payload, err := json.Marshal(w)
 		if err == nil {
 			err = out.Add(w.key, payload)
@@ -391,44 +360,4 @@ func (s *state) commit() error {
 		}
 	}
 	return cmp.Or(out.Close(), f.Close())
-}
-
-func valuesOf[K comparable](m map[K]*Waiting) func(func(*Waiting) bool) {
-	return func(yield func(*Waiting) bool) {
-		for _, w := range m {
-			if !yield(w) {
-				return
-			}
-		}
-	}
-}
-
-// mergeParts writes files as one; of a URL the newest row counts.
-func (s *state) mergeParts(files []*file) error {
-	var scans []*run.Scanner
-	for _, f := range slices.Backward(files) {
-		scans = append(scans, f.Scan(run.Start))
-		if f.path != "" {
-			s.tx.Drop(f.path)
-		}
-	}
-	rows, err := merge.Runs(scans, nil)
-	if err != nil {
-		return err
-	}
-	f, err := s.tx.Create("parts/", ".run", KindParts)
-	if err != nil {
-		return err
-	}
-	w := run.NewWriter(f, KindParts)
-	w.Blocks(partsBlock, math.MaxInt)
-	last, first := uint64(0), true
-	err = rows.Each(func(key uint64, payload []byte) error {
-		if !first && key == last {
-			return nil
-		}
-		last, first = key, false
-		return w.Add(key, payload)
-	})
-	return cmp.Or(err, w.Close(), f.Close())
 }
