@@ -8,12 +8,13 @@
 //     that is not there. It is spoken to by a pipe, so that there is no port either.
 //   - A page has a context of its own (cookies, storage, caches) that ends with it. It can open no window, download nothing, and read no file.
 //   - Time in the page begins at Page.Time and passes as the page needs it; its random numbers are those of its URL.
-//   - Time, requests, bytes and the memory of a browser are bounded. What is over them ends the page, which is taken as it stood, or the browser.
+//   - Time, requests, bytes, and the memory and processes of a browser are bounded. What is over them ends the page, which is taken as it stood, or the browser.
 //
 // A Browser serves one goroutine, and has one page at a time.
 package browser
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,25 +53,29 @@ var switches = []string{
 type Options struct {
 	Program string // a file, or a name in PATH; "": the first of Names that is there
 	Memory  int64  // of all its processes, in bytes: a browser with more is ended; 0: any
+	Procs   int    // a browser with more processes is ended; 0: maxProcs
 }
 
 // Browser is a running Chromium.
 type Browser struct {
-	cmd    *exec.Cmd
-	pipe   *pipe
-	dir    string // of its profile
-	agent  string // that pages see
-	ended  chan struct{}
-	fat    atomic.Bool // it was ended for its memory
-	page   atomic.Pointer[page]
-	peak   atomic.Int64
-	memory int64
+	Options
+	cmd   *exec.Cmd
+	pipe  *pipe
+	dir   string // of its profile
+	agent string // that pages see
+	ended chan struct{}
+	over  atomic.Pointer[error] // why it was ended
+	page  atomic.Pointer[page]
+	peak  atomic.Int64
 
 	Apart bool // it is in a network of its own
 }
 
 // profiles begin with this and the number of the process that made them.
 const profiles = "mrender-"
+
+// maxParent bounds the name of the folder that profiles are in: Chromium has a socket there, of which the path is at most 107 bytes.
+const maxParent = 107 - len("/mrender-4194304-4294967295/org.chromium.Chromium.XXXXXX/SingletonSocket")
 
 // Start starts a browser.
 func Start(ctx context.Context, o Options) (*Browser, error) {
@@ -87,8 +92,12 @@ func Start(ctx context.Context, o Options) (*Browser, error) {
 	if err != nil {
 		return nil, &fault.Error{Class: fault.Usage, Found: "no browser " + program, Want: "Chromium in PATH, or its file as render.browser", Hint: "sudo apt-get install chromium", Err: err}
 	}
-	removeLeft(os.TempDir())
-	dir, err := os.MkdirTemp("", profiles+strconv.Itoa(os.Getpid())+"-")
+	parent := os.TempDir()
+	if len(parent) > maxParent {
+		parent = "/tmp"
+	}
+	removeLeft(parent)
+	dir, err := os.MkdirTemp(parent, profiles+strconv.Itoa(os.Getpid())+"-")
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +149,7 @@ func start(ctx context.Context, path, dir string, o Options, apart bool) (b *Bro
 	cmd := exec.Command(path, append(args, "about:blank")...)
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "TZ=UTC", "LANG=C.UTF-8", "DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:"}
-	b = &Browser{cmd: cmd, dir: dir, ended: make(chan struct{}), memory: o.Memory}
+	b = &Browser{cmd: cmd, dir: dir, ended: make(chan struct{}), Options: o}
 	cmd.SysProcAttr, b.Apart = attributes(apart)
 	started := make(chan error)
 	go func() {
@@ -175,9 +184,7 @@ func start(ctx context.Context, path, dir string, o Options, apart bool) (b *Bro
 		return nil, err
 	}
 	b.agent = strings.Replace(version.UserAgent, "Headless", "", 1)
-	if o.Memory > 0 {
-		go b.watch()
-	}
+	go b.watch()
 	return b, nil
 }
 
@@ -189,26 +196,35 @@ func (b *Browser) event(session, method string, params json.RawMessage) {
 	}
 }
 
-// watch ends a browser that takes too much memory.
+// maxProcs bounds the processes of a browser: itself, those for graphics and networks, and some for a page, of which all frames and workers are in one.
+const maxProcs = 24
+
+// watch ends a browser that takes too much memory, or has too many processes.
 func (b *Browser) watch() {
-	for tick := time.NewTicker(200 * time.Millisecond); ; {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
 		select {
 		case <-b.ended:
-			tick.Stop()
 			return
 		case <-tick.C:
-			used := memoryOf(b.cmd.Process.Pid)
+			used, procs := usedBy(b.cmd.Process.Pid)
 			b.peak.Store(max(b.peak.Load(), used))
-			if used > b.memory {
-				b.fat.Store(true)
-				b.kill()
+			if b.Memory > 0 && used > b.Memory {
+				b.over.Store(&errFat)
+			} else if procs > cmp.Or(b.Procs, maxProcs) {
+				b.over.Store(&errMany)
+			} else {
+				continue
 			}
+			b.kill()
+			return
 		}
 	}
 }
 
-// memoryOf is what the processes of a group have of their own in memory, in bytes; 0 where the system does not say.
-func memoryOf(group int) (sum int64) {
+// usedBy is what the processes of a group have of their own in memory, in bytes, and their number; 0 where the system does not say.
+func usedBy(group int) (memory int64, procs int) {
 	list, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range list {
 		stat, err := os.ReadFile(file)
@@ -216,17 +232,18 @@ func memoryOf(group int) (sum int64) {
 			continue
 		}
 		_, rest, _ := strings.Cut(string(stat), ") ") // state, parent, group
-		if fields := strings.Fields(rest); len(fields) < 3 || fields[2] != strconv.Itoa(group) {
+		if fields := strings.Fields(rest); len(fields) < 3 || fields[2] != strconv.Itoa(group) || fields[0] == "Z" {
 			continue
 		}
+		procs++
 		statm, err := os.ReadFile(filepath.Join(filepath.Dir(file), "statm"))
 		if fields := strings.Fields(string(statm)); err == nil && len(fields) > 2 {
 			resident, _ := strconv.ParseInt(fields[1], 10, 64)
 			shared, _ := strconv.ParseInt(fields[2], 10, 64)
-			sum += (resident - shared) * int64(os.Getpagesize())
+			memory += (resident - shared) * int64(os.Getpagesize())
 		}
 	}
-	return sum
+	return memory, procs
 }
 
 func (b *Browser) kill() { _ = syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL) }

@@ -1,17 +1,18 @@
 package browser
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,12 +20,12 @@ import (
 )
 
 // chromium starts a browser, or skips the test but for make render.
-func chromium(t *testing.T, memory int64) *Browser {
+func chromium(t *testing.T, o Options) *Browser {
 	t.Helper()
 	if os.Getenv("MERCATOR_RENDER") == "" {
 		t.Skip("make render runs it: it needs Chromium")
 	}
-	b, err := Start(t.Context(), Options{Memory: memory})
+	b, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ const (
 
 // TestPages: what scripts of a page do, and what becomes of what it must not do.
 func TestPages(t *testing.T) {
-	b := chromium(t, 1<<30)
+	b := chromium(t, Options{Memory: 1 << 30})
 	for _, test := range []struct {
 		name   string
 		pages  map[string]string // by path; "" is the page
@@ -178,7 +179,7 @@ func TestNoNetwork(t *testing.T) {
 		fetch("http://%[1]s/", {mode: "no-cors"}).then(() => say("reached"), () => say("refused"));
 		new WebSocket("ws://%[1]s/").onerror = () => say("no socket"); new EventSource("http://%[1]s/e"); new Image().src = "http://%[1]s/i";
 		say("cookie " + document.cookie + " stored " + localStorage.x); document.cookie = "c=1"; localStorage.x = 2</script>`, l.Addr(), say)
-	b := chromium(t, 1<<30)
+	b := chromium(t, Options{Memory: 1 << 30})
 	for range 2 {
 		r, err := b.Load(t.Context(), pageOf(&site{pages: map[string]string{"http://app.test/": scan}}))
 		if err != nil {
@@ -195,21 +196,22 @@ func TestNoNetwork(t *testing.T) {
 	}
 }
 
-// TestEnds: a browser that is killed, or takes too much memory, is an error of its page, and leaves no process or folder.
+// TestEnds: a browser that is killed, or takes too much memory or too many processes, is an error of its page, and leaves no process or folder.
 func TestEnds(t *testing.T) {
 	eats := `<script>const a = []; setInterval(() => { for (let i = 0; i < 20; i++) a.push(new Uint8Array(1 << 20).fill(i + 1)) }, 1)</script>`
 	for _, test := range []struct {
 		name   string
-		memory int64
+		bounds Options
 		page   string
 		kill   bool
 		want   error
 	}{
-		{"killed", 1 << 30, `<script src=x.js></script>`, true, errGone},
-		{"memory", 400 << 20, eats, false, errFat},
+		{"killed", Options{}, `<script src=x.js></script>`, true, errGone},
+		{"memory", Options{Memory: 400 << 20}, eats, false, errFat},
+		{"processes", Options{Procs: 1}, eats, false, errMany},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := chromium(t, test.memory)
+			b := chromium(t, test.bounds)
 			s := &site{pages: map[string]string{"http://app.test/": test.page}}
 			p := pageOf(s)
 			p.Wait = 10 * time.Minute
@@ -223,13 +225,52 @@ func TestEnds(t *testing.T) {
 				t.Errorf("%v, want %v", err, test.want)
 			}
 			b.Close()
-			if err := syscall.Kill(-b.cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) && memoryOf(b.cmd.Process.Pid) > 0 {
-				t.Errorf("a process is left: %v", err)
+			if _, n := usedBy(b.cmd.Process.Pid); n > 0 {
+				t.Errorf("%d processes are left", n)
 			}
 			if _, err := os.Stat(b.dir); !os.IsNotExist(err) {
 				t.Errorf("its folder is left: %v", err)
 			}
 		})
+	}
+}
+
+// TestKilled: what started a browser is killed: its processes end, and the next browser removes its folder.
+func TestKilled(t *testing.T) {
+	if os.Getenv("MERCATOR_RENDER_CHILD") != "" {
+		b := chromium(t, Options{})
+		fmt.Printf("\nbrowser %d %s\n", b.cmd.Process.Pid, b.dir)
+		select {}
+	}
+	if os.Getenv("MERCATOR_RENDER") == "" {
+		t.Skip("make render runs it: it needs Chromium")
+	}
+	t.Setenv("TMPDIR", t.TempDir()) // too long for Chromium's socket
+	t.Setenv("MERCATOR_RENDER_CHILD", "1")
+	child := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	var dir string
+	for lines := bufio.NewScanner(out); dir == "" && lines.Scan(); {
+		_, _ = fmt.Sscanf(lines.Text(), "browser %d %s", &pid, &dir)
+	}
+	if _, n := usedBy(pid); n == 0 || pid == 0 {
+		t.Fatalf("no browser runs: %d %q", pid, dir)
+	}
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	for n := 1; n > 0; { // it would wait for ever for one that is left
+		_, n = usedBy(pid)
+	}
+	chromium(t, Options{})
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("its folder is left: %v", err)
 	}
 }
 

@@ -45,8 +45,8 @@ func (b *Browser) Load(ctx context.Context, what render.Page) (r render.Result, 
 	within, stop := context.WithTimeoutCause(ctx, what.Timeout+graceTime, errSlow)
 	defer stop()
 	defer func() {
-		if err != nil && b.fat.Load() {
-			err = errFat
+		if why := b.over.Load(); err != nil && why != nil {
+			err = *why
 		}
 		if err != nil && ctx.Err() != nil {
 			err = context.Cause(ctx)

@@ -20,6 +20,7 @@ var (
 	errCrashed = errors.New("the page has crashed")
 	errSlow    = errors.New("no answer in time")
 	errFat     = errors.New("it took too much memory")
+	errMany    = errors.New("it had too many processes")
 )
 
 // pipe speaks the DevTools protocol over two pipes: JSON messages, each ended by a zero byte. A pipe needs no port that others,
