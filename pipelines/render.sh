@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Rendering in Chromium: pages that scripts make, hostile pages, a browser that dies, and crawls of an application of plain JavaScript, of Vue
-# and of React, under kills too. Chromium has no network; the applications are on loopback.
+# Rendering in Chromium: pages that scripts make, hostile pages, a browser that dies, and crawls of an application of Vue and, under kills, of
+# React. Chromium has no network; the applications are on loopback.
 #
-#   pipelines/render.sh        or: make render
+#   pipelines/render.sh                        or: make render
+#   MERCATOR_LONG=1 pipelines/render.sh        sites of 500 pages, of which 20 need scripts
 #
 # Needs chromium and npm, which takes the frameworks from its registry.
 set -euo pipefail
@@ -16,8 +17,6 @@ cat_file() { tar -xzOf "$work/$(cd "$work" && npm pack --silent "$1")" "package/
 cat_file "$VUE" dist/vue.global.prod.js > "$work/vue.js"
 { cat_file "$REACT" umd/react.production.min.js; cat_file "$REACT_DOM" umd/react-dom.production.min.js; } > "$work/react.js"
 
-export MERCATOR_RENDER=1 MERCATOR_BIN=${MERCATOR_BIN:-$PWD/bin}
+export MERCATOR_RENDER=1 MERCATOR_BIN=${MERCATOR_BIN:-$PWD/bin} MERCATOR_VUE=$work/vue.js MERCATOR_REACT=$work/react.js
 go test ./pkg/render/... -count=1 -timeout 10m
-go test ./pipelines -run '^TestRendered' -count=1 -timeout 15m
-MERCATOR_VUE=$work/vue.js go test ./pipelines -run '^TestRenderedCrawl$/^0' -count=1 -timeout 15m
-MERCATOR_REACT=$work/react.js MERCATOR_LONG=1 go test ./pipelines -run '^TestRenderedCrawl$' -count=1 -timeout 20m # 500 pages, of which 20 need scripts
+go test ./pipelines -run '^TestRendered' -count=1 -timeout 30m

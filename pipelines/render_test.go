@@ -18,7 +18,7 @@ import (
 )
 
 // A site of which some pages are made by scripts: most are plain, and those below /app/ are one document, an application that asks an API on
-// another host what there is on each. Its framework comes from a file, where MERCATOR_VUE or MERCATOR_REACT names one, and is a few lines else.
+// another host what there is on each. Its framework comes from the file that MERCATOR_VUE or MERCATOR_REACT names, and is a few lines without.
 const (
 	shellPage = `<!doctype html><title>app</title><div id=app>Loading</div><noscript>You need JavaScript.</noscript>SCRIPTS<script type=module src=/static/main.js></script>`
 	mainJS    = `import {load} from "./api.js";
@@ -55,17 +55,15 @@ type app struct {
 	got []string
 }
 
-func newApp(t *testing.T, plainPages, routes int) *app {
+func newApp(t *testing.T, plainPages, routes int, framework string) *app {
 	listeners, port := listenOn(t, 1, 2)
 	a := &app{base: fmt.Sprintf("http://127.0.0.1:%d", port), api: fmt.Sprintf("http://127.0.0.2:%d/api", port), routes: map[string][]string{}, plain: plainPages, view: plain}
-	for _, f := range []struct{ env, view string }{{"MERCATOR_VUE", vueJS}, {"MERCATOR_REACT", react}} {
-		if file := os.Getenv(f.env); file != "" {
-			var err error
-			if a.vendor, err = os.ReadFile(file); err != nil {
-				t.Fatal(err)
-			}
-			a.view = f.view
+	if file := os.Getenv(framework); file != "" {
+		var err error
+		if a.vendor, err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
 		}
+		a.view = map[string]string{"MERCATOR_VUE": vueJS, "MERCATOR_REACT": react}[framework]
 	}
 	for i := range routes { // a tree, and ways back
 		path := "/app/" + strconv.Itoa(i)
@@ -155,14 +153,18 @@ func browserTest(t *testing.T) {
 // and nothing else, also where it is killed; and it can be made again from its records.
 func TestRenderedCrawl(t *testing.T) {
 	browserTest(t)
-	plainPages, routes := 40, 8
+	plainPages, routes, kills := 40, 6, 3
 	if os.Getenv("MERCATOR_LONG") != "" {
-		plainPages, routes = 480, 20
+		plainPages, routes, kills = 480, 20, 6
 	}
 	fast := []string{"--set", "network.allow_net=127.0.0.0/8", "--set", "politeness.min_delay=0s", "--set", "politeness.addr_delay=0s", "--set", "politeness.delay_factor=0", "--set", "frontier.max_attempts=1", "--set", "render.pages=auto"}
-	for _, kills := range []int{0, 6} {
-		t.Run(fmt.Sprintf("%d kills", kills), func(t *testing.T) {
-			a := newApp(t, plainPages, routes)
+	for _, test := range []struct {
+		framework string
+		kills     int
+	}{{"MERCATOR_VUE", 0}, {"MERCATOR_REACT", kills}} {
+		t.Run(fmt.Sprintf("%d kills", test.kills), func(t *testing.T) {
+			kills := test.kills
+			a := newApp(t, plainPages, routes, test.framework)
 			dir := filepath.Join(t.TempDir(), "crawl")
 			args := slices.Concat([]string{"site", a.base + "/", "--into", dir}, fast)
 			rng := rand.New(rand.NewSource(1))
