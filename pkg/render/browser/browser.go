@@ -19,7 +19,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -252,11 +251,13 @@ func (b *Browser) end() {
 	b.kill()
 	<-b.ended
 	b.pipe.to.Close()
-	for range 10 { // a process of it may still be at work
-		if err := os.RemoveAll(b.dir); err == nil || !errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY) {
+	for range 500 { // the others of its group end by themselves, and may still write
+		if _, n := usedBy(b.cmd.Process.Pid); n == 0 {
 			break
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
+	os.RemoveAll(b.dir)
 }
 
 // Peak is the most memory that its processes were seen to have, in bytes.

@@ -80,8 +80,8 @@ func TestPages(t *testing.T) {
 		cut    string
 	}{
 		{name: "fetch, modules, workers, frames", pages: map[string]string{
-			"":         `<script type=module src=/m.js></script><iframe src=/frame></iframe><script>` + say + `new Worker("/w.js").onmessage = e => say(e.data)</script>`,
-			"m.js":     `import {x} from "./n.js"; const p = document.createElement("p"); p.textContent = "module " + await x(); document.body.append(p)`,
+			"":         `<script type=module src=/m.js></script><iframe src=/frame></iframe>`,
+			"m.js":     `import {x} from "./n.js"; const p = document.createElement("p"); p.textContent = "module " + await x(); document.body.append(p); new Worker("/w.js").onmessage = e => document.body.append(e.data)`,
 			"n.js":     `export const x = () => fetch("/x.json").then(r => r.text())`,
 			"x.json":   `"data"`,
 			"w.js":     `fetch("/y.json").then(r => r.text()).then(t => postMessage("worker " + t))`,
