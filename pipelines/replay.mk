@@ -182,7 +182,7 @@ $(D)/fetched.same: $(D)/resolved.same
 	$(call same,fetched,mfetch)
 	@touch $@
 
-SCORE = $(if $(shell $(BIN)mckpt show $(CRAWL) --setting focus.model),| $(BIN)mfocus score $Q --warc $(CRAWL)/fetch $(T))
+SCORE = $(if $(shell $(BIN)mckpt show $(CRAWL) --setting focus.model),| $(BIN)mfocus score $Q --warc $(CRAWL)/fetch --learned $(REPLAY)/modules/focus $(T))
 
 $(D)/marked.same: $(D)/fetched.same
 	$(BIN)mfpset mark $Q $(REPLAY)/content $(T) $(MARK_FLAGS) $(D)/fetched.$(Z) $(SCORE) -o $(D)/marked.$(Z)

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"mercator/formats/record"
+	"mercator/formats/store"
 	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/command/mfocus"
@@ -28,8 +29,8 @@ type explainCmd struct {
 
 // Help is part of --help.
 func (explainCmd) Help() string {
-	return `Shows which words move the score of a document, and by how much for each topic: log-odds in nats.
-0.7 doubles the odds, -0.7 halves them. They add up with the prior; above 0 the score is above 0.5.
+	return `Shows which words make a document like a topic, and by how much: shares of the cosine.
+They add up to the likeness of document and topic, 0 to 1; from "(needed)" on a document is about it.
 
 Examples:
   mfocus explain --model mouse.model page.html
@@ -44,15 +45,15 @@ type explained struct {
 	Topic  string    `json:"topic"` // "" where the score is below 0.5 or no word speaks for one
 	Words  int       `json:"words"` // that were looked at
 	Topics []string  `json:"topics"`
-	Prior  []float64 `json:"prior"` // for each topic, as all below
-	Odds   []float64 `json:"odds"`
+	Alike  []float64 `json:"alike"`  // for each topic, as all below: the cosine of document and topic
+	Needed []float64 `json:"needed"` // with which a document is about it
 	Shares []share   `json:"shares"`
 }
 
 type share struct {
-	Word  string    `json:"word"` // a stem; "" is all that the model does not have
+	Word  string    `json:"word"` // a stem
 	Count int       `json:"count"`
-	Odds  []float64 `json:"odds"`
+	Alike []float64 `json:"alike"`
 }
 
 func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
@@ -60,25 +61,30 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	scorer := classify.NewScorer(m)
+	warc := ""
+	if c.Crawl != "" {
+		warc = store.Within(c.Crawl, "fetch", store.Options{})
+	}
+	fitted, err := classify.FitIn(m, warc, "")
+	if err != nil {
+		return err
+	}
+	scorer := classify.NewScorer(fitted)
 	show := func(row *record.Fetch, doc *process.Document) error {
-		texts, read := classify.Texts(doc)
+		texts, read := classify.ReadTexts(doc)
 		if !read {
-			return &fault.Error{File: row.URL, Found: fmt.Sprintf("a document of type %q, in which no text is found", doc.MIME), Want: "HTML, text, XML, PDF, Word, or an image"}
+			return &fault.Error{File: row.URL, Found: fmt.Sprintf("a document of type %q, in which no text is found", doc.MIME), Want: "HTML, text, XML, PDF, Word: others have the score that links promised"}
 		}
-		r, shares := scorer.Explain(texts...)
-		e := explained{URL: row.URL, Score: r.Score, Words: r.Words, Topics: m.Names(), Odds: rounded(r.Odds), Shares: []share{}}
+		r, shares := scorer.Explain(texts, row.Score)
+		e := explained{URL: row.URL, Score: r.Score, Words: r.Words, Topics: m.Names(), Alike: rounded(r.Alike), Needed: rounded(fitted.Needed(row.Score)), Shares: []share{}}
 		if r.Topic >= 0 {
 			e.Topic = m.Topics[r.Topic].Name
-		}
-		for _, t := range m.Topics {
-			e.Prior = append(e.Prior, float64(t.Prior)/1000)
 		}
 		for i, s := range shares {
 			if c.Most > 0 && i >= c.Most {
 				break
 			}
-			e.Shares = append(e.Shares, share{s.Word, s.Count, rounded(s.Odds)})
+			e.Shares = append(e.Shares, share{s.Word, s.Count, rounded(s.Alike)})
 		}
 		if c.JSON {
 			return encoder(std.Out).Encode(e)
@@ -196,22 +202,18 @@ func (e *explained) table(std *cli.Std, all int) error {
 	line := func(word, count string, odds []float64) {
 		fmt.Fprintf(t, "%s\t%s\t", word, count)
 		for _, o := range odds {
-			fmt.Fprintf(t, "%+.2f\t", o)
+			fmt.Fprintf(t, "%.3f\t", o)
 		}
 		fmt.Fprintln(t)
 	}
 	fmt.Fprintln(t, screen.Paint("heading", "stem\ttimes\t"+cli.Printable(strings.Join(e.Topics, "\t"))+"\t"))
 	for _, s := range e.Shares {
-		word := s.Word
-		if word == "" {
-			word = "(others)"
-		}
-		line(word, fmt.Sprint(s.Count), s.Odds)
+		line(s.Word, fmt.Sprint(s.Count), s.Alike)
 	}
 	if n := all - len(e.Shares); n > 0 {
 		fmt.Fprintf(t, "(%d more)\t\t\n", n)
 	}
-	line("(prior)", "", e.Prior)
-	line("(sum)", "", e.Odds)
+	line("(sum)", "", e.Alike)
+	line("(needed)", "", e.Needed)
 	return t.Flush()
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mercator/formats/record"
+	"mercator/formats/store"
 	"mercator/pkg/cli"
 	"mercator/pkg/command/mfocus"
 	"mercator/pkg/config"
@@ -59,7 +60,15 @@ func (c *passagesCmd) Run(ctx context.Context, std *cli.Std) error {
 	if len(c.Files) == 1 {
 		source = c.Files[0]
 	}
-	from, scorer := c.reader(source), classify.NewScorer(m)
+	warc := c.WARC
+	if warc == "" && store.IsCrawl(source, store.Options{}) {
+		warc = store.Within(source, "fetch", store.Options{})
+	}
+	f, err := classify.FitIn(m, warc, "")
+	if err != nil {
+		return err
+	}
+	from, scorer := c.reader(source), classify.NewScorer(f)
 	defer from.Close()
 	progress := std.StartProgress("documents", 0)
 	defer progress.Done()
@@ -94,7 +103,7 @@ func (c *passagesCmd) document(b *stage.Batch[record.Fetch, record.Module], from
 		b.Drop("no-text")
 		return nil
 	}
-	if c.Least > 0 && float64(scorer.Text(text).Score) < c.Least {
+	if texts, _ := classify.ReadTexts(doc); c.Least > 0 && float64(scorer.Texts(texts, row.Score).Score) < c.Least {
 		b.Drop("not-relevant")
 		return nil
 	}

@@ -30,8 +30,8 @@ type trainCmd struct {
 // Help is part of --help.
 func (trainCmd) Help() string {
 	return `A SOURCE is a document, a folder of documents, a WARC file, fetch records with --warc, a crawl folder,
-or @FILE: a list of URLs whose documents --crawl has. Topics need words or examples, and examples need
---others. The same input gives the same bytes.
+or @FILE: a list of URLs whose documents --crawl has. Topics need words or examples; what other pages look
+like a crawl learns from its own, and --others tells before. The same input gives the same bytes.
 
 Examples:
   mfocus train -o mouse.model --topics topics.jsonl
@@ -83,15 +83,7 @@ func (c *trainCmd) Run(ctx context.Context, std *cli.Std) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			texts, read := classify.Texts(doc)
-			took := false
-			if read {
-				var err error
-				if took, err = training.Add(topic, strings.Join(texts, "\n")); err != nil {
-					return err
-				}
-			}
-			if !took {
+			if texts, read := classify.ReadTexts(doc); !read || !training.Add(topic, texts) {
 				unread++
 				return nil
 			}
@@ -138,7 +130,6 @@ func (c *trainCmd) Run(ctx context.Context, std *cli.Std) error {
 		std.Warn("%s without text", cli.Count(unread, "document"))
 	}
 	std.Stat("pages", pages)
-	std.Stat("words", len(m.Words))
 	if c.Output == "-" {
 		_, err = std.Out.Write(data)
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -100,9 +101,10 @@ func (d *Driver) raise(ctx context.Context, conf *config.Config, txn string) err
 	return err
 }
 
-// dry reports whether the last rounds, as many as focus.patience says, found no relevant document. What waits by then was found on
-// pages of no topic, since relevant ones come first. Rounds before the last mcrawl add or again do not count.
-func (d *Driver) dry(conf *config.Config, made uint64) (bool, error) {
+// dry reports whether the last rounds, as many as focus.patience says, found no relevant document, after some round that did. What waits by then was
+// found on pages of no topic, since relevant ones come first. Rounds before the last mcrawl add or again do not count. While no round has had
+// a relevant document, the run goes on, and says so once.
+func (d *Driver) dry(conf *config.Config, made uint64) (dry bool, err error) {
 	patience := uint64(max(conf.File.Focus.Patience, 0))
 	if patience == 0 || made < patience || d.plan.shards > 0 {
 		return false, nil
@@ -111,25 +113,28 @@ func (d *Driver) dry(conf *config.Config, made uint64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	last := roundsSinceAsked(all, patience)
+	last := roundsSinceAsked(all, math.MaxUint64)
 	if uint64(len(last)) < patience {
 		return false, nil
 	}
-	for _, name := range last {
+	for i, name := range last {
 		err := history.Read(d.plan.kept(name, d.outcomes()), func(r *record.Fetch) error {
 			if r.OfPage() && r.Outcome == record.OutcomeFetched && r.Score > classify.Relevant && r.Extra.Text(classify.TopicColumn) != "" {
 				return errEnough
 			}
 			return nil
 		})
-		if err == errEnough || errors.Is(err, fs.ErrNotExist) {
-			return false, nil
-		}
-		if err != nil {
+		switch {
+		case err == errEnough || errors.Is(err, fs.ErrNotExist):
+			return uint64(i) >= patience, nil
+		case err != nil:
 			return false, err
 		}
 	}
-	return true, nil
+	if uint64(len(last)) == patience {
+		d.opt.Warn("no page has passed yet as relevant, after %d rounds: focus.patience does not end the run before one has", patience)
+	}
+	return false, nil
 }
 
 // roundsSinceAsked lists the last rounds of a crawl, at most as many as given, back to the last add or again.

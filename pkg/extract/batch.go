@@ -40,8 +40,8 @@ type Settings struct {
 	// Refused takes the links that are refused, in the order of the rows: link rows with the column "refused" (RefusedColumn).
 	// It has the name of the filter's rule, or the ledger's reason. nil: nobody wants them.
 	Refused func(*record.Link) error
-	// Score makes, for each thread, what gives a link its score by that of its page and the link's text. nil: it has the page's.
-	Score func() func(page float32, text string) float32
+	// Score makes, for each thread once its first row is there, what gives a link its score by that of its page and the link's text. nil: it has the page's.
+	Score func() (func(page float32, text string) float32, error)
 	// Done is called after each row; may be nil.
 	Done func()
 }

@@ -41,9 +41,8 @@ type worker struct {
 func newWorker(s Settings) *worker {
 	w := &worker{Settings: s, archive: archive{dir: s.Archive}, runner: process.NewRunner(s.Modules)}
 	w.seen.reset()
-	w.score = func(page float32, _ string) float32 { return page }
-	if s.Score != nil {
-		w.score = s.Score()
+	if s.Score == nil {
+		w.score = func(page float32, _ string) float32 { return page }
 	}
 	if s.Filter != nil {
 		w.judge = s.Filter.NewJudge()
@@ -234,6 +233,11 @@ func (o *output) refuse(reason string, n uint64) {
 // extract does all for a row and returns the reason for which it is dropped, or "".
 func (o *output) extract() (drop string, err error) {
 	row := &o.job.row
+	if o.score == nil {
+		if o.score, err = o.Score(); err != nil {
+			return "", err
+		}
+	}
 	isRobots := row.Role == record.RoleRobots
 	switch {
 	case row.Role == record.RoleLogin:

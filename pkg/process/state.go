@@ -99,7 +99,7 @@ func OpenChange(ctx context.Context, dir string, m Stateful, txn string, opt sto
 	if err != nil {
 		return nil, err
 	}
-	old, close, err := openState(s, now)
+	old, close, err := OpenState(s, now)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (c *Change) Commit(ctx context.Context, stage string, in record.Trailer) er
 			return err
 		}
 		tx.SetState(keyFailures, strconv.FormatUint(n+1, 10))
-	} else if err := replaceState(tx, spool); err != nil {
+	} else if err := ReplaceState(tx, spool); err != nil {
 		return err
 	}
 	ledger := in.Ledger
@@ -240,15 +240,16 @@ func (c *Change) Close(ctx context.Context) {
 	}
 }
 
-func replaceState(tx *store.Tx, spool *os.File) error {
-	if _, err := spool.Seek(0, io.SeekStart); err != nil {
+// ReplaceState puts what state has from its start in the place of a store's state.
+func ReplaceState(tx *store.Tx, state io.ReadSeeker) error {
+	if _, err := state.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
 	f, err := tx.Create("state/", ".state", roleState)
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(f, spool); err != nil {
+	if _, err := io.Copy(f, state); err != nil {
 		return err
 	}
 	if err := f.Close(); err != nil {
@@ -282,8 +283,8 @@ func stateFile(m *store.Manifest) *store.Entry {
 	return nil
 }
 
-// openState opens the state of a generation: empty, where there is none.
-func openState(s *store.Store, m *store.Manifest) (r io.Reader, close func(), err error) {
+// OpenState opens the state of a generation: empty, where there is none.
+func OpenState(s *store.Store, m *store.Manifest) (r io.Reader, close func(), err error) {
 	e := stateFile(m)
 	if e == nil {
 		return eof{}, func() {}, nil
@@ -311,7 +312,7 @@ func CopyState(out io.Writer, dir string, opt store.Options) (failures uint64, e
 	if err != nil {
 		return 0, err
 	}
-	in, close, err := openState(s, m)
+	in, close, err := OpenState(s, m)
 	if err != nil {
 		return 0, err
 	}

@@ -16,6 +16,7 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
+	"mercator/pkg/focus/classify"
 	"mercator/pkg/fpset"
 	"mercator/pkg/frontier"
 	"mercator/pkg/process"
@@ -96,6 +97,12 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 			return nil, bad("extract.module_state", err)
 		}
 		makers = append(makers, maker{filepath.Join(store.ModulesDir, name), process.CreateStore})
+	}
+	if conf.Focus.Model != "" {
+		if slices.Contains(conf.Extract.ModuleState, classify.LearnedName) || slices.Contains(conf.Fetch.ExecState, classify.LearnedName) {
+			return nil, bad("focus.model", fmt.Errorf("a module with state is named %q", classify.LearnedName))
+		}
+		makers = append(makers, maker{filepath.Join(store.ModulesDir, classify.LearnedName), process.CreateStore})
 	}
 	for _, name := range conf.Fetch.ExecState {
 		err := process.CheckName(name)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -142,7 +143,15 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 			abort(sinks)
 			return err
 		}
-		settings.Score = model.Links()
+		// What a round has learned is there when its first document is.
+		fit := sync.OnceValues(func() (*classify.Fitted, error) { return classify.FitIn(model, c.WARC, c.ModuleStores) })
+		settings.Score = func() (func(float32, string) float32, error) {
+			f, err := fit()
+			if err != nil {
+				return nil, err
+			}
+			return classify.NewScorer(f).Link, nil
+		}
 	}
 	if refused != nil {
 		settings.Refused = func(row *record.Link) error { return refused.Write(row.Extra.Text("refused"), row) }

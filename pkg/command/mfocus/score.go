@@ -1,6 +1,8 @@
 package mfocus
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"path/filepath"
 
@@ -11,12 +13,14 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
 	"mercator/pkg/frontier"
+	"mercator/pkg/process"
 	"mercator/pkg/stage"
 )
 
 type ScoreCmd struct {
-	Files []string `arg:"" optional:"" help:"Fetch records; default: standard input."`
-	Txn   string   `placeholder:"NAME" help:"Name of the round."`
+	Files   []string `arg:"" optional:"" help:"Fetch records; default: standard input."`
+	Txn     string   `placeholder:"NAME" help:"Name of the round."`
+	Learned string   `more:"" type:"path" placeholder:"STORE" help:"Store of what is learned of the crawl (default: CRAWL/modules/focus)."`
 	ModelFlags
 	ArchiveFlags
 	cli.Output
@@ -25,9 +29,9 @@ type ScoreCmd struct {
 // Help is part of --help.
 func (ScoreCmd) Help() string {
 	return `The same records are written in the same order: score is the relevance of the document, 0 to 1, and the
-further column topic says which topic it is about. Duplicates and documents without text have score 0.
-Records of URLs that were not fetched keep the score that they came with. In a crawl focus.model in
-crawl.toml names the model.
+further column topic says which topic it is about. A document without text has the score that its links
+promise; duplicates have 0. Records of URLs that were not fetched keep their score. In a crawl focus.model
+in crawl.toml names the model, and a round teaches: what was learned is in CRAWL/modules/focus.
 
 Examples:
   mfpset mark crawl/content --txn r1 fetched.arrows.zst |
@@ -66,14 +70,57 @@ func (c *ScoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	progress := std.StartProgress("documents", 0)
 	defer progress.Done()
-	settings := classify.Settings{Model: m, Archive: c.WARC, MaxBody: int64(c.MaxBody), Schema: in.schema, Done: func() { progress.Add(1) },
+	st, learned, err := c.learned(records.Schema().Txn)
+	if err != nil {
+		for _, s := range sinks {
+			s.Abort()
+		}
+		return err
+	}
+	settings := classify.Settings{Model: m, Learned: learned, Archive: c.WARC, MaxBody: int64(c.MaxBody), Schema: in.schema, Done: func() { progress.Add(1) },
 		Threads: min(std.Threads(), int(std.MemoryLimit()/perThread))}
 	spec := stage.Spec{Name: "mfocus score", Txn: c.Txn, Threads: (std.Threads() + 3) / 4}
+	if st != nil {
+		spec.Shape, spec.Verb, spec.Store = stage.Gate, "score", st
+	}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
 		report, err := classify.Batch(ctx, b, settings)
 		std.Stat("score", report)
-		return err
+		if err != nil || st == nil {
+			return err
+		}
+		tx, err := b.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		var state bytes.Buffer
+		if err := learned.Write(&state); err != nil {
+			return err
+		}
+		return process.ReplaceState(tx, bytes.NewReader(state.Bytes()))
 	})
+}
+
+// learned opens the store of what rounds have learned, if this is a round of a crawl that has one, and reads it.
+func (c *ScoreCmd) learned(txn string) (*store.Store, *classify.Learned, error) {
+	dir := c.Learned
+	if dir == "" && c.WARC != "" {
+		dir = classify.LearnedIn(c.WARC)
+	}
+	if cmp.Or(c.Txn, txn) == "" || dir == "" {
+		l, err := classify.ReadLearned(nil, "")
+		return nil, l, err
+	}
+	return classify.OpenLearned(dir)
+}
+
+// Fitted is Fit of the model.
+func (f ModelFlags) Fitted(warc, stores string) (*classify.Fitted, error) {
+	m, err := f.Load()
+	if err != nil {
+		return nil, err
+	}
+	return classify.FitIn(m, warc, stores)
 }
 
 // checkPolicy refuses a round of a crawl whose policy uses the column score for itself.

@@ -3,12 +3,16 @@ package classify
 import (
 	"context"
 	"io"
+	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
 	"mercator/pkg/extract"
+	"mercator/pkg/fingerprint"
+	"mercator/pkg/process"
 )
 
 // TopicColumn is the further column of fetch rows that has the document's topic.
@@ -17,9 +21,10 @@ const TopicColumn = "topic"
 // Settings say how a batch is scored.
 type Settings struct {
 	Model   *Model
-	Archive string // fetch store with the WARC files
-	MaxBody int64  // bytes of a decoded body; 0: extract.DefaultMaxBody
-	Threads int    // 0: 1
+	Learned *Learned // of the batches before; the batch's pages are added
+	Archive string   // fetch store with the WARC files
+	MaxBody int64    // bytes of a decoded body; 0: extract.DefaultMaxBody
+	Threads int      // 0: 1
 	// Schema is that of the rows that go out: the input's, with TopicColumn (record.Schema.WithText).
 	Schema *record.Schema
 	Done   func() // after each row; may be nil
@@ -28,11 +33,10 @@ type Settings struct {
 // Report is what happened beside the ledger.
 type Report struct {
 	Scored     uint64            `json:"scored"`               // documents
-	Images     uint64            `json:"images,omitempty"`     // of them
-	Relevant   uint64            `json:"relevant"`             // of them, with a score of Relevant or more
+	Promised   uint64            `json:"promised,omitempty"`   // documents without text, which have the score that links promised
+	Relevant   uint64            `json:"relevant"`             // of both, with a score of Relevant or more
 	Topics     map[string]uint64 `json:"topics,omitempty"`     // of these
 	Duplicates uint64            `json:"duplicates,omitempty"` // that were not scored
-	Unread     uint64            `json:"unread,omitempty"`     // documents in which no text can be found: other types, and damaged ones
 }
 
 // Rows is a stage.Batch from fetch to fetch rows.
@@ -45,12 +49,12 @@ type Rows interface {
 const bodiesInFlight = 8 << 20
 
 type job struct {
-	row    record.Fetch
-	cost   int64
-	result Result
-	what   what
-	err    error
-	done   chan struct{}
+	row   record.Fetch
+	cost  int64
+	words Words
+	what  what
+	err   error
+	done  chan struct{}
 }
 
 // what became of a row.
@@ -60,22 +64,105 @@ const (
 	left      what = iota // its score and topic stay: there is no document, and may be one later or elsewhere
 	nothing               // no document that counts: its score is 0
 	duplicate             // of a document that was scored
-	unread                // a document in which nothing can be read
+	textless              // a document without text
 	scored
 )
 
 // Batch scores all rows of a batch. They go out in their order, whatever the number of threads:
 //
 //	pages that were fetched (2xx)          score and topic of the document
+//	documents without text, images         score that links promised, topic of the page that they were found on, or else of their name
 //	duplicates                             score 0, no topic: the first of them was scored
-//	documents in which no text is found    score 0
 //	other replies, and those without body  score 0
 //	not fetched, redirects, robots.txt     the score stays that of the page they were found on, for another attempt and for the target
 //	fetched again, and as before           the score stays
 //
-// It ends with the first error; an archive that is damaged is one, a document is not.
+// All rows are read before the first goes out: the batch's own pages are a part of what is learned. It ends with the first error; an archive that is damaged
+// is one, a document is not.
 func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	s.Threads = max(s.Threads, 1)
+	report := Report{Topics: make(map[string]uint64)}
+	spool, err := os.CreateTemp("", "mercator-score-")
+	if err != nil {
+		return report, err
+	}
+	defer spool.Close()
+	if err := os.Remove(spool.Name()); err != nil {
+		return report, err
+	}
+	rows, err := record.NewWriter[record.Fetch](spool, record.WriterOptions{Name: "temporary file", Level: record.Stored, Like: s.Schema})
+	if err != nil {
+		return report, err
+	}
+	l := s.Learned
+	err = s.each(ctx, b.Read, func(j *job) error {
+		if j.what == scored {
+			l.Add(fingerprint.OfString(j.row.URL), j.row.Score, j.words)
+			if len(l.Pool) > poolRoom {
+				s.Model.Fit(l)
+			}
+		}
+		return rows.Write(&j.row)
+	})
+	if err != nil {
+		return report, err
+	}
+	if _, err := rows.Commit(record.Ledger{}); err != nil {
+		return report, err
+	}
+	if _, err := spool.Seek(0, io.SeekStart); err != nil {
+		return report, err
+	}
+	again, err := record.NewReader[record.Fetch](spool, record.ReaderOptions{Name: "temporary file"})
+	if err != nil {
+		return report, err
+	}
+	scorer := NewScorer(s.Model.Fit(l))
+	err = s.each(ctx, again.Read, func(j *job) error {
+		topic := ""
+		switch j.what {
+		case scored:
+			words, v := scorer.tellingWords(slices.Clone(j.words))
+			r := scorer.result(len(words), v, j.row.Score)
+			if j.row.Score = r.Score; r.Topic >= 0 {
+				topic = s.Model.Topics[r.Topic].Name
+				l.lead(j.row.URL, topic)
+			}
+			if r.Topic < 0 || l.Pages < FirstPages {
+				l.Count(j.words)
+			}
+			report.Scored++
+		case textless:
+			if j.row.Score >= Relevant {
+				if topic = l.led(j.row.Via, s.Model); topic == "" {
+					topic = scorer.named(process.FileName(j.row.URL))
+				}
+			}
+			report.Promised++
+		case duplicate:
+			report.Duplicates++
+			j.row.Score = 0
+		case nothing:
+			j.row.Score = 0
+		}
+		if topic != "" {
+			report.Relevant++
+			report.Topics[topic]++
+		}
+		j.row.Extra = s.Schema.AddText(j.row.Extra, TopicColumn, topic)
+		if err := b.Pass(&j.row); err != nil {
+			return err
+		}
+		if s.Done != nil {
+			s.Done()
+		}
+		return nil
+	})
+	return report, err
+}
+
+// each calls take for each row with the words of its document, in their order, which threads read.
+func (s Settings) each(ctx context.Context, read func(*record.Fetch) error, take func(*job) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	bodies := semaphore.NewWeighted(bodiesInFlight)
@@ -85,7 +172,7 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	defer cancel() // before it is waited for
 	for range s.Threads {
 		workers.Go(func() {
-			w := worker{scorer: NewScorer(s.Model), documents: extract.NewDocuments(s.Archive, s.MaxBody)}
+			w := worker{documents: extract.NewDocuments(s.Archive, s.MaxBody)}
 			defer w.documents.Close()
 			for {
 				select {
@@ -93,7 +180,7 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 					if !ok {
 						return
 					}
-					j.what, j.result, j.err = w.score(&j.row)
+					j.what, j.words, j.err = w.read(&j.row)
 					bodies.Release(j.cost)
 					close(j.done)
 				case <-ctx.Done(): // the reader may wait for a pipe, and ends when that does
@@ -112,7 +199,7 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 		}
 		for {
 			j := &job{done: make(chan struct{})}
-			if readErr = b.Read(&j.row); readErr != nil {
+			if readErr = read(&j.row); readErr != nil {
 				return
 			}
 			j.cost = min(max(j.row.BodyLength, 0), limit, bodiesInFlight)
@@ -130,81 +217,48 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 			}
 		}
 	}()
-	report := Report{Topics: make(map[string]uint64)}
 	for j := range order {
 		select {
 		case <-j.done:
 		case <-ctx.Done():
-			return report, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		if j.err != nil {
-			return report, j.err
+			return j.err
 		}
-		report.count(j, s.Model)
-		if j.what != left {
-			j.row.Score = j.result.Score
-		}
-		topic := ""
-		if j.what == scored && j.result.Topic >= 0 {
-			topic = s.Model.Topics[j.result.Topic].Name
-		}
-		j.row.Extra = s.Schema.AddText(j.row.Extra, TopicColumn, topic)
-		if err := b.Pass(&j.row); err != nil {
-			return report, err
-		}
-		if s.Done != nil {
-			s.Done()
+		if err := take(j); err != nil {
+			return err
 		}
 	}
 	if readErr == io.EOF {
 		readErr = nil
 	}
-	return report, readErr
-}
-
-func (r *Report) count(j *job, m *Model) {
-	switch j.what {
-	case duplicate:
-		r.Duplicates++
-	case unread:
-		r.Unread++
-	case scored:
-		r.Scored++
-		if image(j.row.MIME) {
-			r.Images++
-		}
-		if j.result.Score >= Relevant {
-			r.Relevant++
-			if j.result.Topic >= 0 {
-				r.Topics[m.Topics[j.result.Topic].Name]++
-			}
-		}
-	}
+	return readErr
 }
 
 type worker struct {
-	scorer    *Scorer
 	documents *extract.Documents
+	stem      stemmer
 }
 
-func (w *worker) score(row *record.Fetch) (what, Result, error) {
+func (w *worker) read(row *record.Fetch) (what, Words, error) {
 	switch {
 	case !row.OfPage(), row.Outcome != record.OutcomeFetched, row.RedirectURL != "":
-		return left, Result{}, nil
+		return left, nil, nil
 	case row.Duplicate && row.LastContentFP != 0 && row.ContentFP == row.LastContentFP:
-		return left, Result{}, nil
+		return left, nil, nil
 	case row.Duplicate:
-		return duplicate, Result{}, nil
+		return duplicate, nil, nil
 	case row.Status < 200 || row.Status > 299:
-		return nothing, Result{}, nil
+		return nothing, nil, nil
 	}
 	doc, err := w.documents.Read(row)
 	if err != nil || doc == nil {
-		return nothing, Result{}, err
+		return nothing, nil, err
 	}
-	r, read := w.scorer.Document(doc, row.Score)
+	texts, read := ReadTexts(doc)
 	if !read {
-		return unread, Result{}, nil
+		return textless, nil, nil
 	}
-	return scored, r, nil
+	return scored, texts.words(&w.stem), nil
 }

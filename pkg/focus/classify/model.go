@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,36 +19,38 @@ const Magic = "mercator-focus-model"
 
 // Bounds of a model.
 const (
-	MaxTopics  = 400
-	MaxWeights = 1 << 19 // words times topics
-	maxWeight  = 20_000
-	maxFile    = 64 << 20 // bytes
+	MaxTopics   = 400
+	maxWords    = 2000 // of a topic
+	maxExamples = 64   // of a topic
+	maxOthers   = 256
+	maxWeight   = 1000
+	maxFile     = 64 << 20 // bytes
 )
 
 // language of the stems.
 const language = "english"
 
-// Model knows topics by their words. It is read-only.
+// Model knows topics by words and by examples. It is read-only.
 type Model struct {
-	Stems    string             `json:"stems"`    // language of the stemmer: "english"
-	Evidence int                `json:"evidence"` // words: a longer document counts as one of this length
-	Others   int                `json:"others"`   // pages of no topic that it was trained with
-	Topics   []Topic            `json:"topics"`   // in order of name
-	Words    map[string][]int32 `json:"words"`    // of each stem a weight for each topic, in thousandths of a nat
+	Stems  string  `json:"stems"`            // language of the stemmer: "english"
+	Topics []Topic `json:"topics"`           // in order of name
+	Others []Bag   `json:"others,omitempty"` // pages of no topic
 
 	without []bool // for each topic whether it counts only as a rival of the others; nil: none does
 }
 
-// Topic is what a model knows of a topic besides words.
+// Topic is what a model knows of a topic.
 type Topic struct {
-	Name    string `json:"topic"`
-	Query   string `json:"query,omitempty"`
-	Gloss   string `json:"gloss,omitempty"`
-	Pages   int    `json:"pages"`           // examples that it was trained with
-	Prior   int32  `json:"prior"`           // weight that a document begins with
-	Unknown int32  `json:"unknown"`         // of each word that Words does not have
-	Rival   bool   `json:"rival,omitempty"` // a document about it is not relevant, unless it is asked for by name
+	Name     string           `json:"topic"`
+	Query    string           `json:"query,omitempty"`
+	Gloss    string           `json:"gloss,omitempty"`
+	Rival    bool             `json:"rival,omitempty"`    // a document about it is not relevant, unless it is asked for by name
+	Words    map[string]int32 `json:"words,omitempty"`    // weights of stems, in thousandths
+	Examples []Bag            `json:"examples,omitempty"` // pages about it
 }
+
+// Bag is a page: how often each of its most telling stems stands there.
+type Bag map[string]int32
 
 // Encode gives the model's file.
 func (m *Model) Encode() ([]byte, error) { return store.Seal(Magic, m) }
@@ -92,34 +95,44 @@ func (m *Model) check(name string) error {
 	if m.Stems != language {
 		return bad("stems", fmt.Sprintf("%.80q", m.Stems), fmt.Sprintf("%q", language))
 	}
-	if m.Evidence < 1 || m.Evidence > 1000 {
-		return bad("evidence", fmt.Sprint(m.Evidence), "1 to 1000 words")
-	}
 	if len(m.Topics) < 1 || len(m.Topics) > MaxTopics {
 		return bad("topics", fmt.Sprintf("%d topics", len(m.Topics)), fmt.Sprintf("1 to %d", MaxTopics))
 	}
-	within := func(w int32) bool { return w >= -maxWeight && w <= maxWeight }
+	stems := func(place string, words map[string]int32, least, most int, count int32) error {
+		if len(words) < least || len(words) > most {
+			return bad(place, fmt.Sprintf("%d stems", len(words)), fmt.Sprintf("%d to %d", least, most))
+		}
+		for _, stem := range slices.Sorted(maps.Keys(words)) {
+			if n := words[stem]; stem == "" || len(stem) > maxWord || n < 1 || n > count {
+				return bad(place, fmt.Sprintf("stem %.80q of %d", stem, n), fmt.Sprintf("1 to %d bytes, and 1 to %d", maxWord, count))
+			}
+		}
+		return nil
+	}
+	bags := func(place string, pages []Bag, most int) error {
+		if len(pages) > most {
+			return bad(place, fmt.Sprintf("%d pages", len(pages)), fmt.Sprintf("at most %d", most))
+		}
+		for _, p := range pages {
+			if err := stems(place, p, 1, telling, MaxWords); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for i, t := range m.Topics {
 		if t.Name == "" || i > 0 && t.Name <= m.Topics[i-1].Name {
 			return bad("topics", fmt.Sprintf("name %.80q", t.Name), "names in order, each once")
 		}
-		if !within(t.Prior) || !within(t.Unknown) {
-			return bad("topic "+t.Name, fmt.Sprintf("weights %d and %d", t.Prior, t.Unknown), fmt.Sprintf("at most %d", maxWeight))
+		least := 1
+		if len(t.Examples) > 0 {
+			least = 0
+		}
+		if err := cmp.Or(stems("topic "+t.Name, t.Words, least, maxWords, maxWeight), bags("topic "+t.Name, t.Examples, maxExamples)); err != nil {
+			return err
 		}
 	}
-	if len(m.Words) == 0 || len(m.Words)*len(m.Topics) > MaxWeights {
-		return bad("words", fmt.Sprintf("%d words of %d topics", len(m.Words), len(m.Topics)), fmt.Sprintf("1 word or more, at most %d weights", MaxWeights))
-	}
-	for _, word := range slices.Sorted(maps.Keys(m.Words)) {
-		w := m.Words[word]
-		if len(w) != len(m.Topics) {
-			return bad(fmt.Sprintf("word %.80q", word), fmt.Sprintf("%d weights", len(w)), fmt.Sprintf("%d, one a topic", len(m.Topics)))
-		}
-		if word == "" || len(word) > maxWord || slices.ContainsFunc(w, func(w int32) bool { return !within(w) }) {
-			return bad(fmt.Sprintf("word %.80q", word), fmt.Sprintf("%d bytes, weights %d", len(word), w), fmt.Sprintf("1 to %d bytes, weights of at most %d", maxWord, maxWeight))
-		}
-	}
-	return nil
+	return bags("others", m.Others, maxOthers)
 }
 
 // Names are those of the topics.

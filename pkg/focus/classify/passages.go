@@ -2,6 +2,7 @@ package classify
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"unicode"
 	"unicode/utf8"
@@ -20,7 +21,7 @@ type Passage struct {
 }
 
 const (
-	strong      = 1000             // weight of a word that makes a sentence a passage
+	strong      = 120              // weight of a word that makes a sentence a passage
 	maxSize     = process.MaxValue // bytes of a passage; a longer sentence is cut
 	maxPassages = 10_000           // of a document that are compared
 )
@@ -30,7 +31,7 @@ const (
 // ideographic full stop, behind which white space stands, and at the end of the line.
 func (s *Scorer) Passages(text string, limit int) []Passage {
 	var all []Passage
-	about := s.Text(text).Topic
+	about := s.Texts(Texts{Texts: []string{text}}, 0).Topic
 	open := -1 // the passage that may go on
 	since := 0 // sentences behind it
 	for start := 0; start < len(text) && len(all) < maxPassages; {
@@ -116,16 +117,18 @@ func sentence(text string, start int) (end int, line bool) {
 
 // speaks is the topic that the words of a sentence speak for, of equal ones the likely one, and how much; 0 if no word does strongly.
 func (s *Scorer) speaks(text string, likely int) (topic, weight int) {
-	defer s.clear()
-	s.count(text, 0)
-	sums, is := make([]int, len(s.m.Topics)), make([]bool, len(s.m.Topics))
-	for _, id := range s.inDoc {
-		if int(id) >= len(s.weights) {
+	sums, is := make([]int, len(s.f.profiles)), make([]bool, len(s.f.profiles))
+	for _, word := range (Texts{Texts: []string{text}}).words(&s.stem) {
+		id, found := s.f.l.ids[word.Stem]
+		if !found {
 			continue
 		}
-		for i, w := range s.weights[id] {
-			sums[i] += int(w)
-			is[i] = is[i] || w >= strong
+		for i, p := range s.f.profiles {
+			if int(id) < len(p) {
+				w := int(math.Round(1000 * p[id]))
+				sums[i] += w
+				is[i] = is[i] || w >= strong
+			}
 		}
 	}
 	for i, sum := range sums {
@@ -133,7 +136,7 @@ func (s *Scorer) speaks(text string, likely int) (topic, weight int) {
 			topic, weight = i, sum
 		}
 	}
-	if !s.m.wants(topic) {
+	if !s.f.m.wants(topic) {
 		return 0, 0
 	}
 	return topic, weight
@@ -152,7 +155,7 @@ func PassageSchema() *record.Schema { return passageColumns }
 // Rows are the passages of a document as rows.
 func (s *Scorer) Rows(row *record.Fetch, passages []Passage) (rows []record.Module) {
 	for _, p := range passages {
-		rows = append(rows, record.Module{URL: row.URL, Key: row.Key, Module: PassageModule, Name: s.m.Topics[p.Topic].Name, Value: p.Text,
+		rows = append(rows, record.Module{URL: row.URL, Key: row.Key, Module: PassageModule, Name: s.f.m.Topics[p.Topic].Name, Value: p.Text,
 			Extra: passageColumns.Extra(func(name string) uint64 {
 				return uint64(map[string]int{"start": p.Start, "end": p.End, "start_char": p.StartChar, "end_char": p.EndChar}[name])
 			})})

@@ -3,6 +3,7 @@ package classify
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,10 +14,19 @@ import (
 
 // vectorModel is the model of the page's example.
 func vectorModel() *Model {
-	return &Model{Stems: "english", Evidence: 16, Others: 2, Topics: []Topic{
-		{Name: "mouse.n.01", Query: "mouse", Gloss: "a small rodent", Pages: 3, Prior: -3693, Unknown: -200},
-		{Name: "mouse.n.04", Query: "mouse", Prior: -3693, Unknown: -200},
-	}, Words: map[string][]int32{"mous": {3900, 3800}, "rodent": {3500, -105}, "cursor": {-105, 3300}}}
+	return &Model{Stems: "english", Topics: []Topic{
+		{Name: "mouse.n.01", Query: "mouse", Gloss: "a small rodent", Words: map[string]int32{"mous": 1000, "mice": 1000, "rodent": 250}, Examples: []Bag{{"mice": 4, "owl": 1}}},
+		{Name: "mouse.n.04", Query: "mouse", Rival: true, Words: map[string]int32{"mous": 1000, "cursor": 62}},
+	}, Others: []Bag{{"cathedr": 3}}}
+}
+
+// many are so many stems.
+func many(n int) map[string]int32 {
+	words := make(map[string]int32)
+	for i := range n {
+		words[fmt.Sprintf("w%x", i)] = 1
+	}
+	return words
 }
 
 // TestSpec holds the reader to SPEC.md and its vectors.
@@ -37,32 +47,26 @@ func TestSpec(t *testing.T) {
 	all := []spectest.Vector{
 		{Name: "good/model.json", Bytes: good, Gives: string(good)},
 		bad("R1-stems.json", `stems: "german", want "english"`, func(m *Model) { m.Stems = "german" }),
-		bad("R2-evidence-0.json", "evidence: 0, want", func(m *Model) { m.Evidence = 0 }),
-		bad("R2-evidence-1001.json", "evidence: 1001, want", func(m *Model) { m.Evidence = 1001 }),
-		bad("R3-no-topics.json", "topics: 0 topics", func(m *Model) { m.Topics = nil }),
-		bad("R3-many-topics.json", "topics: 401 topics", func(m *Model) {
+		bad("R2-no-topics.json", "topics: 0 topics", func(m *Model) { m.Topics = nil }),
+		bad("R2-many-topics.json", "topics: 401 topics", func(m *Model) {
 			m.Topics = nil
 			for i := range 401 {
-				m.Topics = append(m.Topics, Topic{Name: fmt.Sprintf("t%03d", i)})
+				m.Topics = append(m.Topics, Topic{Name: fmt.Sprintf("t%03d", i), Words: map[string]int32{"a": 1}})
 			}
 		}),
-		bad("R3-no-name.json", `topics: name ""`, func(m *Model) { m.Topics[0].Name = "" }),
-		bad("R3-order.json", `topics: name "mouse.n.01"`, func(m *Model) { m.Topics[1].Name = "mouse.n.01" }),
-		bad("R4-prior.json", "topic mouse.n.01: weights 20001 and -200", func(m *Model) { m.Topics[0].Prior = 20001 }),
-		bad("R4-unknown.json", "topic mouse.n.04: weights -3693 and -20001", func(m *Model) { m.Topics[1].Unknown = -20001 }),
-		bad("R5-no-words.json", "words: 0 words", func(m *Model) { m.Words = nil }),
-		{Name: "bad/R5-many-weights", Class: fault.Corrupt, Says: "words: 262145 words of 2 topics", Case: func(t testing.TB) error {
-			m := vectorModel()
-			for i := range MaxWeights/2 - 2 {
-				m.Words[fmt.Sprintf("w%x", i)] = []int32{1, 2}
-			}
-			return m.check("many.json")
-		}},
-		bad("R6-weights.json", `word "cursor": 1 weights`, func(m *Model) { m.Words["cursor"] = []int32{1} }),
-		bad("R7-empty.json", `word "": 0 bytes`, func(m *Model) { m.Words[""] = []int32{1, 2} }),
-		bad("R7-long.json", "41 bytes, weights", func(m *Model) { m.Words[strings.Repeat("a", 41)] = []int32{1, 2} }),
-		bad("R7-range.json", `word "cursor": 6 bytes, weights [20001 0]`, func(m *Model) { m.Words["cursor"] = []int32{20001, 0} }),
-		{Name: "bad/R8-version-2.json", Bytes: bytes.Replace(good, []byte(Magic+" 1"), []byte(Magic+" 2"), 1), Class: fault.Version, Says: "mercator-focus-model version 2, want 1"},
+		bad("R2-no-name.json", `topics: name ""`, func(m *Model) { m.Topics[0].Name = "" }),
+		bad("R2-order.json", `topics: name "mouse.n.01"`, func(m *Model) { m.Topics[1].Name = "mouse.n.01" }),
+		bad("R3-no-words.json", "topic mouse.n.04: 0 stems, want 1 to 2000", func(m *Model) { m.Topics[1].Words = nil }),
+		bad("R3-many-words.json", "topic mouse.n.04: 2001 stems", func(m *Model) { m.Topics[1].Words = many(maxWords + 1) }),
+		bad("R3-many-examples.json", "topic mouse.n.01: 65 pages, want at most 64", func(m *Model) { m.Topics[0].Examples = slices.Repeat(m.Topics[0].Examples, 65) }),
+		bad("R4-many-others.json", "others: 257 pages, want at most 256", func(m *Model) { m.Others = slices.Repeat(m.Others, 257) }),
+		bad("R5-empty.json", "others: 0 stems, want 1 to 200", func(m *Model) { m.Others = []Bag{{}} }),
+		bad("R5-long-page.json", "others: 201 stems", func(m *Model) { m.Others = []Bag{many(telling + 1)} }),
+		bad("R6-empty.json", `stem "" of 1`, func(m *Model) { m.Topics[0].Words[""] = 1 }),
+		bad("R6-long.json", "of 5, want 1 to 40 bytes", func(m *Model) { m.Topics[0].Words[strings.Repeat("a", 41)] = 5 }),
+		bad("R6-weight.json", `stem "cursor" of 1001`, func(m *Model) { m.Topics[1].Words["cursor"] = 1001 }),
+		bad("R6-count.json", `stem "cathedr" of 0, want 1 to 40 bytes, and 1 to 50000`, func(m *Model) { m.Others[0]["cathedr"] = 0 }),
+		{Name: "bad/R7-version-2.json", Bytes: bytes.Replace(good, []byte(Magic+" 1"), []byte(Magic+" 2"), 1), Class: fault.Version, Says: "mercator-focus-model version 2, want 1"},
 	}
 	line, body, _ := strings.Cut(strings.TrimSpace(string(good)), "\n")
 	spectest.Check(t, spectest.Format{
@@ -96,7 +100,7 @@ func FuzzModel(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := NewScorer(m).Text("a mouse is a rodent, the cursor is none"); r.Score < 0 || r.Score > 1 {
+		if r := NewScorer(fitted(m)).Texts(Texts{Texts: []string{"a mouse is a rodent, the cursor is none"}}, 0); r.Score < 0 || r.Score > 1 {
 			t.Error(r)
 		}
 		if once, err := Decode("m", again); err != nil {

@@ -9,22 +9,25 @@ import (
 // image reports whether documents of a media type are judged by their names.
 func image(mime string) bool { return strings.HasPrefix(mime, "image/") && mime != "image/svg+xml" }
 
-// Texts are what a document is judged by; false if nothing can be read in it.
-func Texts(doc *process.Document) (texts []string, read bool) {
+// fewWords is the number of words from which on a page is judged by its text alone: others are mostly pictures, or frames.
+const fewWords = 200
+
+// ReadTexts reads what a document is judged by; false if it has no text.
+func ReadTexts(doc *process.Document) (texts Texts, read bool) {
 	if image(doc.MIME) {
-		return []string{process.FileName(doc.URL)}, true
+		return Texts{}, false
 	}
 	text, err := process.Content(doc, MaxText)
 	if err != nil {
-		return nil, false
+		return Texts{}, false
 	}
-	texts = []string{text}
+	texts = Texts{Title: process.Title(doc), Texts: []string{text}}
 	n := 0
 	eachWord(text, func([]byte, int, int) bool { n++; return n < fewWords })
 	if n < fewWords {
 		if more := process.Captions(doc, MaxText); more != "" {
-			texts = append(texts, more)
+			texts.Texts = append(texts.Texts, more)
 		}
 	}
-	return texts, true
+	return texts, n > 0 || len(texts.Texts) > 1
 }

@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -8,23 +10,7 @@ import (
 	"strings"
 
 	"mercator/pkg/fault"
-)
-
-// What a model is made with. The values were found by trial on made webs and on pages about the senses of some nouns.
-const (
-	evidence   = 16      // Model.Evidence
-	prior      = -3.0    // log-odds of a page before it is read: a page in twenty is of a topic
-	sharePages = 0.5     // part of the words of a topic's pages that are the topic's own, where there are example pages
-	shareWord  = 0.006   // the same of one word of a dictionary, of weight 1; of all words together at most sharePages
-	unknown    = -0.1    // log-odds of a word that training has not seen
-	unlisted   = -0.2    // the same where no example page says which words are common
-	dictionary = 200.0   // words that a page of the dictionary's words would have
-	vocabulary = 5000    // words of the language, all as likely, where no page says how likely they are
-	most       = 4.0     // log-odds of one word, either way
-	least      = 0.03    // words with less are left out
-	seenOnce   = 5       // with this many example pages or more, a word of one page alone is left out
-	maxCounts  = 2 << 20 // of stems, one a topic
-	maxWords   = 20_000  // of a model
+	"mercator/pkg/fingerprint"
 )
 
 // None is the topic of pages that are of no topic.
@@ -39,16 +25,7 @@ type Subject struct {
 // Training collects what a model is made of. One goroutine.
 type Training struct {
 	subjects []Subject
-	pages    []int // of each topic; the last is None
-	total    []int // words of all pages, in thousandths of log2(1+n)
-	words    map[string]*seen
-	buf      map[string]int
-}
-
-// seen is a stem in the pages of each topic.
-type seen struct {
-	count []int // as Training.total
-	pages int   // of topics
+	pages    [][]Bag // of each topic; the last is None
 }
 
 // NewTraining begins with topics and their words. The names must differ.
@@ -63,8 +40,7 @@ func NewTraining(subjects []Subject) (*Training, error) {
 			return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("topic %q twice, or without a name", s.Name), Want: "topics with names"}
 		}
 	}
-	n := len(subjects) + 1
-	return &Training{subjects: subjects, pages: make([]int, n), total: make([]int, n), words: make(map[string]*seen), buf: make(map[string]int)}, nil
+	return &Training{subjects: subjects, pages: make([][]Bag, len(subjects)+1)}, nil
 }
 
 // Topic is the number of a topic for Add, or an error that lists the topics.
@@ -79,173 +55,78 @@ func (t *Training) Topic(name string) (int, error) {
 	return 0, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("examples of topic %q", name), Want: "one of " + strings.Join(names, ", ")}
 }
 
-// Add takes a page's text as an example of a topic, or of None. A text without words is none: then it returns false. Pages of more
-// different words than memory is for are fault.Usage.
-func (t *Training) Add(topic int, text string) (taken bool, err error) {
+// Add takes a page as an example of a topic, or of None. A page without words is none: then it returns false. Of many pages some are drawn,
+// whatever their order.
+func (t *Training) Add(topic int, texts Texts) (taken bool) {
+	most := maxExamples
 	if topic == None {
-		topic = len(t.subjects)
+		topic, most = len(t.subjects), maxOthers
 	}
-	clear(t.buf)
-	n := 0
-	eachWord(text, func(word []byte, _, _ int) bool {
-		if s := stem(string(word)); s != "" {
-			t.buf[s]++
-			n++
-		}
-		return n < MaxWords
-	})
-	if n == 0 {
-		return false, nil
+	words := texts.words(nil)
+	slices.SortFunc(words, func(a, b Word) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Stem, b.Stem)) })
+	bag := make(Bag)
+	for _, w := range words[:min(len(words), telling)] {
+		bag[w.Stem] = int32(w.Count)
 	}
-	t.pages[topic]++
-	for s, n := range t.buf {
-		w := t.words[s]
-		if w == nil {
-			if limit := maxCounts / len(t.pages); len(t.words) >= limit {
-				return false, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("pages with more than %d different words", limit), Want: "fewer pages, or fewer topics"}
-			}
-			w = &seen{count: make([]int, len(t.pages))}
-			t.words[s] = w
-		}
-		w.count[topic] += damped(n)
-		t.total[topic] += damped(n)
-		if topic < len(t.subjects) {
-			w.pages++
-		}
+	if len(bag) == 0 {
+		return false
 	}
-	return true, nil
+	draw := func(b Bag) uint64 {
+		text, _ := json.Marshal(b) // a map of numbers is no error
+		return mixed(fingerprint.Of(text))
+	}
+	n := draw(bag)
+	at, _ := slices.BinarySearchFunc(t.pages[topic], n, func(b Bag, n uint64) int { return cmp.Compare(draw(b), n) })
+	if at < most {
+		t.pages[topic] = slices.Insert(t.pages[topic][:min(len(t.pages[topic]), most-1)], at, bag)
+	}
+	return true
 }
 
-// damped is the number of words that n times the same word count as, in thousandths.
-func damped(n int) int {
-	if n >= len(dampedTable) {
-		n = len(dampedTable) - 1
-	}
-	return dampedTable[n]
-}
-
-var dampedTable = func() (table [256]int) {
-	for n := range table {
-		table[n] = int(math.Round(1000 * math.Log2(float64(1+n))))
-	}
-	return table
-}()
-
-// given are the stems of the dictionary's words of a topic, how likely each is of all, and how many words of weight 1 they are worth; nil without words. The
-// words of the query are among them. A weight is squared: what is far from the sense, such as the words of its gloss, is often a common word.
-func (s *Subject) given() (likely map[string]float64, worth float64) {
-	if len(s.Words) == 0 {
-		return nil, 0
-	}
+// given are the stems of the dictionary's words of a topic, with their weights in thousandths. The words of the query are among them. A weight is squared:
+// what is far from the sense, such as the words of its gloss, is often a common word. Of several words each says less.
+func (s *Subject) given() map[string]int32 {
 	weights := make(map[string]float64)
+	query := stems(s.Query)
+	several := float64(max(len(query), 1))
 	take := func(words string, weight float64) {
-		var stems []string
-		eachWord(words, func(word []byte, _, _ int) bool {
-			if s := stem(string(word)); s != "" {
-				stems = append(stems, s)
-			}
-			return true
-		})
-		for _, s := range stems { // of several words each says less
-			weights[s] = max(weights[s], float64(weight)/float64(len(stems)))
+		list := stems(words)
+		for _, s := range list {
+			weights[s] = max(weights[s], weight/float64(len(list))/several)
 		}
 	}
-	take(s.Query, 1)
 	for word, weight := range s.Words {
-		take(word, weight)
+		take(word, float64(weight*weight))
 	}
-	for _, s := range slices.Sorted(maps.Keys(weights)) {
-		weights[s] = float64(weights[s] * weights[s])
-		worth += weights[s]
+	for _, s := range query { // all of them, whatever word the sense is of
+		weights[s] = 1
 	}
-	for s := range weights {
-		weights[s] /= worth
+	if len(weights) == 0 {
+		return nil
 	}
-	return weights, worth
+	out := make(map[string]int32)
+	order := slices.SortedFunc(maps.Keys(weights), func(a, b string) int { return cmp.Or(cmp.Compare(weights[b], weights[a]), cmp.Compare(a, b)) })
+	for _, s := range order[:min(len(order), maxWords)] {
+		if w := int32(math.Round(1000 * weights[s])); w > 0 && len(s) <= maxWord {
+			out[s] = w
+		}
+	}
+	return out
 }
 
-// Model estimates a model. Example pages without pages of no topic are fault.Usage: each common word would speak for the topic.
+// Model makes the model.
 func (t *Training) Model() (*Model, error) {
-	none := len(t.subjects)
-	m := &Model{Stems: language, Evidence: evidence, Others: t.pages[none], Words: make(map[string][]int32)}
-	given, worth := make([]map[string]float64, none), make([]float64, none)
-	all := make(map[string]bool)
-	for s := range t.words {
-		all[s] = true
-	}
-	examples := 0
+	m := &Model{Stems: language, Others: t.pages[len(t.subjects)]}
 	for i := range t.subjects {
 		s := &t.subjects[i]
-		given[i], worth[i] = s.given()
-		for w := range given[i] {
-			all[w] = true
-		}
-		examples += t.pages[i]
-		if t.pages[i] == 0 && len(given[i]) == 0 {
+		words := s.given()
+		if len(words) == 0 && len(t.pages[i]) == 0 {
 			return nil, &fault.Error{Class: fault.Usage, Found: "topic " + s.Name + " without words and without pages", Want: "some", Hint: "add --examples " + fault.Quote(s.Name+"=FILE")}
 		}
-		m.Topics = append(m.Topics, Topic{Name: s.Name, Query: s.Query, Gloss: s.Gloss, Pages: t.pages[i],
-			Prior: nats(prior - math.Log(float64(none))), Unknown: nats(unknown)})
-		if t.pages[i] == 0 {
-			m.Topics[i].Unknown = nats(unlisted)
-		}
-	}
-	if examples > 0 && t.pages[none] == 0 {
-		return nil, &fault.Error{Class: fault.Usage, Found: "examples of topics, and no page that is of none", Want: "such pages: without them each common word would speak for a topic", Hint: "add --others DIR"}
-	}
-	// Laplace's estimate, over the words that are known.
-	size := float64(vocabulary)
-	if t.pages[none] > 0 {
-		size = float64(len(t.words))
-	}
-	type weighed struct {
-		stem    string
-		weights []int32
-		best    int32
-	}
-	var words []weighed
-	for _, s := range slices.Sorted(maps.Keys(all)) {
-		w := t.words[s]
-		if w == nil {
-			w = &seen{count: make([]int, none+1)}
-		}
-		inDictionary := false
-		one := weighed{stem: s}
-		elsewhere := (float64(w.count[none])/1000 + 1) / (float64(t.total[none])/1000 + size)
-		for i := range t.subjects {
-			share := min(shareWord*worth[i], sharePages)
-			if t.pages[i] > 0 {
-				share = sharePages
-			}
-			here, n := float64(w.count[i])/1000, float64(t.total[i])/1000
-			if given[i] != nil {
-				inDictionary = inDictionary || given[i][s] > 0
-				here, n = here+float64(dictionary*given[i][s]), n+dictionary
-			}
-			odds := math.Log(float64(1-share) + float64(share*here/n)/elsewhere)
-			one.weights = append(one.weights, nats(max(-most, min(odds, most))))
-			one.best = max(one.best, one.weights[i], -one.weights[i])
-		}
-		if len(s) > maxWord || one.best < nats(least) || !inDictionary && w.pages == 1 && examples >= seenOnce {
-			continue
-		}
-		words = append(words, one)
-	}
-	if limit := min(maxWords, MaxWeights/none); len(words) > limit {
-		slices.SortStableFunc(words, func(a, b weighed) int { return int(b.best) - int(a.best) })
-		words = words[:limit]
-	}
-	for _, w := range words {
-		m.Words[w.stem] = w.weights
-	}
-	if len(m.Words) == 0 {
-		return nil, &fault.Error{Class: fault.Usage, Found: "no word that tells a topic from others", Want: "more pages, or words of a dictionary"}
+		m.Topics = append(m.Topics, Topic{Name: s.Name, Query: s.Query, Gloss: s.Gloss, Words: words, Examples: t.pages[i]})
 	}
 	return m, nil
 }
-
-// nats is a log-odds in thousandths.
-func nats(x float64) int32 { return int32(math.Round(1000 * x)) }
 
 // OfWords is a model of one topic, the words of a query. A query without words is fault.Usage.
 func OfWords(query string) (*Model, error) {

@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"math"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 
@@ -62,3 +64,92 @@ func stem(word string) string {
 	}
 	return english.Stem(word, true)
 }
+
+// stems are those of a text, each once, in its order.
+func stems(text string) (list []string) {
+	eachWord(text, func(word []byte, _, _ int) bool {
+		if s := stem(string(word)); s != "" && !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+		return true
+	})
+	return list
+}
+
+// Word is a stem, and how often it stands in a document.
+type Word struct {
+	Stem  string
+	Count int
+}
+
+// Words are the stems of a document, in the order of their first.
+type Words []Word
+
+// Texts are what a document is judged by.
+type Texts struct {
+	Title string // counts titleWeight times
+	Texts []string
+}
+
+const titleWeight = 3
+
+// stemmer remembers stems. One goroutine.
+type stemmer struct {
+	stems map[string]string
+}
+
+// keptWords is how many words are remembered from one document for the next.
+const keptWords = 1 << 14
+
+func (s *stemmer) stem(word []byte) string {
+	if got, found := s.stems[string(word)]; found {
+		return got
+	}
+	if s.stems == nil || len(s.stems) >= keptWords {
+		s.stems = make(map[string]string)
+	}
+	w := string(word)
+	s.stems[w] = stem(w)
+	return s.stems[w]
+}
+
+// words counts the words of texts. with may be nil.
+func (t Texts) words(with *stemmer) (words Words) {
+	if with == nil {
+		with = &stemmer{}
+	}
+	at := make(map[string]int)
+	n := 0
+	count := func(text string, by int) {
+		eachWord(text, func(word []byte, _, _ int) bool {
+			s := with.stem(word)
+			if s == "" {
+				return true
+			}
+			i, found := at[s]
+			if !found {
+				i = len(words)
+				at[s] = i
+				words = append(words, Word{Stem: s})
+			}
+			words[i].Count += by
+			n++
+			return n < MaxWords
+		})
+	}
+	count(t.Title, titleWeight)
+	for _, text := range t.Texts {
+		count(text, 1)
+	}
+	return words
+}
+
+// damped is the number of words that n times the same word count as, in thousandths.
+func damped(n int) int { return dampedTable[min(n, len(dampedTable)-1)] }
+
+var dampedTable = func() (table [256]int) {
+	for n := range table {
+		table[n] = int(math.Round(1000 * math.Log2(float64(1+n))))
+	}
+	return table
+}()
