@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -102,8 +101,8 @@ func (d *Driver) raise(ctx context.Context, conf *config.Config, txn string) err
 }
 
 // dry reports whether the last rounds, as many as focus.patience says, found no relevant document, after some round that did. What waits by then was
-// found on pages of no topic, since relevant ones come first. Rounds before the last mcrawl add or again do not count. While no round has had
-// a relevant document, the run goes on, and says so once.
+// found on pages of no topic, since relevant ones come first. Rounds before the last mcrawl add or again do not count. While no round of the
+// crawl has had a relevant document, the run goes on, and says so once.
 func (d *Driver) dry(conf *config.Config, made uint64) (dry bool, err error) {
 	patience := uint64(max(conf.File.Focus.Patience, 0))
 	if patience == 0 || made < patience || d.plan.shards > 0 {
@@ -113,11 +112,14 @@ func (d *Driver) dry(conf *config.Config, made uint64) (dry bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	last := roundsSinceAsked(all, math.MaxUint64)
+	last := roundsSinceAsked(all, patience)
 	if uint64(len(last)) < patience {
 		return false, nil
 	}
-	for i, name := range last {
+	for _, name := range slices.Backward(all) {
+		if strings.TrimRight(name, "0123456789") != "r" {
+			continue
+		}
 		err := history.Read(d.plan.kept(name, d.outcomes()), func(r *record.Fetch) error {
 			if r.OfPage() && r.Outcome == record.OutcomeFetched && r.Score > classify.Relevant && r.Extra.Text(classify.TopicColumn) != "" {
 				return errEnough
@@ -126,12 +128,12 @@ func (d *Driver) dry(conf *config.Config, made uint64) (dry bool, err error) {
 		})
 		switch {
 		case err == errEnough || errors.Is(err, fs.ErrNotExist):
-			return uint64(i) >= patience, nil
+			return !slices.Contains(last, name), nil
 		case err != nil:
 			return false, err
 		}
 	}
-	if uint64(len(last)) == patience {
+	if made == patience {
 		d.opt.Warn("no page has passed yet as relevant, after %d rounds: focus.patience does not end the run before one has", patience)
 	}
 	return false, nil

@@ -475,6 +475,9 @@ func (b *Batch[In, Out]) account() (record.Stage, error) {
 	}
 	if b.spec.Store != nil {
 		s.Store = b.spec.Store.Name()
+		if name := b.spec.Store.NameInCrawl(); strings.HasPrefix(name, store.ModulesDir+"/") {
+			s.Store = name
+		}
 	}
 	if got := s.Passed + s.Consumed + total(b.drops); got != s.In {
 		return s, fmt.Errorf("%s: %d rows read, but %d accounted for", s.Name, s.In, got)

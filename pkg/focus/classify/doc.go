@@ -2,24 +2,27 @@
 // classifier of Chakrabarti, van den Berg and Dom, "Focused crawling: a new approach to topic-specific Web resource
 // discovery" (1999), section 3.1, in the chain of Singh and Tyagi's figure 3, and their partial extraction.
 //
-// It is naive Bayes over stems. A topic is one class, "none of them" another. For each word a Model holds
+// A document is a vector of length 1: log2(1+n) for a stem that stands n times, times the inverse document frequency of the stem (Salton and Buckley, 1988).
+// So neither its length nor words outside of the model change its class. A topic is a vector, too: the words of the query and of the dictionary, and the mean of
+// example pages less that of pages of no topic (Rocchio, 1971). The likeness of both is the square root of their cosine, and a part of what links promised.
 //
-//	ln (p(word | topic) / p(word | none))
+// Nothing else is known beforehand: a Fitted model is made for a crawl as it is. Learned has what its pages teach:
 //
-// in thousandths, so that a score is a sum of whole numbers, the same on every machine. p(word | none) is estimated from pages that are of
-// no topic, p(word | topic) from example pages, from the words that a dictionary has for the topic, or from both (Training).
-// The relevance of a document is the probability that it is of any topic.
+//   - Pages of no topic say how rare a word is, and what the mean is that is taken off.
+//   - A topic without examples takes pages that have most of the query's words, and then, six times, those that are surely about it, at most 64
+//     (Nigam, McCallum, Thrun and Mitchell, 2000, as Chakrabarti's crawler retrains).
+//   - The likeness of a sample of pages has two normal distributions, found by EM, as scores of search engines have (Manmatha, Rath and Feng, 2001). That of pages
+//     about the topic begins from examples, each measured by a profile that it had no part in. The score is the probability of the second.
 //
-// Two corrections of Rennie, Shih, Teevan and Karger, "Tackling the poor assumptions of naive Bayes text classifiers" (2003): a word that
-// stands n times in a document counts log2(1+n) times (section 4.1), and a long document counts as one of Model.Evidence words (section 4.3):
-// without that, almost every page would score 0 or 1, and a frontier could not tell good links from better ones.
+// Which of several senses a page is about, the words of the dictionary say that are not the query's.
 //
 // # Invariants
 //
-//   - A score is 0 to 1. It depends on the model and the document alone, never on threads or on the documents before; of an image also on the
-//     score that its row came with.
-//   - The same training gives the same bytes of a model, whatever the order of the pages.
-//   - Of a document at most MaxText bytes of text and MaxWords words are looked at. No document makes scoring fail; damage of the archive does.
+//   - A score is 0 to 1. It depends on the model, on the rounds before, and on the batch, never on threads.
+//   - The same training gives the same bytes of a model, whatever the order of the pages; the same rounds the same bytes of Learned.
+//   - Learned has at most 131,072 stems, 1,152 pages of 200 words, and 16,384 leads. Of a document at most MaxText bytes of text and MaxWords words are looked at.
+//   - No document makes scoring fail; damage of the archive does.
 //
-// What it does not do: stems are English, and words are runs of letters, so that languages without spaces have none.
+// What it does not do: stems are English, and words are runs of letters, so that languages without spaces have none. A page that was judged by few pages is
+// not judged again.
 package classify

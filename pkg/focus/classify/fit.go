@@ -51,6 +51,7 @@ const (
 	firstPages               = 30 // that these weigh as much as
 	between                  = 0.6
 	folds                    = 6
+	alike                    = 0.4  // of the best page's likeness to the words of a topic
 	leastAlike               = 0.07 // cosine of a page with the words of a topic, to be an example of it
 	promised                 = 0.15 // what the promise of links adds to a likeness
 )
@@ -85,6 +86,11 @@ func fit(all, held []float64) scale {
 		}
 		s.Mean, s.Spread = (sum+firstPages*firstMean)/(n+firstPages), math.Sqrt((sq+firstPages*firstSpread*firstSpread)/(n+firstPages))
 		s.Mean1, s.Spread1 = (sum1+n1*mean1)/(m+n1), math.Sqrt((sq1+n1*spread1*spread1)/(m+n1))
+		// Neither may swallow the other.
+		s.Mean1 = max(s.Mean1, mean1-spread1/2)
+		if apart := s.Mean1 - s.Mean; apart > 0 {
+			s.Spread = min(s.Spread, apart/2.5)
+		}
 		s.Share = (m + firstPages*firstShare) / (m + n + firstPages)
 	}
 	s.Least = s.Mean + between*(mean1-s.Mean)
@@ -206,31 +212,33 @@ func (m *Model) Fit(l *Learned) *Fitted {
 	}
 	// The pages that have most of the query's words come first.
 	for t := range m.Topics {
-		if len(examples[t]) >= enough {
+		if len(examples[t]) >= enough || !m.wants(t) {
 			continue
 		}
 		covers := m.Topics[t].queried(l)
 		for i := range pages {
-			cosine[i] = vectors[i].dot(anchors[t])
-			if len(covers) > 1 {
-				log := 0.0
-				for _, id := range covers {
-					x := 0.0
-					if k, found := slices.BinarySearch(vectors[i].ids, id); found {
-						x = vectors[i].x[k]
-					}
-					log += math.Log(x + 0.003)
+			log := 0.0
+			for _, id := range covers {
+				x := 0.0
+				if k, found := slices.BinarySearch(vectors[i].ids, id); found {
+					x = vectors[i].x[k]
 				}
-				cosine[i] = math.Exp(log / float64(len(covers)))
+				log += math.Log(x + 0.003)
 			}
+			cosine[i] = math.Exp(log / float64(max(len(covers), 1)))
 		}
 		order := make([]int, 0, len(pages))
 		for i := range pages {
-			if cosine[i] > leastAlike {
+			if len(covers) > 0 && cosine[i] > leastAlike {
 				order = append(order, i)
 			}
 		}
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(cosine[b], cosine[a]) })
+		best := 0.0
+		for _, i := range order {
+			best = max(best, vectors[i].dot(anchors[t]))
+		}
+		order = slices.DeleteFunc(order, func(i int) bool { return vectors[i].dot(anchors[t]) < alike*best })
 		chosen[t] = order[:min(len(order), heldOut)]
 	}
 	k := float64(heldOut)
@@ -282,7 +290,10 @@ func (m *Model) Fit(l *Learned) *Fitted {
 					}
 				}
 			}
-			f.own[t] = slices.Clone(f.profiles[t])
+			f.own[t] = slices.Clone(anchors[t])
+			if len(examples[t]) > 0 {
+				copy(f.own[t], f.profiles[t])
+			}
 			for _, id := range m.Topics[t].queried(l) {
 				f.own[t][id] = 0
 			}
@@ -298,9 +309,9 @@ func (m *Model) Fit(l *Learned) *Fitted {
 		if round == rounds-1 {
 			break
 		}
-		k = min(k*growth, maxChosen)
+		k = min(k*growth, maxChosen, float64(max(heldOut, len(l.Sample)/8))) // of few pages, few
 		for t := range m.Topics {
-			if len(examples[t]) >= enough {
+			if len(examples[t]) >= enough || !m.wants(t) {
 				continue
 			}
 			var good []int

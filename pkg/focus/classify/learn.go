@@ -25,7 +25,7 @@ const (
 	rounds     = 6   // times that they are chosen anew
 	growth     = 1.6 // as many more each time
 	confident  = 0.8 // relevance of a page that may be chosen
-	fewLearned = 6   // fewer examples teach nothing
+	fewLearned = 4   // fewer examples teach nothing
 )
 
 // LearnedName is the name of the store of what is learned, among those of modules.
