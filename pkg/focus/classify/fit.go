@@ -210,9 +210,12 @@ func (m *Model) Fit(l *Learned) *Fitted {
 			like[t] = append(like[t], likeness(vectors[i].dot(f.profiles[t]), pages[i].Before))
 		}
 	}
+	// Of few pages none are chosen as examples, and no distribution is known: a page that only names the topic would teach the others.
+	few := len(l.Sample) < fewPages
+	chooses := func(t int) bool { return !few && len(examples[t]) < enough && m.wants(t) }
 	// The pages that have most of the query's words come first.
 	for t := range m.Topics {
-		if len(examples[t]) >= enough || !m.wants(t) {
+		if !chooses(t) {
 			continue
 		}
 		covers := m.Topics[t].queried(l)
@@ -250,10 +253,8 @@ func (m *Model) Fit(l *Learned) *Fitted {
 			for i := range before {
 				before[i] = 0.5
 			}
-			if len(examples[t]) < enough {
-				for _, i := range chosen[t] {
-					teach, before = append(teach, vectors[i]), append(before, pages[i].Before)
-				}
+			for _, i := range chosen[t] {
+				teach, before = append(teach, vectors[i]), append(before, pages[i].Before)
 			}
 			held[t] = held[t][:0]
 			f.profiles[t] = anchors[t]
@@ -298,7 +299,11 @@ func (m *Model) Fit(l *Learned) *Fitted {
 				f.own[t][id] = 0
 			}
 			measure(t)
-			f.scales[t] = fit(like[t][:len(l.Sample)], held[t])
+			sample := like[t][:len(l.Sample)]
+			if few {
+				sample = nil
+			}
+			f.scales[t] = fit(sample, held[t])
 		}
 		for i := range pages {
 			of[i] = 0
@@ -309,9 +314,9 @@ func (m *Model) Fit(l *Learned) *Fitted {
 		if round == rounds-1 {
 			break
 		}
-		k = min(k*growth, maxChosen, float64(max(heldOut, len(l.Sample)/8))) // of few pages, few
+		k = min(k*growth, maxChosen)
 		for t := range m.Topics {
-			if len(examples[t]) >= enough || !m.wants(t) {
+			if !chooses(t) {
 				continue
 			}
 			var good []int
