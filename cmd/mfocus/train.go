@@ -18,12 +18,13 @@ import (
 )
 
 type trainCmd struct {
-	Output   string   `short:"o" required:"" placeholder:"FILE" help:"Model to write."`
-	Topics   string   `placeholder:"FILE" help:"Topics with their words, as mfocus topics prints them; - is standard input."`
-	Topic    []string `sep:"none" placeholder:"TOPIC" help:"Only pages about this topic are relevant; the others stay its rivals. May be given again."`
-	Examples []string `sep:"none" placeholder:"T=SOURCE" help:"Pages about topic T. May be given again."`
-	Others   []string `sep:"none" placeholder:"SOURCE" help:"Pages about none of the topics. May be given again."`
-	Crawl    string   `type:"existingdir" placeholder:"DIR" help:"Crawl with the documents of lists of URLs."`
+	Output     string   `short:"o" required:"" placeholder:"FILE" help:"Model to write."`
+	Topics     string   `placeholder:"FILE" help:"Topics with their words, as mfocus topics prints them; - is standard input."`
+	Topic      []string `sep:"none" placeholder:"TOPIC" help:"Only pages about this topic are relevant; the others stay its rivals. May be given again."`
+	Examples   []string `sep:"none" placeholder:"T=SOURCE" help:"Pages about topic T. May be given again."`
+	Others     []string `sep:"none" placeholder:"SOURCE" help:"Pages about none of the topics. May be given again."`
+	Crawl      string   `type:"existingdir" placeholder:"DIR" help:"Crawl with the documents of lists of URLs."`
+	Dictionary string   `placeholder:"PATH" help:"WordNet's folder, for irregular forms (default: that of mfocus expand, if there)."`
 	archiveFlags
 }
 
@@ -76,6 +77,11 @@ func (c *trainCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	forms, err := words.Forms(c.Dictionary)
+	if err != nil {
+		return err
+	}
+	training.Forms(forms)
 	pages, unread := 0, 0
 	add := func(topic int, source string) error {
 		before := pages

@@ -55,7 +55,7 @@ func (f Focus) pipes(words []string, database, topics, model string) (pipes []Pi
 		print = append(print, "--query="+q)
 	}
 	train := flag([]string{"mfocus", "train", "--topics", topics, "-o", model}, "--topic", f.Topics...)
-	train = flag(flag(train, "--examples", f.Examples...), "--others", f.Others...)
+	train = flag(flag(flag(train, "--examples", f.Examples...), "--others", f.Others...), "--dictionary", f.Dictionary)
 	return append(pipes, Pipe{print}, Pipe{train})
 }
 

@@ -176,7 +176,7 @@ func (s Settings) each(ctx context.Context, read func(*record.Fetch) error, take
 	defer cancel() // before it is waited for
 	for range s.Threads {
 		workers.Go(func() {
-			w := worker{documents: extract.NewDocuments(s.Archive, s.MaxBody)}
+			w := worker{documents: extract.NewDocuments(s.Archive, s.MaxBody), stem: stemmer{forms: s.Model.Forms}}
 			defer w.documents.Close()
 			for {
 				select {

@@ -81,6 +81,29 @@ func TestSenses(t *testing.T) {
 	}
 }
 
+// Irregular forms of a dictionary count as their words: in the topic's words, in the examples, and in documents.
+func TestForms(t *testing.T) {
+	training, err := NewTraining([]Subject{{Name: "mice", Query: "mice", Words: map[string]float64{"geese": 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	training.Forms(map[string]string{"mice": "mouse", "geese": "goose", "mice's": "mouse", "bred stock": "breed", "walked": "walk"})
+	training.Add(0, Texts{Texts: []string{"mice mouse geese"}})
+	m, err := training.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic := m.Topics[0]
+	if topic.Words["mous"] != 1000 || topic.Words["goos"] != 1000 || len(topic.Words) != 2 || topic.Examples[0]["mous"] != 2 || len(m.Forms) != 2 {
+		t.Errorf("%+v, forms %v", topic, m.Forms)
+	}
+	s := NewScorer(fitted(m))
+	one := func(text string) Result { return s.Texts(Texts{Texts: []string{text}}, 0) }
+	if a, b := one("Three mice and a cat."), one("Three mouse and a cat."); a.Alike[0] == 0 || a.Alike[0] != b.Alike[0] {
+		t.Errorf("%v, want %v", a, b)
+	}
+}
+
 // A score is 0 to 1 and depends on nothing but the document; what Explain says adds up to it.
 func TestScoreProperties(t *testing.T) {
 	m := train(t, senses, [2]string{"", natural[4].text}, [2]string{"", natural[5].text})

@@ -23,6 +23,6 @@
 //   - Learned has at most 131,072 stems, 1,152 pages of 200 words, and 16,384 leads. Of a document at most MaxText bytes of text and MaxWords words are looked at.
 //   - No document makes scoring fail; damage of the archive does.
 //
-// What it does not do: stems are English, and words are runs of letters, so that languages without spaces have none. A page that was judged by few pages is
+// What it does not do: stems are English, with the irregular forms of a dictionary if there is one, and words are runs of letters, so that languages without spaces have none. A page that was judged by few pages is
 // not judged again.
 package classify

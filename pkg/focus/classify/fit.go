@@ -51,7 +51,6 @@ const (
 	firstPages               = 30 // that these weigh as much as
 	between                  = 0.6
 	folds                    = 6
-	alike                    = 0.4  // of the best page's likeness to the words of a topic
 	leastAlike               = 0.07 // cosine of a page with the words of a topic, to be an example of it
 	promised                 = 0.15 // what the promise of links adds to a likeness
 )
@@ -133,8 +132,9 @@ func (m *Model) anchors(l *Learned, size int) (anchors [][]float64) {
 }
 
 // queried are the stems of a topic's query.
-func (t *Topic) queried(l *Learned) (ids []int32) {
-	for _, s := range stems(t.Query) {
+func (m *Model) queried(topic int, l *Learned) (ids []int32) {
+	t := &m.Topics[topic]
+	for _, s := range stems(t.Query, m.Forms) {
 		if id, found := l.ids[s]; found && t.Words[s] > 0 {
 			ids = append(ids, id)
 		}
@@ -210,7 +210,7 @@ func (m *Model) Fit(l *Learned) *Fitted {
 			like[t] = append(like[t], likeness(vectors[i].dot(f.profiles[t]), pages[i].Before))
 		}
 	}
-	// Of few pages none are chosen as examples, and no distribution is known: a page that only names the topic would teach the others.
+	// Of few pages none are chosen as examples, and words alone have a fixed threshold: pages that only name the topic would teach the others.
 	few := len(l.Sample) < fewPages
 	chooses := func(t int) bool { return !few && len(examples[t]) < enough && m.wants(t) }
 	// The pages that have most of the query's words come first.
@@ -218,7 +218,7 @@ func (m *Model) Fit(l *Learned) *Fitted {
 		if !chooses(t) {
 			continue
 		}
-		covers := m.Topics[t].queried(l)
+		covers := m.queried(t, l)
 		for i := range pages {
 			log := 0.0
 			for _, id := range covers {
@@ -237,11 +237,6 @@ func (m *Model) Fit(l *Learned) *Fitted {
 			}
 		}
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(cosine[b], cosine[a]) })
-		best := 0.0
-		for _, i := range order {
-			best = max(best, vectors[i].dot(anchors[t]))
-		}
-		order = slices.DeleteFunc(order, func(i int) bool { return vectors[i].dot(anchors[t]) < alike*best })
 		chosen[t] = order[:min(len(order), heldOut)]
 	}
 	k := float64(heldOut)
@@ -295,12 +290,12 @@ func (m *Model) Fit(l *Learned) *Fitted {
 			if len(examples[t]) > 0 {
 				copy(f.own[t], f.profiles[t])
 			}
-			for _, id := range m.Topics[t].queried(l) {
+			for _, id := range m.queried(t, l) {
 				f.own[t][id] = 0
 			}
 			measure(t)
 			sample := like[t][:len(l.Sample)]
-			if few {
+			if few && len(examples[t]) == 0 {
 				sample = nil
 			}
 			f.scales[t] = fit(sample, held[t])

@@ -23,6 +23,7 @@ const (
 	maxWords    = 2000 // of a topic
 	maxExamples = 64   // of a topic
 	maxOthers   = 256
+	maxForms    = 10_000
 	maxWeight   = 1000
 	maxFile     = 64 << 20 // bytes
 )
@@ -32,9 +33,10 @@ const language = "english"
 
 // Model knows topics by words and by examples. It is read-only.
 type Model struct {
-	Stems  string  `json:"stems"`            // language of the stemmer: "english"
-	Topics []Topic `json:"topics"`           // in order of name
-	Others []Bag   `json:"others,omitempty"` // pages of no topic
+	Stems  string            `json:"stems"`            // language of the stemmer: "english"
+	Topics []Topic           `json:"topics"`           // in order of name
+	Others []Bag             `json:"others,omitempty"` // pages of no topic
+	Forms  map[string]string `json:"forms,omitempty"`  // stems of irregular forms: "mous" of "mice"
 
 	without []bool // for each topic whether it counts only as a rival of the others; nil: none does
 }
@@ -130,6 +132,14 @@ func (m *Model) check(name string) error {
 		}
 		if err := cmp.Or(stems("topic "+t.Name, t.Words, least, maxWords, maxWeight), bags("topic "+t.Name, t.Examples, maxExamples)); err != nil {
 			return err
+		}
+	}
+	if len(m.Forms) > maxForms {
+		return bad("forms", fmt.Sprintf("%d words", len(m.Forms)), fmt.Sprintf("at most %d", maxForms))
+	}
+	for _, word := range slices.Sorted(maps.Keys(m.Forms)) {
+		if s := m.Forms[word]; s == "" || len(s) > maxWord {
+			return bad("forms", fmt.Sprintf("stem %.80q of %.80q", s, word), fmt.Sprintf("1 to %d bytes", maxWord))
 		}
 	}
 	return bags("others", m.Others, maxOthers)

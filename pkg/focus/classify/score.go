@@ -29,7 +29,7 @@ type Scorer struct {
 }
 
 // NewScorer makes a scorer for a fitted model.
-func NewScorer(f *Fitted) *Scorer { return &Scorer{f: f} }
+func NewScorer(f *Fitted) *Scorer { return &Scorer{f: f, stem: stemmer{forms: f.m.Forms}} }
 
 // telling are the words of texts that count, with a vector of them.
 func (s *Scorer) telling(texts Texts) (words Words, v vector) {

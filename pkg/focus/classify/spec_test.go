@@ -15,9 +15,9 @@ import (
 // vectorModel is the model of the page's example.
 func vectorModel() *Model {
 	return &Model{Stems: "english", Topics: []Topic{
-		{Name: "mouse.n.01", Query: "mouse", Gloss: "a small rodent", Words: map[string]int32{"mous": 1000, "mice": 1000, "rodent": 250}, Examples: []Bag{{"mice": 4, "owl": 1}}},
+		{Name: "mouse.n.01", Query: "mouse", Gloss: "a small rodent", Words: map[string]int32{"mous": 1000, "rodent": 250}, Examples: []Bag{{"mous": 4, "owl": 1}}},
 		{Name: "mouse.n.04", Query: "mouse", Rival: true, Words: map[string]int32{"mous": 1000, "cursor": 62}},
-	}, Others: []Bag{{"cathedr": 3}}}
+	}, Others: []Bag{{"cathedr": 3}}, Forms: map[string]string{"mice": "mous"}}
 }
 
 // many are so many stems.
@@ -66,6 +66,12 @@ func TestSpec(t *testing.T) {
 		bad("R6-long.json", "of 5, want 1 to 40 bytes", func(m *Model) { m.Topics[0].Words[strings.Repeat("a", 41)] = 5 }),
 		bad("R6-weight.json", `stem "cursor" of 1001`, func(m *Model) { m.Topics[1].Words["cursor"] = 1001 }),
 		bad("R6-count.json", `stem "cathedr" of 0, want 1 to 40 bytes, and 1 to 50000`, func(m *Model) { m.Others[0]["cathedr"] = 0 }),
+		bad("R8-many-forms.json", "forms: 10001 words, want at most 10000", func(m *Model) {
+			for w := range many(maxForms) {
+				m.Forms[w] = "a"
+			}
+		}),
+		bad("R8-no-stem.json", `forms: stem "" of "mice", want 1 to 40 bytes`, func(m *Model) { m.Forms["mice"] = "" }),
 		{Name: "bad/R7-version-2.json", Bytes: bytes.Replace(good, []byte(Magic+" 1"), []byte(Magic+" 2"), 1), Class: fault.Version, Says: "mercator-focus-model version 2, want 1"},
 	}
 	line, body, _ := strings.Cut(strings.TrimSpace(string(good)), "\n")

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 
 	"mercator/pkg/fault"
 	"mercator/pkg/fingerprint"
@@ -26,6 +27,7 @@ type Subject struct {
 type Training struct {
 	subjects []Subject
 	pages    [][]Bag // of each topic; the last is None
+	forms    map[string]string
 }
 
 // NewTraining begins with topics and their words. The names must differ.
@@ -41,6 +43,17 @@ func NewTraining(subjects []Subject) (*Training, error) {
 		}
 	}
 	return &Training{subjects: subjects, pages: make([][]Bag, len(subjects)+1)}, nil
+}
+
+// Forms takes irregular forms of words, as a dictionary has them: "mice" is "mouse". It comes before Add. What the stemmer knows, and what is no single word, is left out.
+func (t *Training) Forms(forms map[string]string) {
+	t.forms = make(map[string]string)
+	for form, base := range forms {
+		is, of := stems(form, nil), stems(base, nil)
+		if len(is) == 1 && len(of) == 1 && is[0] != of[0] && !strings.ContainsFunc(form, func(r rune) bool { return !unicode.IsLetter(r) }) && len(of[0]) <= maxWord && len(t.forms) < maxForms {
+			t.forms[form] = of[0]
+		}
+	}
 }
 
 // Topic is the number of a topic for Add, or an error that lists the topics.
@@ -62,7 +75,7 @@ func (t *Training) Add(topic int, texts Texts) (taken bool) {
 	if topic == None {
 		topic, most = len(t.subjects), maxOthers
 	}
-	words := texts.words(nil)
+	words := texts.words(&stemmer{forms: t.forms})
 	slices.SortFunc(words, func(a, b Word) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Stem, b.Stem)) })
 	bag := make(Bag)
 	for _, w := range words[:min(len(words), telling)] {
@@ -85,12 +98,12 @@ func (t *Training) Add(topic int, texts Texts) (taken bool) {
 
 // given are the stems of the dictionary's words of a topic, with their weights in thousandths. The words of the query are among them. A weight is squared:
 // what is far from the sense, such as the words of its gloss, is often a common word. Of several words each says less.
-func (s *Subject) given() map[string]int32 {
+func (s *Subject) given(forms map[string]string) map[string]int32 {
 	weights := make(map[string]float64)
-	query := stems(s.Query)
+	query := stems(s.Query, forms)
 	several := float64(max(len(query), 1))
 	take := func(words string, weight float64) {
-		list := stems(words)
+		list := stems(words, forms)
 		for _, s := range list {
 			weights[s] = max(weights[s], weight/float64(len(list))/several)
 		}
@@ -116,10 +129,10 @@ func (s *Subject) given() map[string]int32 {
 
 // Model makes the model.
 func (t *Training) Model() (*Model, error) {
-	m := &Model{Stems: language, Others: t.pages[len(t.subjects)]}
+	m := &Model{Stems: language, Others: t.pages[len(t.subjects)], Forms: t.forms}
 	for i := range t.subjects {
 		s := &t.subjects[i]
-		words := s.given()
+		words := s.given(t.forms)
 		if len(words) == 0 && len(t.pages[i]) == 0 {
 			return nil, &fault.Error{Class: fault.Usage, Found: "topic " + s.Name + " without words and without pages", Want: "some", Hint: "add --examples " + fault.Quote(s.Name+"=FILE")}
 		}

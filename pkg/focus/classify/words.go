@@ -57,8 +57,11 @@ func eachWord(text string, do func(word []byte, start, end int) bool) {
 	}
 }
 
-// stem is the stem of a word in lower case; "" of words that say nothing of a topic.
-func stem(word string) string {
+// stem is the stem of a word in lower case, of an irregular form that of its word; "" of words that say nothing of a topic.
+func stem(word string, forms map[string]string) string {
+	if s := forms[word]; s != "" {
+		return s
+	}
 	if english.IsStopWord(word) || len(word) < minWord {
 		return ""
 	}
@@ -66,9 +69,9 @@ func stem(word string) string {
 }
 
 // stems are those of a text, each once, in its order.
-func stems(text string) (list []string) {
+func stems(text string, forms map[string]string) (list []string) {
 	eachWord(text, func(word []byte, _, _ int) bool {
-		if s := stem(string(word)); s != "" && !slices.Contains(list, s) {
+		if s := stem(string(word), forms); s != "" && !slices.Contains(list, s) {
 			list = append(list, s)
 		}
 		return true
@@ -95,6 +98,7 @@ const titleWeight = 3
 
 // stemmer remembers stems. One goroutine.
 type stemmer struct {
+	forms map[string]string // of the model
 	stems map[string]string
 }
 
@@ -109,15 +113,12 @@ func (s *stemmer) stem(word []byte) string {
 		s.stems = make(map[string]string)
 	}
 	w := string(word)
-	s.stems[w] = stem(w)
+	s.stems[w] = stem(w, s.forms)
 	return s.stems[w]
 }
 
-// words counts the words of texts. with may be nil.
+// words counts the words of texts.
 func (t Texts) words(with *stemmer) (words Words) {
-	if with == nil {
-		with = &stemmer{}
-	}
 	at := make(map[string]int)
 	n := 0
 	count := func(text string, by int) {

@@ -24,6 +24,8 @@ type Dictionary interface {
 	Sense(name string) (Sense, error)
 	// Words calls do for each word that has senses.
 	Words(do func(word string) error) error
+	// Forms are irregular forms that are no words themselves, each with its word: "mice", "mouse".
+	Forms() (map[string]string, error)
 	Close() error
 }
 
@@ -71,6 +73,25 @@ func OpenDictionary(path string) (Dictionary, error) {
 	}
 	return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no dictionary", Want: "WordNet's files (index.noun, data.noun), or a file of lines word<TAB>sense<TAB>similar words",
 		Hint: "apt-get install wordnet-base, or give your own: --dictionary FILE"}
+}
+
+// WordNet is where Debian's package has its files.
+const WordNet = "/usr/share/wordnet"
+
+// Forms are those of a dictionary. Without a path they are those of WordNet, or none if it is not installed.
+func Forms(path string) (map[string]string, error) {
+	if path == "" {
+		if _, err := os.Stat(WordNet); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		path = WordNet
+	}
+	d, err := OpenDictionary(path)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Forms()
 }
 
 // maxEntry bounds a line of a dictionary, in bytes. WordNet's longest has 13 KB.
@@ -244,3 +265,6 @@ func (t *table) Words(do func(word string) error) error {
 }
 
 func (t *table) Close() error { return t.f.Close() }
+
+// Forms are none: a table's lines are of the words that stand in texts.
+func (t *table) Forms() (map[string]string, error) { return nil, nil }

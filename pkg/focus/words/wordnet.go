@@ -401,3 +401,32 @@ func (d *wordNet) Words(do func(word string) error) error {
 	}
 	return nil
 }
+
+// maxForms bounds a file of irregular forms, in bytes. WordNet's have at most 40 KB.
+const maxForms = 1 << 20
+
+// Forms leave out what is a word, too: "rose" is a flower, and "found" a verb.
+func (d *wordNet) Forms() (map[string]string, error) {
+	forms := make(map[string]string)
+	for _, p := range d.parts {
+		if p.forms == nil {
+			continue
+		}
+		if p.forms.size > maxForms {
+			return nil, damaged(p.forms.File, maxForms, "a longer file", fmt.Sprintf("at most %d bytes", maxForms))
+		}
+		text := make([]byte, p.forms.size)
+		if _, err := p.forms.ReadAt(text, 0); err != nil && err != io.EOF {
+			return nil, err
+		}
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) > 1 && forms[f[0]] == "" {
+				forms[fold(f[0])] = fold(f[1])
+			}
+		}
+	}
+	return forms, d.Words(func(word string) error {
+		delete(forms, word)
+		return nil
+	})
+}

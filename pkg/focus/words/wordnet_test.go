@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,6 +99,31 @@ func TestDictionaryFiles(t *testing.T) {
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("%s is not that of dictionary.txt (%v): go test ./pkg/focus/words -run DictionaryFiles -update", path, err)
 		}
+	}
+}
+
+func TestForms(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range testDictionary(t) {
+		if name == "noun.exc" {
+			text += "rodent mouse\n" // a word itself
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forms, err := Forms(dir)
+	if want := map[string]string{"geese": "goose", "mice": "mouse"}; err != nil || !maps.Equal(forms, want) {
+		t.Errorf("%v, want %v (%v)", forms, want, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "noun.exc"), make([]byte, maxForms+1), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Forms(dir); !errors.Is(err, fault.Corrupt) {
+		t.Errorf("a long file: %v", err)
+	}
+	if _, err := Forms(filepath.Join(dir, "none")); !errors.Is(err, fault.Usage) {
+		t.Errorf("no dictionary: %v", err)
 	}
 }
 
