@@ -9,7 +9,7 @@
 // Nothing else is known beforehand: a Fitted model is made for a crawl as it is. Learned has what its pages teach:
 //
 //   - Pages of no topic say how rare a word is, and what the mean is that is taken off.
-//   - A topic without examples takes pages that have most of the query's words, and then, six times, those that are surely about it, at most 64
+//   - From 150 pages on, a topic without examples takes pages that have most of the query's words, and then, six times, those that are surely about it, at most 64
 //     (Nigam, McCallum, Thrun and Mitchell, 2000, as Chakrabarti's crawler retrains).
 //   - The likeness of a sample of pages has two normal distributions, found by EM, as scores of search engines have (Manmatha, Rath and Feng, 2001). That of pages
 //     about the topic begins from examples, each measured by a profile that it had no part in. The score is the probability of the second.

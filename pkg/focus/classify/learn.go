@@ -26,7 +26,7 @@ const (
 	growth     = 1.6 // as many more each time
 	confident  = 0.8 // relevance of a page that may be chosen
 	fewLearned = 4   // fewer examples teach nothing
-	fewPages   = 300 // with fewer pages none are chosen
+	fewPages   = 150 // with fewer pages none are chosen
 )
 
 // LearnedName is the name of the store of what is learned, among those of modules.
