@@ -20,7 +20,7 @@ trap 'if [ -n "$web" ]; then kill "$web"; fi; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM HUP
 docs=${DOCS:-$dir/docs}
 packages="gnome-user-docs gimp-help-en postgresql-doc-15 python3.11-doc git-doc apache2-doc sqlite3-doc nodejs-doc exim4-doc-html python-django-doc
-	debian-handbook debian-reference-en anarchism gnucash-docs fortunes manpages manpages-dev gpm imwheel xdotool unclutter xserver-xorg-input-mouse
+	debian-handbook debian-reference-en erlang-doc anarchism gnucash-docs fortunes manpages manpages-dev gpm imwheel xdotool unclutter xserver-xorg-input-mouse
 	xserver-xorg-input-evdev xserver-xorg-input-libinput xserver-xorg-input-synaptics"
 mkdir -p "$docs"
 for p in $packages; do

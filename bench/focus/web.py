@@ -22,6 +22,7 @@ SITES = {
     "handbook": ("debian-handbook/usr/share/doc/debian-handbook/html/en-US", r"\.html$", "index.html"),
     "reference": ("debian-reference-en/usr/share/debian-reference", r"\.en\.html$", "index.en.html"),
     "anarchism": ("anarchism/usr/share/doc/anarchism/html", r"\.html$", "index.html"),
+    "erlang": ("erlang-doc/usr/share/doc/erlang-doc", r"\.html$", "doc/applications.html"),
     "gnucash": ("gnucash-docs/usr/share/doc/gnucash-docs/gnucash-guide-en", r"\.html$", "index.html"),
 }
 MANUALS = "manpages gpm imwheel xdotool unclutter xserver-xorg-input-mouse xserver-xorg-input-evdev xserver-xorg-input-libinput xserver-xorg-input-synaptics"
@@ -40,6 +41,9 @@ TOPICS = {
     "git": r"^git/",
     "image": r"^gimp/",
     "python": r"^python/",
+    "node": r"^node/",
+    "snmp": r"^erlang/lib/snmp",
+    "sqlite": r"^sqlite/",
 }
 
 def mallard(text):
