@@ -109,6 +109,14 @@ func checkFiles(conf *config.Config, names []string) (all []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	rules := func(file string) error {
+		f, err := filter.Load(file, filter.Options{Schemes: form.Schemes})
+		if err != nil {
+			return err
+		}
+		all = append(all, f.Files...)
+		return f.Close()
+	}
 	read := map[string]func(file string) error{
 		"seeds": func(file string) error {
 			in, err := os.Open(file)
@@ -120,14 +128,8 @@ func checkFiles(conf *config.Config, names []string) (all []string, err error) {
 			_, err = list.File(in, file)
 			return err
 		},
-		"extract.filter": func(file string) error {
-			f, err := filter.Load(file, filter.Options{Schemes: form.Schemes})
-			if err != nil {
-				return err
-			}
-			all = append(all, f.Files...)
-			return f.Close()
-		},
+		"extract.filter": rules,
+		"render.filter":  rules,
 		"sheets": func(file string) error {
 			s, err := mfetch.Sheets(file, form.Schemes)
 			if err == nil {

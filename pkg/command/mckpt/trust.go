@@ -125,7 +125,7 @@ func (s *secrets) names(conf *config.Config) error {
 			s.named[filepath.Base(word)] = true
 		}
 	}
-	rules, err := conf.Setting("extract.filter")
+	rules, err := ruleFiles(conf)
 	if err != nil {
 		return err
 	}
@@ -245,6 +245,18 @@ func sheetHeaders(conf *config.Config) (lines []string) {
 	return lines
 }
 
+// ruleFiles are the files of a crawl's own rules, which may name lists and programs.
+func ruleFiles(conf *config.Config) (files []string, err error) {
+	for _, key := range []string{"extract.filter", "render.filter"} {
+		list, err := conf.Setting(key)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, list...)
+	}
+	return slices.DeleteFunc(files, func(f string) bool { return f == "" || f == "default" }), nil
+}
+
 // listsOutside are the files that filter rules and sheets name and that are not in folder.
 func listsOutside(conf *config.Config, folder string) (outside []string, err error) {
 	var files []string // what is wrong with rules and sheets, a run says
@@ -252,8 +264,12 @@ func listsOutside(conf *config.Config, folder string) (outside []string, err err
 	if sheets, err := sheet.OfCrawl(conf); err == nil && sheets != nil {
 		named(sheets.Files)
 	}
-	if rules, err := conf.Setting("extract.filter"); err == nil && len(rules) > 0 && rules[0] != "" {
-		if f, err := filter.Load(rules[0], filter.Options{}); err == nil {
+	rules, err := ruleFiles(conf)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range rules {
+		if f, err := filter.Load(file, filter.Options{}); err == nil {
 			defer f.Close()
 			named(f.Files)
 		}
@@ -322,7 +338,7 @@ func (d *disarmed) settings(root, path string, seen map[string]bool) error {
 	if err != nil {
 		return nil // no command takes it
 	}
-	filters, err := conf.Setting("extract.filter")
+	filters, err := ruleFiles(conf)
 	if err != nil {
 		return err
 	}
@@ -339,10 +355,8 @@ func (d *disarmed) settings(root, path string, seen map[string]bool) error {
 		}
 	}
 	for _, f := range filters {
-		if f != "" && f != "default" {
-			if err := d.rules(root, f, seen); err != nil {
-				return err
-			}
+		if err := d.rules(root, f, seen); err != nil {
+			return err
 		}
 	}
 	return nil
