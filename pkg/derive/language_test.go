@@ -19,10 +19,30 @@ var said = map[string]string{
 	"ell": "Το πρόγραμμα διαβάζει έναν κατάλογο διευθύνσεων και ζητά από κάθε διακομιστή τις σελίδες του.",
 	"heb": "התוכנה קוראת רשימה של כתובות, מבקשת מכל אחד מהשרתים את הדפים שלו וכותבת את מה שנאמר לה.",
 	"pes": "این برنامه فهرستی از نشانی\u200cها را می\u200cخواند، از هر یک از کارسازها صفحه\u200cهایش را می\u200cخواهد و هر چه را که به آن گفته شد می\u200cنویسد.",
+	"amh": "ይህ ፕሮግራም የአድራሻዎችን ዝርዝር ያነባል፣ ከእያንዳንዱ አገልጋይ ገጾቹን ይጠይቃል፣ የተነገረውንም ሁሉ ይጽፋል።",
 	"hin": "यह प्रोग्राम पतों की एक सूची पढ़ता है, हर सर्वर से उसके पन्ने माँगता है और जो कुछ उसे बताया गया है वह लिख लेता है।",
 	"jpn": "このプログラムはアドレスの一覧を読み、それぞれのサーバーにページを求め、返ってきたものを書き留めます。",
 	"kor": "이 프로그램은 주소 목록을 읽고 각 서버에 페이지를 요청하며 받은 것을 적어 둡니다.",
 	"cmn": "该程序读取地址列表，向每个服务器请求其页面，并写下所得到的内容。",
+}
+
+// Of each script whose languages are told apart by trigrams, the profiles are those of whatlanggo: a release in which they have other names,
+// or are of another kind, fails here.
+func TestProfiles(t *testing.T) {
+	const scripts, profile = 6, 300
+	if n := len(trigrams()); n != scripts {
+		t.Errorf("%d scripts, want %d", n, scripts)
+	}
+	for script, index := range trigrams() {
+		if len(index.langs) < 2 {
+			t.Errorf("%d languages of the script of %U", len(index.langs), script.R16[0].Lo)
+		}
+		for i, lang := range index.langs {
+			if index.worst[i] != profile*apart {
+				t.Errorf("%s has %d trigrams, want %d", lang.Iso6393(), index.worst[i]/apart, profile)
+			}
+		}
+	}
 }
 
 // The index gives what whatlanggo gives, which reads a text once for each language.
