@@ -49,7 +49,7 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()
-	e := driver.Export{Dir: c.Crawl, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Progress: progress.Add, Filter: c.Filter}
+	e := driver.Export{Dir: c.Crawl, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Threads: std.Threads(), Progress: progress.Add, Filter: c.Filter}
 	e.Unfinished(ctx)
 	switch {
 	case c.WACZ:

@@ -35,6 +35,7 @@ type Export struct {
 	Dir      string        // the crawl folder
 	Warn     func(error)   // gets rounds that lost files
 	Memory   int64         // bytes for sorting
+	Threads  int           // documents that WET and WAT work on at a time; 0: 1
 	Progress func(n int64) // gets the number of records; may be nil
 	Filter   string        // file of filter rules: what one of them denies by its URL is left out; "": nothing is
 }
@@ -183,7 +184,7 @@ func (e Export) Derived(ctx context.Context, to string, format derive.Format) er
 						return err
 					}
 					defer in.Close() // was read only
-					w := derive.NewWriter(out, 0, derive.Options{Format: format, Software: software, Progress: e.Progress})
+					w := derive.NewWriter(out, 0, derive.Options{Format: format, Threads: e.Threads, Software: software, Progress: e.Progress})
 					err = w.File(ctx, bufio.NewReaderSize(io.NewSectionReader(in, 0, length), 64<<10), strings.TrimSuffix(p.Path, ".open"))
 					replies = replies || w.Replies()
 					return err
