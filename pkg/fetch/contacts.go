@@ -91,11 +91,11 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 		if err != nil {
 			return err
 		}
+		c.required = min(c.required, askedMax)
 		if row.Module == moduleAddr {
 			c.next += s.addrDelay - c.required // from the end of the contact on, what is to be left now
 			c.required = s.addrDelay
 		}
-		c.required = min(c.required, askedMax)
 		if over := c.next - s.bounded(c.required) - now; over > jumped {
 			if over > s.ahead {
 				s.ahead, s.aheadOf = over, last.Name

@@ -66,6 +66,7 @@ func (w *Window) Opens(t time.Time) (next time.Time) {
 				end = at(s[1], day+1)
 			}
 			switch {
+			case !begin.Before(end): // clocks are put forward over it
 			case !begin.After(t) && end.After(t):
 				return t
 			case begin.After(t) && (next.IsZero() || begin.Before(next)):

@@ -18,6 +18,7 @@ func TestWindow(t *testing.T) {
 		{"a zone in winter", "22:00-06:00 Europe/Berlin", "2026-01-10T20:00:00Z", "2026-01-10T21:00:00Z"},
 		{"a zone in summer", "22:00-06:00 Europe/Berlin", "2026-07-10T19:59:00Z", "2026-07-10T20:00:00Z"},
 		{"an hour is left out", "02:15-02:45 Europe/Berlin", "2026-03-29T00:30:00Z", "2026-03-29T01:15:00Z"},
+		{"all of it is left out", "02:30-03:00 Europe/Berlin", "2026-03-29T00:30:00Z", "2026-03-30T00:30:00Z"},
 		{"an hour comes twice", "02:15-04:00 Europe/Berlin", "2026-10-25T02:30:00Z", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
