@@ -259,7 +259,7 @@ func ruleFiles(conf *config.Config) (files []string, err error) {
 
 // listsOutside are the files that filter rules and sheets name and that are not in folder.
 func listsOutside(conf *config.Config, folder string) (outside []string, err error) {
-	var files []string // what is wrong with rules and sheets, a run says
+	var files []string                                                            // what is wrong with rules and sheets, a run says
 	named := func(of []string) { files = append(files, of[min(1, len(of)):]...) } // without the first, which a setting names
 	if sheets, err := sheet.OfCrawl(conf); err == nil && sheets != nil {
 		named(sheets.Files)
