@@ -126,7 +126,7 @@ $(D)/resolved.$(Z): $(D)/batch.$(Z)
 	$(Q)$(BIN)mresolve $(CRAWL)/dns $(T) $(RESOLVE_FLAGS) $< -o $@
 
 $(D)/fetched.$(Z): $(D)/resolved.$(Z)
-	$(Q)$(BIN)mfetch $(CRAWL)/fetch $(T) $(CONTACT:%=--contact '%') $(POLITENESS_FLAGS) $(FETCH_FLAGS) $< -o $@
+	$(Q)$(BIN)mfetch $(CRAWL)/fetch $(T) $(CONTACT:%=--contact '%') $(POLITENESS_FLAGS) --keep $(D)/politeness.toml $(FETCH_FLAGS) $< -o $@
 
 # In a focused crawl documents are scored, too.
 SCORE = $(CRAWL_FOCUSED:%=| $(BIN)mfocus score --warc $(CRAWL)/fetch $(T))

@@ -178,6 +178,7 @@ $(D)/resolved.same: $(D)/batch.same
 	@touch $@
 
 $(D)/fetched.same: $(D)/resolved.same
+	$(if $(wildcard $(FROM)/politeness.*),cp $(wildcard $(FROM)/politeness.*) $(D))
 	$(BIN)mfetch $Q $(REPLAY)/fetch $(T) --replay $(CRAWL)/fetch $(D)/resolved.$(Z) -o $(D)/fetched.$(Z)
 	$(call same,fetched,mfetch)
 	@touch $@

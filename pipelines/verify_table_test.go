@@ -48,6 +48,7 @@ var kinds = []struct {
 	{"`modules/NAME`: state", "modules/*/*/*", 0},
 	{"`rounds/rN/*.arrows.zst`", "rounds/r1/*.arrows.zst", 0},
 	{"`rounds/rN/flags`", "rounds/r*/flags", 0},
+	{"`rounds/rN/politeness.*`", "rounds/r*/politeness.*", 0},
 	{"`rounds/rN/epoch.E`", "rounds/r*/epoch.*", 0},
 	{"`rounds/rN/times.json`", "rounds/r*/times.json", 0},
 }

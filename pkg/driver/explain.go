@@ -349,14 +349,20 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 		e.Ever, e.Why = false, fmt.Sprintf("it is parked as %s: change the setting, and %q puts it back", e.Parked, mcrawl("again", dir, "--outcome", e.Parked))
 		return
 	}
-	after(due.Go(), map[bool]string{true: "its server asked for a longer wait than the crawl grants", false: "it is due then"}[e.State == frontier.InParking])
+	why := "it is due then"
+	if at := due.Go(); e.State == frontier.InParking {
+		why = "its server asked for a longer wait than the crawl grants"
+	} else if before := at.Add(-time.Minute); window != nil && due > 0 && window.Opens(before).After(before) && !window.Opens(before).After(at) {
+		why = waitsFor(window)
+	}
+	after(due.Go(), why)
 	after(next, "its host is left alone until then")
 	if at := e.Next; window != nil {
 		if at.Before(now) {
 			at = now
 		}
 		if opens := window.Opens(at); opens.After(at) {
-			after(opens, "it waits for the window of its host, "+window.String())
+			after(opens, waitsFor(window))
 		}
 	}
 	switch {
@@ -368,6 +374,10 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 	default:
 		e.Why = "a round takes it as soon as there is one"
 	}
+}
+
+func waitsFor(w *politeness.Window) string {
+	return "it waits for the window of its host, " + w.String()
 }
 
 // Text is the last outcome for people.

@@ -149,7 +149,11 @@ func (t *Teller) stand(ctx context.Context) error {
 		if err != nil {
 			return // the next round says so
 		}
-		if plan, err := rest(ctx, t.d.frontier, conf, t.now()); err == nil { // else who needs the table will say what it is
+		polite, err := planPoliteness(conf)
+		if err != nil {
+			return // the next round says so
+		}
+		if plan, err := rest(ctx, t.d.frontier, polite, t.now()); err == nil { // else who needs the table will say what it is
 			s.plan(plan, t.now())
 		}
 	})

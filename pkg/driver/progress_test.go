@@ -3,6 +3,7 @@ package driver
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
+	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
 )
@@ -250,7 +252,10 @@ func TestPlanPoliteness(t *testing.T) {
 	}
 	want := frontier.DefaultPoliteness
 	want.MinDelay, want.MaxDelay, want.AddrDelay, want.DelayFactor = 0, 0, 0, 0
-	got := planPoliteness(conf)
+	got, err := planPoliteness(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got.Of("a.example").HostConnections != 3 || got.Of("b.example").HostConnections > 1 || got.Of("a.example").MinDelay != 0 || got.Of("b.example").MinDelay != 9*time.Second || got.Unknown() != 9*time.Second {
 		t.Errorf("the sheets do not count: %+v", got)
 	}
@@ -260,7 +265,16 @@ func TestPlanPoliteness(t *testing.T) {
 	if conf, err = config.Parse(config.Name, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := planPoliteness(conf); !reflect.DeepEqual(got, frontier.DefaultPoliteness) {
+	if got, err := planPoliteness(conf); err != nil || !reflect.DeepEqual(got, frontier.DefaultPoliteness) {
 		t.Errorf("%+v without settings, want %+v", got, frontier.DefaultPoliteness)
+	}
+	if err := os.WriteFile(sheets, []byte("sheet a: host a.example\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if conf, err = config.Parse(config.Name, []byte("sheets = \""+sheets+"\"\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := planPoliteness(conf); !errors.Is(err, fault.Usage) {
+		t.Errorf("%v, want what is wrong with the sheets", err)
 	}
 }

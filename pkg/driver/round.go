@@ -68,7 +68,7 @@ func (p plan) commands(round string) (c commands) {
 	of := func(words ...string) []string { return slices.Clip(append(words, "--txn", round)) }
 	c.next = append(of("mfrontier", "next", p.path("frontier")), "--refused", p.kept(round, "dropped"))
 	c.resolve = of("mresolve", p.path("dns"))
-	c.fetch = of("mfetch", p.path("fetch"))
+	c.fetch = append(of("mfetch", p.path("fetch")), "--keep", p.path("rounds", round, "politeness.toml"))
 	c.mark = of("mfpset", "mark", p.path("content"))
 	if p.focused {
 		c.score = of("mfocus", "score", "--warc", p.path("fetch"))

@@ -23,7 +23,6 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/shard"
-	"mercator/pkg/sheet"
 )
 
 // Options say how far a crawl goes on, and who hears of it.
@@ -223,14 +222,11 @@ func (d *Driver) stopping() {
 }
 
 func (d *Driver) costOfKill() string {
-	pause := "30s"
+	pause := "the longest of their delays" // what is wrong with the settings, a round says
 	if conf, err := d.load(); err == nil {
-		longest := conf.File.Politeness.MaxDelay
-		if sheets, err := sheet.OfCrawl(conf); err == nil {
-			polite := sheets.Politeness(conf.File.Politeness.Delays)
-			longest = max(longest, polite.HostsLongest)
+		if polite, err := planPoliteness(conf); err == nil {
+			pause = max(conf.File.Politeness.MaxDelay, polite.HostsLongest).String()
 		}
-		pause = longest.String()
 	}
 	return "URLs in flight are fetched again, and the next run leaves all hosts alone for " + pause
 }

@@ -138,10 +138,14 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 		return nil, err
 	}
 	conf, err := config.Load(filepath.Join(dir, config.Name))
+	var polite frontier.Politeness
+	if err == nil {
+		polite, err = planPoliteness(conf)
+	}
 	if err != nil {
 		s.Config = err
 	} else {
-		plan, err := rest(ctx, f, conf, now)
+		plan, err := rest(ctx, f, polite, now)
 		if err != nil {
 			return nil, err
 		}
@@ -240,16 +244,16 @@ func troubleIn(dir, round string) (*Trouble, error) {
 }
 
 // rest is what is left to be done, by frontier's plan; nil if that says nothing.
-func rest(ctx context.Context, f frontiers, conf *config.Config, now time.Time) (*frontier.Plan, error) {
-	return f.PlanRest(ctx, record.TimeOf(now), planPoliteness(conf))
+func rest(ctx context.Context, f frontiers, p frontier.Politeness, now time.Time) (*frontier.Plan, error) {
+	return f.PlanRest(ctx, record.TimeOf(now), p)
 }
 
 // planPoliteness is the politeness of the settings.
-func planPoliteness(conf *config.Config) frontier.Politeness {
+func planPoliteness(conf *config.Config) (frontier.Politeness, error) {
 	of := conf.File.Politeness
-	sheets, _ := sheet.OfCrawl(conf) // what is wrong with them, the round says
+	sheets, err := sheet.OfCrawl(conf)
 	return frontier.Politeness{Policy: sheets.Politeness(of.Delays), AddrDelay: of.AddrDelay,
-		Connections: conf.File.Fetch.Connections, Duration: frontier.DefaultPoliteness.Duration}
+		Connections: conf.File.Fetch.Connections, Duration: frontier.DefaultPoliteness.Duration}, err
 }
 
 // totals takes over what all stages together say.

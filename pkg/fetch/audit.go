@@ -90,6 +90,8 @@ func (a *Audit) Err() error {
 // memory: they are sorted by time, and that by host and by address.
 type Auditor struct {
 	opt    AuditOptions
+	all    []AuditOptions // demands that differ: the first are opt
+	held   int            // rows are held to these of all
 	audit  Audit
 	byTime *merge.Sorter
 	buf    []byte
@@ -97,8 +99,17 @@ type Auditor struct {
 
 // NewAuditor returns an Auditor. Close it.
 func NewAuditor(opt AuditOptions) *Auditor {
-	return &Auditor{opt: opt, byTime: merge.NewSorter(opt.Memory/4, "")}
+	return &Auditor{opt: opt, all: []AuditOptions{opt}, byTime: merge.NewSorter(opt.Memory/4, "")}
 }
+
+// Demand holds the rows that are added from now on to d. The gap before a contact is what the contact's own demands say.
+func (a *Auditor) Demand(d AuditOptions) {
+	a.held = len(a.all)
+	a.all = append(a.all, d)
+}
+
+// Hold holds them to earlier demands: those of NewAuditor are 0, those of the first Demand 1.
+func (a *Auditor) Hold(n int) { a.held = n }
 
 // Close gives back memory and disk.
 func (a *Auditor) Close() error { return a.byTime.Close() }
@@ -113,11 +124,11 @@ func (a *Auditor) Add(row *record.Fetch) error {
 	if row.Role == record.RoleRobots {
 		a.audit.Robots++
 	}
-	c := contactSpan{start: int64(row.FetchTime), end: int64(row.FetchTime) + row.DurationUS, required: row.RequiredDelayUS, host: row.Host, addr: row.Addr}
+	c := contactSpan{start: int64(row.FetchTime), end: int64(row.FetchTime) + row.DurationUS, required: row.RequiredDelayUS, held: int64(a.held), host: row.Host, addr: row.Addr}
 	if row.RetryAfter != 0 && row.Status >= 400 {
 		c.asked = max(0, int64(row.RetryAfter)-c.end)
 	}
-	if longest := us(a.opt.LongestWait); longest > 0 {
+	if longest := us(a.all[a.held].LongestWait); longest > 0 {
 		c.asked, c.required = min(c.asked, longest), min(c.required, longest)
 	}
 	a.buf = c.append(a.buf[:0])
@@ -128,11 +139,12 @@ func (a *Auditor) Add(row *record.Fetch) error {
 type contactSpan struct {
 	start, end, required micros
 	asked                micros // by Retry-After, from its end on
+	held                 int64  // of Auditor.all
 	host, addr           string
 }
 
 func (c *contactSpan) append(b []byte) []byte {
-	for _, n := range [...]micros{c.start, c.end, c.required, c.asked} {
+	for _, n := range [...]micros{c.start, c.end, c.required, c.asked, c.held} {
 		b = binary.AppendVarint(b, n)
 	}
 	b = binary.AppendUvarint(b, uint64(len(c.host)))
@@ -140,7 +152,7 @@ func (c *contactSpan) append(b []byte) []byte {
 }
 
 func (c *contactSpan) parse(b []byte) {
-	for _, p := range [...]*micros{&c.start, &c.end, &c.required, &c.asked} {
+	for _, p := range [...]*micros{&c.start, &c.end, &c.required, &c.asked, &c.held} {
 		n, size := binary.Varint(b)
 		*p, b = n, b[size:]
 	}
@@ -154,11 +166,15 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 	defer hosts.Close()
 	defer addrs.Close()
 	ignored := map[string]uint64{} // sheets name them one by one
-	var last string                // contacts with a host come in a row
+	var last struct {              // contacts with a host come in a row
+		host string
+		held int64
+	}
 	var own politeness.Rules
-	rules := func(host string) politeness.Rules {
-		if host != last {
-			last, own = host, a.opt.Of(host)
+	rules := func(c *contactSpan) politeness.Rules {
+		if c.host != last.host || c.held != last.held {
+			last.host, last.held = c.host, c.held
+			own = a.all[c.held].Of(c.host)
 		}
 		return own
 	}
@@ -171,7 +187,7 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 		c.parse(payload)
 		// Names of one FP64, which people can make, would come mixed and hide each other.
 		err := cmp.Or(context.Cause(ctx), hosts.Add(fingerprint.SHA256(c.host), payload))
-		own := rules(c.host)
+		own := rules(&c)
 		if start := time.UnixMicro(c.start).UTC(); own.Window != nil && own.Window.Opens(start).After(start) {
 			if a.audit.Outside++; a.audit.Outside == 1 {
 				a.audit.OutsideHost, a.audit.OutsideAt = c.host, start
@@ -194,21 +210,22 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 		return cmp.Or(cmp.Compare(y.Contacts, x.Contacts), cmp.Compare(x.Host, y.Host))
 	})
 	a.audit.NoRobotsHosts, a.audit.NoRobots = len(ignored), a.audit.NoRobots[:min(len(ignored), ignoredMax)]
-	err = a.audit.Hosts.check(ctx, hosts, a.opt.Worst, func(c *contactSpan) string { return c.host }, func(host string) int { return max(1, rules(host).HostConnections) }, func(before, c *contactSpan) (micros, bool) {
-		return max(c.required, rules(c.host).After(before.end-before.start), before.asked), true
+	err = a.audit.Hosts.check(ctx, hosts, a.opt.Worst, func(c *contactSpan) string { return c.host }, func(c *contactSpan) int { return max(1, rules(c).HostConnections) }, func(before, c *contactSpan) (micros, bool) {
+		return max(c.required, rules(c).After(before.end-before.start), before.asked), true
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = a.audit.Addrs.check(ctx, addrs, a.opt.Worst, func(c *contactSpan) string { return c.addr }, func(string) int { return 1 }, func(_, _ *contactSpan) (micros, bool) {
-		return us(a.opt.AddrDelay), a.opt.AddrDelay > 0
+	err = a.audit.Addrs.check(ctx, addrs, a.opt.Worst, func(c *contactSpan) string { return c.addr }, func(*contactSpan) int { return 1 }, func(_, c *contactSpan) (micros, bool) {
+		delay := a.all[c.held].AddrDelay
+		return us(delay), delay > 0
 	})
 	return &a.audit, err
 }
 
-// check reads contacts sorted by name, then time. several says how many connections a name may have, and required what the gap
+// check reads contacts sorted by name, then time. several says how many connections the name of a contact may have then, and required what the gap
 // before a contact had to be, and whether anything was demanded.
-func (r *AuditReport) check(ctx context.Context, s *merge.Sorter, worst int, name func(*contactSpan) string, several func(string) int, required func(before, c *contactSpan) (micros, bool)) error {
+func (r *AuditReport) check(ctx context.Context, s *merge.Sorter, worst int, name func(*contactSpan) string, several func(*contactSpan) int, required func(before, c *contactSpan) (micros, bool)) error {
 	it, err := s.Sort()
 	if err != nil {
 		return err
@@ -223,10 +240,21 @@ func (r *AuditReport) check(ctx context.Context, s *merge.Sorter, worst int, nam
 		if name(&c) != name(&before) {
 			r.Names++
 			before, latest = c, c.end
-			if lanes.reset(several(name(&c))); lanes.max > 1 {
+			if lanes.reset(several(&c)); lanes.max > 1 {
 				lanes.check(&c, required)
 			}
 			return nil
+		}
+		if n := several(&c); n != lanes.max { // a later round has another sheet
+			if lanes.max == 1 {
+				before.end = latest
+				lanes.ended = append(lanes.ended, before)
+			}
+			slices.SortFunc(lanes.ended, func(x, y contactSpan) int { return cmp.Compare(y.end, x.end) })
+			lanes.max, lanes.ended = n, lanes.ended[:min(n, len(lanes.ended))]
+			if n == 1 {
+				lanes.ended = lanes.ended[:0]
+			}
 		}
 		need, demanded := required(&before, &c)
 		gap := c.start - latest

@@ -383,3 +383,45 @@ func TestAuditOfSeveralConnections(t *testing.T) {
 func overHosts(hosts map[string]int) func(string, *politeness.Rules) {
 	return func(host string, r *politeness.Rules) { r.HostConnections = max(1, hosts[host]) }
 }
+
+// TestAuditOfRounds: each round is held to its own rules, also where another has other connections.
+func TestAuditOfRounds(t *testing.T) {
+	const second = 1_000_000
+	of := func(connections int, least time.Duration) fetch.AuditOptions {
+		return fetch.AuditOptions{Memory: 1 << 20, Policy: politeness.Policy{Rules: politeness.Rules{HostConnections: connections, MinDelay: least}}}
+	}
+	type contact struct{ round, start, end int64 }
+	for _, c := range []struct {
+		name     string
+		rounds   []fetch.AuditOptions
+		contacts []contact
+		early    uint64
+	}{
+		{"a longer delay from the second round on", []fetch.AuditOptions{of(1, time.Second), of(1, 5*time.Second)}, []contact{{0, 0, 1}, {0, 2, 3}, {1, 8, 9}, {1, 14, 15}}, 0},
+		{"which counts in it", []fetch.AuditOptions{of(1, time.Second), of(1, 5*time.Second)}, []contact{{0, 0, 1}, {1, 6, 7}, {1, 8, 9}}, 1},
+		{"several connections from the second round on", []fetch.AuditOptions{of(1, 0), of(2, 0)}, []contact{{0, 0, 1}, {0, 1, 2}, {1, 3, 9}, {1, 4, 6}}, 0},
+		{"and not in the first", []fetch.AuditOptions{of(1, 0), of(2, 0)}, []contact{{0, 0, 3}, {0, 1, 2}, {1, 3, 9}}, 1},
+		{"one connection from the second round on", []fetch.AuditOptions{of(3, 0), of(1, 0)}, []contact{{0, 0, 9}, {0, 1, 2}, {0, 3, 8}, {1, 9, 10}, {1, 9, 11}}, 1},
+		{"fewer connections", []fetch.AuditOptions{of(3, 0), of(2, 0)}, []contact{{0, 0, 9}, {0, 1, 8}, {0, 2, 7}, {1, 7, 8}}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := fetch.NewAuditor(c.rounds[0])
+			defer a.Close()
+			a.Demand(c.rounds[1])
+			for _, of := range slices.Backward(c.contacts) {
+				a.Hold(int(of.round))
+				row := record.Fetch{Host: "a.test", Addr: "192.0.2.1", FetchTime: record.Time(of.start * second), DurationUS: (of.end - of.start) * second}
+				if err := a.Add(&row); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := a.Report(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Hosts.Violations != c.early {
+				t.Errorf("%d early, want %d: %+v", got.Hosts.Violations, c.early, got.Hosts.Worst)
+			}
+		})
+	}
+}

@@ -14,10 +14,14 @@
 package sheet
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -242,6 +246,47 @@ func (s *Sheets) Gives(keys ...string) bool {
 	return s != nil && slices.ContainsFunc(s.All, func(sheet Sheet) bool {
 		return slices.ContainsFunc(sheet.Values, func(v config.Value) bool { return slices.Contains(keys, v.Key.Name) })
 	})
+}
+
+// list is an argument of a test that names a file.
+var list = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"@[^"]*"|@[^\s()"]+`) })
+
+// Audited is a file of sheets with those of the settings that an audit looks at; nil where there are none. keep takes the text of each list, from number 1
+// on, and returns the name that the file is to have for it.
+func (s *Sheets) Audited(keep func(n int, text []byte) (name string, err error)) ([]byte, error) {
+	if s == nil {
+		return nil, nil
+	}
+	var b bytes.Buffer
+	kept, all := map[string]string{}, error(nil)
+	for _, sheet := range s.All {
+		var values strings.Builder
+		for _, v := range sheet.Values {
+			if strings.HasPrefix(v.Key.Name, "politeness.") || v.Key.Name == "robots.policy" {
+				fmt.Fprintf(&values, "    %s %q\n", v.Key.Name, v.Text)
+			}
+		}
+		if values.Len() == 0 {
+			continue
+		}
+		condition := list().ReplaceAllStringFunc(sheet.Condition, func(arg string) string {
+			file := strings.Trim(arg, `"`)[1:]
+			if kept[file] == "" {
+				path := file
+				if !filepath.IsAbs(path) {
+					path = filepath.Join(filepath.Dir(s.Files[0]), path)
+				}
+				text, err := os.ReadFile(path)
+				if err == nil {
+					kept[file], err = keep(len(kept)+1, text)
+				}
+				all = cmp.Or(all, err)
+			}
+			return "@" + kept[file]
+		})
+		fmt.Fprintf(&b, "sheet %s: %s\n%s", sheet.Name, condition, values.String())
+	}
+	return b.Bytes(), all
 }
 
 // Attempts are how often a URL is tried and the first wait after a failure, of a crawl that has these for all; nil where no sheet says so.

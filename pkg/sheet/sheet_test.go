@@ -105,3 +105,67 @@ func TestOwnByList(t *testing.T) {
 		})
 	}
 }
+
+// TestAudited: the file that is kept of a round gives hosts the same politeness, by lists of its own, and no header.
+func TestAudited(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("lists/a b.txt", "one.test\n")
+	other := write("other.txt", "two.test\n")
+	from := write("crawl/sheets.txt", `sheet all: any
+    politeness.min_delay 3s
+sheet api: host one.test and path /api/
+    fetch.headers "X-Api-Key: secret"
+sheet: domain "@../lists/a b.txt" or (host @`+other+` three.test) or host @`+other+`
+    fetch.headers "X-Api-Key: secret"
+    politeness.window "22:00-06:00 Europe/Berlin"
+    robots.policy obey
+`)
+	s, err := Load(from, nil)
+	if err == nil {
+		t.Fatal("robots.policy of a domain")
+	}
+	text, _ := os.ReadFile(from)
+	from = write("crawl/sheets.txt", strings.Replace(string(text), "    robots.policy obey\n", "", 1))
+	if s, err = Load(from, nil); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := s.Audited(func(n int, text []byte) (string, error) {
+		name := fmt.Sprintf("p.list-%d", n)
+		write("round/"+name, string(text))
+		return name, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(kept), "secret") {
+		t.Errorf("with a header: %s", kept)
+	}
+	again, err := Load(write("round/p.sheets", string(kept)), nil)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, kept)
+	}
+	if len(again.Files) != 3 {
+		t.Errorf("files %q, want the sheets and two lists", again.Files)
+	}
+	var all config.Delays
+	was, is := s.Politeness(all), again.Politeness(all)
+	for _, host := range []string{"one.test", "www.one.test", "two.test", "three.test", "four.test"} {
+		if a, b := was.Of(host), is.Of(host); a.MinDelay != b.MinDelay || (a.Window == nil) != (b.Window == nil) || (a.Window == nil) != (host == "four.test") {
+			t.Errorf("%s: %+v, want %+v", host, b, a)
+		}
+	}
+	if none, err := (*Sheets)(nil).Audited(nil); none != nil || err != nil {
+		t.Errorf("of no sheets: %q, %v", none, err)
+	}
+}

@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/fetch"
-	"mercator/pkg/sheet"
 )
 
 type auditCmd struct {
@@ -23,23 +21,23 @@ type auditCmd struct {
 	Worst int      `default:"5" range:"0 10000" help:"Print this many of the smallest margins."`
 	JSON  bool     `name:"json" help:"Print JSON."`
 
-	config.Delays     `group:"Demanded, where given here or in crawl.toml:"`
-	config.SheetsFlag `group:"Demanded, where given here or in crawl.toml:"`
+	config.Delays     `group:"Demanded of all rounds, where given here:"`
+	config.SheetsFlag `group:"Demanded of all rounds, where given here:"`
 	config.Schemes
-	config.LongestWaitFlag `group:"Demanded, where given here or in crawl.toml:"`
+	config.LongestWaitFlag `group:"Demanded of all rounds, where given here:"`
 }
 
 // Help is part of --help.
 func (*auditCmd) Help() string {
 	return `Exit code 6 means that a contact came too early. Gaps are compared with what each
-record says was required. --config crawl/crawl.toml demands that file's delays too,
-and those of its sheets, so margins may be smaller, and it has gaps between contacts
-with an address checked.
+record says was required, and with the politeness and the sheets that its round had
+(rounds/rN/politeness.toml). Flags demand more of all rounds. Of records that have no
+such file beside them, --config crawl/crawl.toml demands what that file says now.
 Of hosts that a sheet gives several connections, so many contacts may overlap.
 
 Examples:
   mfetch audit crawl
-  mfetch audit --config crawl/crawl.toml crawl
+  mfetch audit --config crawl/crawl.toml fetched.arrows.zst
   mfetch audit --min-delay 1s --addr-delay 500ms fetched.arrows.zst
   mfetch audit --json fetched.arrows.zst | jq .hosts.worst`
 }
@@ -56,24 +54,33 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 	if !std.Has("delay-factor") {
 		c.DelayFactor = 0
 	}
-	schemes, err := canon.ParseSchemes(c.Scheme)
+	files := c.Files
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	files, err := std.RecordFiles(files, cli.Outcomes)
 	if err != nil {
 		return err
 	}
-	sheets, err := sheet.Load(c.Sheets, schemes)
+	opt, err := c.demands()
 	if err != nil {
 		return err
 	}
-	in, err := cli.OpenRecords[record.Fetch](std, c.Files)
-	if err != nil {
-		return err
-	}
-	a := fetch.NewAuditor(fetch.AuditOptions{
-		Policy: sheets.Politeness(c.Delays), AddrDelay: c.AddrDelay, LongestWait: c.LongestWait, Memory: std.MemoryLimit() / 2, Worst: c.Worst,
-	})
+	opt.Memory, opt.Worst = std.MemoryLimit()/2, c.Worst
+	a := fetch.NewAuditor(opt)
 	defer a.Close()
-	if err := record.Each(in, func(row *record.Fetch) error { return cmp.Or(context.Cause(ctx), a.Add(row)) }); err != nil {
-		return err
+	of := rounds{auditCmd: *c, std: std, texts: [][]byte{nil}}
+	for _, file := range files {
+		if err := of.hold(file, a); err != nil {
+			return err
+		}
+		in, err := cli.OpenRecords[record.Fetch](std, []string{file})
+		if err != nil {
+			return err
+		}
+		if err := record.Each(in, func(row *record.Fetch) error { return cmp.Or(context.Cause(ctx), a.Add(row)) }); err != nil {
+			return err
+		}
 	}
 	audit, err := a.Report(ctx)
 	if err != nil {

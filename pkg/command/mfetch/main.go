@@ -76,6 +76,7 @@ type fetchCmd struct {
 
 	Deadline time.Duration `more:"" range:"0s" group:"Limits:" placeholder:"TIME" help:"Contact nobody after this (default: 1.5 times --for)."`
 	MaxBytes cli.Size      `more:"" group:"Limits:" placeholder:"SIZE" help:"Contact nobody after this many bytes."`
+	Keep     string        `more:"" group:"Politeness:" placeholder:"FILE" help:"Keep delays and sheets here, for mfetch audit."`
 	Exchange string        `more:"" group:"What may be contacted:" placeholder:"DIR" help:"Exchange of the whole batch; many are 1 % of it."`
 	Sim      string        `more:"" group:"Repeating and testing:" placeholder:"SPEC" help:"Fetch from a synthetic web: seed=1,pages=3000."`
 	Now      string        `more:"" group:"Repeating and testing:" placeholder:"TIME" help:"Time of the round, RFC 3339."`
@@ -172,6 +173,9 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 			return states.around(ctx, std, in, func() error {
 				states.show(opt.Protocols)
+				if err := c.keepPoliteness(); err != nil {
+					return err
+				}
 				return fetch.Run(ctx, b, opt)
 			})
 		})

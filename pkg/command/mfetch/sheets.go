@@ -116,7 +116,7 @@ func (c *fetchCmd) sheeted(protocols map[string]fetch.Protocol, sheets *sheet.Sh
 		if err != nil {
 			return nil, err
 		}
-		client.TempDir, client.Guard, client.Cookies, client.Logins, client.TLS = like.TempDir, like.Guard, like.Cookies, like.Logins, like.TLS
+		client.Share(like)
 		if own.Proxy = proxy; proxy != "" {
 			if client.Proxy, err = http1.ParseProxy(proxy, like.Logins); err != nil {
 				return nil, err

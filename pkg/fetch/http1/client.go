@@ -61,7 +61,20 @@ type Client struct {
 	Now            func() time.Time // for cookies that expire; nil: time.Now
 	InsecureTLS    bool             // go on when verification fails, except to who gets one of Logins; Reply.Error says why it did
 
-	two twoHosts
+	ofTwo twoHosts
+	like  *Client // that has ofTwo in the place of this one's; nil: none
+}
+
+// Share makes c one of several clients of a batch: they have one folder, guard, jar, logins and authorities, and know the same hosts that want HTTP/2.
+func (c *Client) Share(of *Client) {
+	c.TempDir, c.Guard, c.Cookies, c.Logins, c.TLS, c.like = of.TempDir, of.Guard, of.Cookies, of.Logins, of.TLS, of
+}
+
+func (c *Client) two() *twoHosts {
+	if c.like != nil {
+		return &c.like.ofTwo
+	}
+	return &c.ofTwo
 }
 
 // exchange is a Reply with what it takes to make it, in one piece of memory.
@@ -243,7 +256,7 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 		}
 		if err != nil {
 			first.Wire = x.Wire
-			c.two.remove(x.target.host)
+			c.two().remove(x.target.host)
 			conn.Close()
 			*x, *first = *first, *x
 			c.keepCookies(x)
@@ -292,7 +305,7 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 			conn.Close() // the server did so between two requests
 			continue
 		}
-		if t.scheme == "https" && agreed != protocolTwo && (wantsTwo(x, err) || closed && agreed == "") && c.two.add(t.host) {
+		if t.scheme == "https" && agreed != protocolTwo && (wantsTwo(x, err) || closed && agreed == "") && c.two().add(t.host) {
 			conn.Close()
 			if err == nil {
 				kept := *x
@@ -422,11 +435,11 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, add
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	var change func(*tls.Config)
-	if c.two.has(t.host) {
+	if c.two().has(t.host) {
 		change = offerTwo
 	}
 	first := c.open(ctx, t, addr, conn, change)
-	if alert, _ := alertOf(first); alert == alertNoProtocol && c.two.add(t.host) {
+	if alert, _ := alertOf(first); alert == alertNoProtocol && c.two().add(t.host) {
 		first = c.open(ctx, t, addr, conn, offerTwo)
 	}
 	if first == nil || t.scheme != "https" || !isTooNew(first) || c.Logins.know(t, c.now()) {

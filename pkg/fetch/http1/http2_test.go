@@ -247,6 +247,16 @@ func TestTwoHosts(t *testing.T) {
 	}
 }
 
+// TestShare: clients of a batch know the same hosts that want HTTP/2.
+func TestShare(t *testing.T) {
+	var all, one, other Client
+	one.Share(&all)
+	other.Share(&all)
+	if one.two().add("a.test"); !other.two().has("a.test") || !all.two().has("a.test") {
+		t.Error("a host that one client knows, another does not")
+	}
+}
+
 // TestNghttpd: a server of HTTP/2 alone that nobody here wrote.
 func TestNghttpd(t *testing.T) {
 	nghttpd, err := exec.LookPath("nghttpd")
