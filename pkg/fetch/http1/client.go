@@ -256,7 +256,7 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 		}
 		if err != nil {
 			first.Wire = x.Wire
-			c.two().remove(x.target.host)
+			c.two().dismiss(x.target.host)
 			conn.Close()
 			*x, *first = *first, *x
 			c.keepCookies(x)

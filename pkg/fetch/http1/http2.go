@@ -52,11 +52,11 @@ func (h *twoHosts) has(host string) bool {
 	return h.hosts[host]
 }
 
-// add reports whether the host is new.
+// add reports whether the host is new: it was neither added nor dismissed.
 func (h *twoHosts) add(host string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.hosts[host] {
+	if _, known := h.hosts[host]; known {
 		return false
 	}
 	if h.hosts == nil || len(h.hosts) >= twoMax {
@@ -66,10 +66,11 @@ func (h *twoHosts) add(host string) bool {
 	return true
 }
 
-func (h *twoHosts) remove(host string) {
+// dismiss notes that the host does not answer over HTTP/2 either: it is not tried again.
+func (h *twoHosts) dismiss(host string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.hosts, host)
+	h.hosts[host] = false
 }
 
 // offerTwo lets a connection agree to HTTP/2.

@@ -179,15 +179,18 @@ func TestHTTP2Fails(t *testing.T) {
 			},
 		} {
 			t.Run(fmt.Sprint(name, " ", status), func(t *testing.T) {
+				var asked atomic.Int32 // over HTTP/2
 				url, client := newTwo(t, func(w http.ResponseWriter, r *http.Request) {
 					if r.ProtoMajor == 2 {
+						asked.Add(1)
 						fail(w, r)
 						return
 					}
 					w.Header().Set("X-First", "yes")
 					http.Error(w, "not so", status)
 				}, "h2", "http/1.1")
-				for range 2 {
+				var first int32
+				for i := range 2 {
 					x := client.once(t.Context(), &fetch.Request{URL: url + "/", Addr: loopback})
 					if x.Outcome != record.OutcomeFetched || x.head.Status != status || x.head.Get("X-First") != "yes" || x.Protocol != "" {
 						t.Fatalf("%s %d %s %v %q", x.Outcome, x.head.Status, x.Error, x.head.Fields, x.Protocol)
@@ -196,6 +199,12 @@ func TestHTTP2Fails(t *testing.T) {
 						t.Errorf("%q, %v", body, err)
 					}
 					x.Close()
+					if i == 0 {
+						first = asked.Load()
+					}
+				}
+				if n := asked.Load(); first == 0 || n != first {
+					t.Errorf("asked %d times over HTTP/2, then %d; want at least 1, then 0", first, n-first)
 				}
 			})
 		}
