@@ -334,7 +334,7 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 		e.Why = fmt.Sprintf("the crawl has not found it: %q adds it", mcrawl("add", dir, e.URL))
 		return
 	case e.Robots.Verdict == "denied" && !e.Robots.Ignored && !e.Robots.Old:
-		e.Ever, e.Why = false, "robots.txt forbids it"
+		e.Ever, e.Why = false, "robots.txt forbids it; that file holds until "+e.Robots.At.Add(politeness.KeepRobots).UTC().Format(time.RFC3339)
 		return
 	case e.State == stateDropped:
 		e.Why = fmt.Sprintf("it was found, and no page of the crawl is kept of it: %q says whether a rule dropped it", mcrawl("refused", dir))
