@@ -35,9 +35,9 @@ type newCmd struct {
 // Help is part of --help.
 func (*newCmd) Help() string {
 	return `All settings are written into crawl.toml, so a run needs no flags. --config gives a
-crawl.toml to start from. What fails makes nothing. Without it, links that look like
-traps are not followed (mextract explain --print-default); --set extract.filter=
-follows all.
+crawl.toml to start from. What fails makes nothing. Links are followed to any host
+("mcrawl site" stays on the seeds' own), but those that look like traps (mextract
+explain --print-default); --set extract.filter= follows these, too.
 
 Examples:
   mcrawl new crawl --seeds seeds.txt --contact you@example.org
