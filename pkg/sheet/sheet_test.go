@@ -131,13 +131,13 @@ sheet: domain "@../lists/a b.txt" or (host @`+other+` three.test) or host @`+oth
     politeness.window "22:00-06:00 Europe/Berlin"
     robots.policy obey
 `)
-	s, err := Load(from, nil)
-	if err == nil {
+	if _, err := Load(from, nil); err == nil {
 		t.Fatal("robots.policy of a domain")
 	}
 	text, _ := os.ReadFile(from)
 	from = write("crawl/sheets.txt", strings.Replace(string(text), "    robots.policy obey\n", "", 1))
-	if s, err = Load(from, nil); err != nil {
+	s, err := Load(from, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	kept, err := s.Audited(func(n int, text []byte) (string, error) {
