@@ -117,7 +117,7 @@ browser: ## our links of pages against Chromium's (needs chromium, documentation
 	@pipelines/browser.sh
 
 .PHONY: render
-render: build ## pages that scripts make, in Chromium, and crawls of such sites (needs chromium, npm)
+render: build ## pages that scripts make, in Chromium, and crawls of such sites (needs chromium, npm, python3, PyPI)
 	@pipelines/render.sh
 
 .PHONY: dns

@@ -1,13 +1,17 @@
 package pipelines
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math/rand"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +54,8 @@ type app struct {
 	plain     int                 // number of plain pages
 	vendor    []byte              // the framework
 	view      string
+	classic   bool // scripts without modules, which pywb cannot replay
+	server    *http.Server
 
 	mu  sync.Mutex
 	got []string
@@ -65,6 +71,7 @@ func newApp(t *testing.T, plainPages, routes int, framework string) *app {
 		}
 		a.view = map[string]string{"MERCATOR_VUE": vueJS, "MERCATOR_REACT": react}[framework]
 	}
+	a.classic = framework == "MERCATOR_VUE"
 	for i := range routes { // a tree, and ways back
 		path := "/app/" + strconv.Itoa(i)
 		for _, to := range []int{2*i + 1, 2*i + 2, i / 2} {
@@ -73,10 +80,10 @@ func newApp(t *testing.T, plainPages, routes int, framework string) *app {
 			}
 		}
 	}
-	server := &http.Server{Handler: a}
-	t.Cleanup(func() { server.Close() })
+	a.server = &http.Server{Handler: a}
+	t.Cleanup(func() { a.server.Close() })
 	for _, l := range listeners {
-		go server.Serve(l)
+		go a.server.Serve(l)
 	}
 	return a
 }
@@ -99,13 +106,23 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"text": "This is %s.", "links": ["%s"]}`, path, strings.Join(links, `", "`))
 	case script != "":
 		w.Header().Set("Content-Type", "text/javascript")
+		if a.classic {
+			script = strings.ReplaceAll(script, "export const ", "window.") // pywb puts a script into a block
+			if _, body, isMain := strings.Cut(script, `"./api.js";`); isMain {
+				script = "(async () => {" + strings.Replace(body, `(await import("./view.js")).`, "", 1) + "})();"
+			}
+		}
 		fmt.Fprint(w, script)
 	case links != nil:
 		vendor := ""
 		if a.vendor != nil {
 			vendor = "<script src=/static/vendor.js></script>"
 		}
-		fmt.Fprint(w, strings.Replace(shellPage, "SCRIPTS", vendor, 1))
+		shell := strings.Replace(shellPage, "SCRIPTS", vendor, 1)
+		if a.classic {
+			shell = strings.Replace(shell, "<script type=module", "<script src=/static/api.js></script><script src=/static/view.js></script><script", 1)
+		}
+		fmt.Fprint(w, shell)
 	case path == "/hostile/":
 		fmt.Fprint(w, hostile)
 	case path == "/hostile/made":
@@ -210,7 +227,62 @@ func TestRenderedCrawl(t *testing.T) {
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Errorf("replay.mk: %v\n%s", err, out)
 				}
+				a.replay(t, dir)
 			}
 		})
+	}
+}
+
+// replay shows pages of the application in Chromium from pywb, where MERCATOR_WAYBACK names that, when the site itself has ended.
+// pywb breaks scripts that are modules (its issue 764).
+func (a *app) replay(t *testing.T, dir string) {
+	wayback := os.Getenv("MERCATOR_WAYBACK")
+	if wayback == "" || !a.classic {
+		return
+	}
+	a.server.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Addr().String()
+	l.Close()
+	_, port, _ := strings.Cut(at, ":")
+	config, err := os.OpenFile(filepath.Join(dir, "index", "config.yaml"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = config.WriteString("\nframed_replay: false\n") // a page is at the top
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	pywb := exec.CommandContext(ctx, wayback, "-b", "127.0.0.1", "-p", port, "-d", filepath.Join(dir, "index"))
+	log, err := pywb.StderrPipe()
+	if err == nil {
+		err = pywb.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(log)
+	for lines.Scan() && !strings.Contains(lines.Text(), "Starting") {
+	}
+	ended := make(chan struct{})
+	go func() { _, _ = io.Copy(io.Discard, log); _ = pywb.Wait(); stop(); close(ended) }()
+	defer func() { stop(); <-ended }()
+	for ctx.Err() == nil { // it listens soon after
+		if c, err := net.Dial("tcp", at); err == nil {
+			c.Close()
+			break
+		}
+		runtime.Gosched()
+	}
+	for _, path := range []string{"/app/0", "/app/5"} {
+		out, err := exec.Command("chromium", "--headless", "--no-sandbox", "--user-data-dir="+t.TempDir(), "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--virtual-time-budget=60000",
+			"--dump-dom", "http://"+at+"/crawl/"+a.base+path).Output()
+		if want := "<p>This is " + path + ".json.</p>"; err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s from pywb: no %q, %v\n%.4000s", path, want, err, out)
+		}
 	}
 }
