@@ -83,8 +83,8 @@ func (t *ledTable) put(e *led) {
 	}
 }
 
-// ask returns the checksums of the cookies that a request for a URL would be sent with now.
-func (r *runner) ask(url string) (a asked) {
+// cookiesSent returns the checksums of the cookies that a request for a URL would be sent with now.
+func (r *runner) cookiesSent(url string) (a asked) {
 	if r.opt.Cookies == nil {
 		return a
 	}
@@ -96,9 +96,9 @@ func (r *runner) ask(url string) (a asked) {
 	return a
 }
 
-// lead remembers where the reply to row leads, and asks for that URL again if other cookies let it in now. number is that of the contact in its
+// noteRedirect remembers where the reply to row leads, and asks for that URL again if other cookies let it in now. number is that of the contact in its
 // chain, a what it was sent with, and reload the URL that its document loads next.
-func (r *runner) lead(row *record.URL, page *record.Fetch, a asked, reload string, number int) {
+func (r *runner) noteRedirect(row *record.URL, page *record.Fetch, a asked, reload string, number int) {
 	if r.opt.Cookies == nil || page.Outcome != record.OutcomeFetched {
 		return
 	}
@@ -108,7 +108,7 @@ func (r *runner) lead(row *record.URL, page *record.Fetch, a asked, reload strin
 	}
 	var now asked
 	if to != "" {
-		now = r.ask(to)
+		now = r.cookiesSent(to)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -302,7 +302,7 @@ func (r *runner) recallReply(g *Group, in *record.URL) error {
 	}
 	defer f.Close()
 	g.file = f
-	a := r.ask(g.Row.URL)
+	a := r.cookiesSent(g.Row.URL)
 	head, err := g.head()
 	if err != nil || head == nil {
 		return err
@@ -326,6 +326,6 @@ func (r *runner) recallReply(g *Group, in *record.URL) error {
 			return err
 		}
 	}
-	r.lead(in, &g.Row, a, reloadOf(&g.Row, refresh, body, r.opt.Canon), number)
+	r.noteRedirect(in, &g.Row, a, reloadOf(&g.Row, refresh, body, r.opt.Canon), number)
 	return nil
 }

@@ -23,8 +23,8 @@ func BenchmarkCookies(b *testing.B) {
 	page := &record.URL{URL: row.URL}
 	b.ReportAllocs()
 	for b.Loop() {
-		a := r.ask(row.URL)
+		a := r.cookiesSent(row.URL)
 		jar.Line(cookies.TargetOf(row.URL), time.Now())
-		r.lead(page, row, a, reloadOf(row, "", body, canon.Options{}), 0)
+		r.noteRedirect(page, row, a, reloadOf(row, "", body, canon.Options{}), 0)
 	}
 }

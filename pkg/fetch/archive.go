@@ -88,11 +88,11 @@ func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) 
 		return nil, err
 	}
 	if a.f == nil {
-		if err := a.begin(); err != nil {
+		if err := a.beginFile(); err != nil {
 			return nil, err
 		}
 	}
-	return a, a.info()
+	return a, a.writeInfo()
 }
 
 // openAlone is what openArchive does where nobody else is at work, since the store's lock is held.
@@ -281,8 +281,8 @@ func (a *archive) reopen(name string) (bool, error) {
 	return true, nil
 }
 
-// begin starts a file under a name that was never used.
-func (a *archive) begin() error {
+// beginFile starts a file under a name that was never used.
+func (a *archive) beginFile() error {
 	_, shard := path.Split(a.st.Shard())
 	name, err := a.tx.Journal(warc.NamePrefix(shard), a.codec.Suffix())
 	if err != nil {
@@ -296,9 +296,9 @@ func (a *archive) begin() error {
 	return a.fs.SyncDir(a.st.Dir())
 }
 
-// info writes the warcinfo record that starts this round in the file, at once,
+// writeInfo writes the warcinfo record that starts this round in the file, at once,
 // so that a process that dies from here on leaves a trace.
-func (a *archive) info() error {
+func (a *archive) writeInfo() error {
 	if _, _, err := a.w.Write(warc.NewInfo(a.name, a.now(), a.round, a.about), a.enc); err != nil {
 		return err
 	}
@@ -342,10 +342,10 @@ func (a *archive) append(g *group) (name string, offset int64, err error) {
 		if err := a.finishFile(a.st.Path(a.name) + openSuffix); err != nil {
 			return "", 0, err
 		}
-		if err := a.begin(); err != nil {
+		if err := a.beginFile(); err != nil {
 			return "", 0, err
 		}
-		if err := a.info(); err != nil {
+		if err := a.writeInfo(); err != nil {
 			return "", 0, err
 		}
 	}
@@ -378,15 +378,15 @@ func (a *archive) commit(ctx context.Context) error {
 	}
 	synced := make(chan error, 1) // it waits for the disk while the sums are made
 	go func() { synced <- a.f.Sync() }()
-	if err := a.enter(ctx); err != nil {
+	if err := a.addToManifest(ctx); err != nil {
 		<-synced
 		return err
 	}
 	return <-synced
 }
 
-// enter enters the files into the transaction.
-func (a *archive) enter(ctx context.Context) error {
+// addToManifest enters the files into the transaction.
+func (a *archive) addToManifest(ctx context.Context) error {
 	if a.places != nil {
 		a.tx.SetState(statePlaces, a.places.String())
 	}
@@ -397,7 +397,7 @@ func (a *archive) enter(ctx context.Context) error {
 			end = a.sound[name]
 		}
 		var err error
-		e.Length, e.Sum, e.Link, err = a.sum(ctx, name, end)
+		e.Length, e.Sum, e.Link, err = a.sumFile(ctx, name, end)
 		if err != nil {
 			return err
 		}
@@ -406,9 +406,9 @@ func (a *archive) enter(ctx context.Context) error {
 	return nil
 }
 
-// sum returns length, sum and link of the first bytes of a file, to its end if that is below 0. It reads what this round
+// sumFile returns length, sum and link of the first bytes of a file, to its end if that is below 0. It reads what this round
 // added, and of what was committed before the last MiB at most; that it checks.
-func (a *archive) sum(ctx context.Context, name string, end int64) (length int64, sum, link string, err error) {
+func (a *archive) sumFile(ctx context.Context, name string, end int64) (length int64, sum, link string, err error) {
 	path, size, err := a.find(name)
 	if err != nil {
 		return 0, "", "", err

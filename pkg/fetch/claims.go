@@ -31,8 +31,8 @@ type claims struct {
 // ofAnotherShard is why a host is not contacted.
 const ofAnotherShard = "another shard may contact it in this round"
 
-// add takes in a claim that shard n made in the round before. Those of the own shard come first.
-func (c *claims) add(n int, host string, addr netip.Addr) {
+// addClaim takes in a claim that shard n made in the round before. Those of the own shard come first.
+func (c *claims) addClaim(n int, host string, addr netip.Addr) {
 	if n == c.own {
 		c.mine[host] = addr
 		return

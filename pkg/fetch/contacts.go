@@ -37,7 +37,7 @@ func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) erro
 		return err
 	}
 	s.claims = &claims{owners: m, own: own, mine: map[string]netip.Addr{}, hosts: map[string]bool{}, addrs: map[netip.Addr]bool{}, next: map[string]netip.Addr{}}
-	if err := s.loadFrom(st, base, now, false, func(host string, addr netip.Addr) { s.claims.add(own, host, addr) }); err != nil {
+	if err := s.loadFrom(st, base, now, false, func(host string, addr netip.Addr) { s.claims.addClaim(own, host, addr) }); err != nil {
 		return err
 	}
 	// A host that another shard has contacted may have a new address, which this shard owns.
@@ -48,7 +48,7 @@ func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) erro
 		other := store.Folder(filepath.Join(shard.Dir(st.CrawlDir(), n), Kind), store.Options{FS: st.FS()})
 		base, err := other.Current()
 		if err == nil {
-			err = s.loadFrom(other, base, now, true, func(host string, addr netip.Addr) { s.claims.add(n, host, addr) })
+			err = s.loadFrom(other, base, now, true, func(host string, addr netip.Addr) { s.claims.addClaim(n, host, addr) })
 		}
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 		}
 		c.ended = min(c.ended, now)
 		if c.ended > 0 {
-			c.asked = c.required
+			c.serverGap = c.required
 			gap := s.rules(last.Name).After(c.took)
 			c.next, c.required = max(c.next, c.ended+s.bounded(gap)), max(c.required, gap)
 			s.awaitAddr(c.addr, c.ended+s.addrDelay, now)
@@ -144,12 +144,12 @@ func parseContactRow(row *record.Module) (c contact, err error) {
 		v, e := strconv.ParseUint(f, 10, 63)
 		n[i], err = micros(v), errors.Join(err, e)
 	}
-	c.next, c.required, c.hung, c.ended, c.took = n[0], n[1], int(n[2]), n[3], n[4]
+	c.next, c.required, c.timeouts, c.ended, c.took = n[0], n[1], int(n[2]), n[3], n[4]
 	switch many := len(fields); {
 	case err != nil || many != 2 && (row.Module == moduleAddr || many != 3 && many != 5):
 		return c, badRow(clean(row.Value), "two numbers of microseconds, and of a host perhaps a third, or five and an IP address")
-	case many == 3 && n[2] == 0 || n[2] > hungMax:
-		return c, badRow(clean(row.Value), fmt.Sprintf("a third number from 1 to %d, or none", hungMax))
+	case many == 3 && n[2] == 0 || n[2] > timeoutsMax:
+		return c, badRow(clean(row.Value), fmt.Sprintf("a third number from 1 to %d, or none", timeoutsMax))
 	}
 	return c, nil
 }
@@ -186,14 +186,14 @@ func (s *scheduler) save(tx *store.Tx, now micros) error {
 		addrs = append(addrs, s.claims.rows()...)
 	}
 	slices.SortFunc(addrs, func(a, b record.Module) int { return compareContacts(&a, &b) })
-	hosts := merge.NewSorter(sortMemory, s.contacts.far.dir)
+	hosts := merge.NewSorter(sortMemory, s.contacts.onDisk.dir)
 	defer hosts.Close()
 	if err := s.contacts.each(now, func(name string, c contact) error {
 		if c.copied {
 			return nil
 		}
 		if own := s.rules(name).After(c.took); c.ended > 0 && c.required <= own && c.next <= c.ended+s.bounded(own) {
-			c.next, c.required = c.ended+s.bounded(c.asked), c.asked // its own delays are computed anew
+			c.next, c.required = c.ended+s.bounded(c.serverGap), c.serverGap // its own delays are computed anew
 		}
 		c.required = max(c.required, c.next-now) // after an unclean stop a host waits longer; load takes a time further ahead for a wrong clock
 		return hosts.Add(fingerprint.OfString(name), c.append(nil, name))
@@ -234,8 +234,8 @@ func saveHosts(sorted *merge.Iter, write func(*record.Module) error) error {
 		for _, name := range slices.Sorted(maps.Keys(crowd)) {
 			c := crowd[name]
 			row := contactRow(moduleHost, name, c.next, c.required)
-			if c.hung > 0 || c.ended > 0 {
-				row.Value += " " + strconv.Itoa(c.hung)
+			if c.timeouts > 0 || c.ended > 0 {
+				row.Value += " " + strconv.Itoa(c.timeouts)
 			}
 			if c.ended > 0 {
 				row.Value += fmt.Sprintf(" %d %d", c.ended, c.took)

@@ -22,11 +22,11 @@
 //
 // # Where things are decided
 //
-//   - The next host: sched.go (take). Hosts with several connections: several.go. Handing hosts out, and a turn: turns.go; its contacts: pages.go.
+//   - The next host: sched.go (takeHost). Hosts with several connections: several.go. Handing hosts out, and a turn: dispatch.go; its contacts: pages.go.
 //   - The gap after a contact: pages.go (gap). When a batch ends before its time: patience.go.
-//   - Addresses: names.go; which of them: reach.go. robots.txt: robots.go, errands.go. Logins: errands.go. What our own settings refuse: ours.go, deny.go.
+//   - Addresses: names.go; which of them: reach.go. robots.txt: robots.go, robotsrequests.go. Logins: robotsrequests.go. What our own settings refuse: refusals.go, deny.go.
 //   - Cookies: package cookies; what is asked again because of them: again.go; their file: jar.go.
-//   - WARC files: archive.go, write.go. What an interrupted run left: unclean.go, savedrows.go.
+//   - WARC files: archive.go, write.go. What an interrupted run left: recovery.go, savedrows.go.
 //
 // # What a fetch store holds
 //
@@ -94,7 +94,7 @@ type Options struct {
 	LongestWait time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
 	AddrDelay   time.Duration // between contacts with one address; 0: none, and as many at a time as there are hosts
 
-	Deadline    time.Duration // after this long the rest is deferred; 0: never. It counts from when hosts may be contacted, see unclean.go
+	Deadline    time.Duration // after this long the rest is deferred; 0: never. It counts from when hosts may be contacted, see recovery.go
 	Patience    bool          // the rest is deferred when only slow hosts hold up the batch
 	BytesMax    int64         // received, after which the rest is deferred; 0: never
 	BodyMax     int64         // decoded bytes that count of a body
@@ -128,7 +128,7 @@ type Options struct {
 }
 
 // runner is one batch. What belongs together stands in a part, with its methods:
-// writer (write.go), dispatcher (turns.go), lookups (names.go), ours (ours.go).
+// writer (write.go), dispatcher (dispatch.go), lookups (names.go), settingsRefusals (refusals.go).
 type runner struct {
 	opt Options
 	writer
@@ -136,7 +136,7 @@ type runner struct {
 	led       ledTable
 	decoders  *semaphore.Weighted // bytes of their windows
 	weigh     *sync.Pool          // of scales
-	ours      *ours
+	refusals  *settingsRefusals
 	cancel    context.CancelCauseFunc
 	started   time.Time
 	mark      func() error  // before the first contact: openBatch
@@ -168,13 +168,13 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	r := &runner{
 		opt: opt, cancel: cancel, started: opt.Now(), decoders: semaphore.NewWeighted(decodersMax),
 		writer:     writer{b: b, onRow: opt.OnRow, out: make(chan *output, queued), replies: semaphore.NewWeighted(repliesMax)},
-		dispatcher: dispatcher{wake: make(chan struct{}, 1), idle: make(chan *host), turns: map[*host]*worker{}},
+		dispatcher: dispatcher{wake: make(chan struct{}, 1), idle: make(chan *host), workers: map[*host]*worker{}},
 		s:          newScheduler(us(opt.AddrDelay)), conns: sessions{max: opt.Connections},
 	}
 	r.s.policy = &opt.Policy
 	r.s.slowGap = us(max(slowGap, 2*opt.MinDelay))
 	r.room.L = &r.mu
-	r.s.contacts.far.dir = opt.Store.Dir()
+	r.s.contacts.onDisk.dir = opt.Store.Dir()
 	defer r.s.contacts.close()
 	if opt.Static {
 		r.s.lines = make([]line, opt.Connections)
@@ -188,11 +188,11 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		return err
 	}
 	defer r.sp.close()
-	if r.ours, err = newOurs(opt.Store.Dir()); err != nil {
+	if r.refusals, err = newSettingsRefusals(opt.Store.Dir()); err != nil {
 		return err
 	}
-	defer r.ours.f.Close()
-	r.count = r.ours.count
+	defer r.refusals.f.Close()
+	r.count = r.refusals.countRow
 	r.robots = newRobotsCache(opt.Robots, r.sp, &r.mu)
 	tx := b.Tx()
 	if err := r.robots.load(opt.Store, tx.Base(), r.started); err != nil {
@@ -207,7 +207,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 			return err
 		}
 		r.lease.tx = tx
-		if err := r.lease.look(); err != nil {
+		if err := r.lease.renew(); err != nil {
 			return err
 		}
 	}
@@ -248,7 +248,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 		}
 		defer r.payloads.close()
 	}
-	ended, gap, err := r.unclean(tx, now)
+	ended, gap, err := r.uncleanGap(tx, now)
 	if err != nil {
 		return err
 	}
@@ -330,7 +330,7 @@ func (r *runner) run(ctx context.Context) error {
 	r.namers.Wait()
 	select {
 	case <-reader:
-		err := r.settleOurs(ctx)
+		err := r.settleRefusals(ctx)
 		close(r.out)
 		writer.Wait() // what was fetched is archived in any case
 		r.check(err)
@@ -353,15 +353,15 @@ func (r *runner) check(err error) {
 	}
 }
 
-// stop defers what is left.
-func (r *runner) stop(reason string) {
+// stopBatch defers what is left.
+func (r *runner) stopBatch(reason string) {
 	r.mu.Lock()
-	r.end(reason)
+	r.endBatch(reason)
 	r.mu.Unlock()
 }
 
-// end is stop with r.mu held.
-func (r *runner) end(reason string) {
+// endBatch is stopBatch with r.mu held.
+func (r *runner) endBatch(reason string) {
 	if r.reason == "" {
 		r.tellQueues()
 		r.reason = reason
@@ -419,10 +419,10 @@ func (r *runner) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-deadline:
-			r.stop("deadline")
+			r.stopBatch("deadline")
 		case <-look:
 			r.mu.Lock()
-			r.lose(r.now())
+			r.breakOffSlow(r.now())
 			r.mu.Unlock()
 		case <-says:
 			r.mu.Lock()

@@ -16,7 +16,7 @@ import (
 
 // input reads the batch to its end.
 func (r *runner) input(ctx context.Context) error {
-	read := r.read
+	read := r.readURLs
 	if r.archive.saved.n > 0 {
 		read = r.resume
 	}
@@ -26,16 +26,16 @@ func (r *runner) input(ctx context.Context) error {
 	r.mu.Lock()
 	r.eof = true
 	r.mu.Unlock()
-	if warn := r.ours.tooMany(r.urls.Load() + r.opt.Others); warn != "" {
+	if warn := r.refusals.finalWarning(r.urls.Load() + r.opt.Others); warn != "" {
 		r.warn("%s", warn)
 	}
 	r.poke()
 	return nil
 }
 
-// next reads a row of the batch. Politeness goes by the column host, so that must be
+// nextURL reads a row of the batch. Politeness goes by the column host, so that must be
 // the host that is contacted.
-func (r *runner) next(ctx context.Context, row *record.URL) error {
+func (r *runner) nextURL(ctx context.Context, row *record.URL) error {
 	if err := r.b.Read(row); err != nil {
 		return err
 	}
@@ -57,19 +57,19 @@ func notOfHosts(c rune) bool {
 	return c <= ' ' || c >= 0x7f || c >= 'A' && c <= 'Z' || strings.ContainsRune(`?#@\`, c)
 }
 
-// read spools the input and makes hosts of it.
-func (r *runner) read(ctx context.Context) error {
+// readURLs spools the input and makes hosts of it.
+func (r *runner) readURLs(ctx context.Context) error {
 	r.askDue()
 	var row record.URL
 	for {
-		err := r.next(ctx, &row)
+		err := r.nextURL(ctx, &row)
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := r.add(ctx, &row); err != nil {
+		if err := r.addURL(ctx, &row); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (r *runner) resume(ctx context.Context) error {
 	var b []byte
 	for {
 		var row record.URL
-		err := r.next(ctx, &row)
+		err := r.nextURL(ctx, &row)
 		if err == io.EOF {
 			break
 		}
@@ -131,7 +131,7 @@ func (r *runner) resume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.add(ctx, &row); err != nil {
+		if err := r.addURL(ctx, &row); err != nil {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func (r *runner) remember(row *record.Fetch) {
 	c.fails = failsAfter(row, c.fails)
 	gap, asked := r.gap(own, row, 0, c.fails)
 	if end := ended(row); end > c.ended {
-		c.ended, c.took, c.asked = end, row.DurationUS, asked
+		c.ended, c.took, c.serverGap = end, row.DurationUS, asked
 		c.addr, _ = netip.ParseAddr(row.Addr)
 	}
 	if next := ended(row) + gap; next > c.next {
@@ -198,8 +198,8 @@ func (r *runner) remember(row *record.Fetch) {
 	r.s.contacts.put(row.Host, c, now)
 }
 
-// add puts a row into its host's queue.
-func (r *runner) add(ctx context.Context, row *record.URL) error {
+// addURL puts a row into its host's queue.
+func (r *runner) addURL(ctx context.Context, row *record.URL) error {
 	r.mu.Lock()
 	for r.s.hosts[row.Host] == nil && len(r.s.hosts) >= r.opt.BackQueues && ctx.Err() == nil {
 		r.room.Wait()
@@ -209,7 +209,7 @@ func (r *runner) add(ctx context.Context, row *record.URL) error {
 		return err
 	}
 	h := r.s.hosts[row.Host]
-	fresh := h == nil || !h.named // a redirect of robots.txt may have led there first
+	fresh := h == nil || !h.dnsArchived // a redirect of robots.txt may have led there first
 	r.mu.Unlock()
 	if fresh {
 		g := &group{}
@@ -228,7 +228,7 @@ func (r *runner) add(ctx context.Context, row *record.URL) error {
 	if h = r.s.hosts[row.Host]; h == nil {
 		h = r.s.host(strings.Clone(row.Host), now)
 	}
-	h.named = true
+	h.dnsArchived = true
 	if err := r.sp.push(&h.queue, row); err != nil {
 		return err
 	}

@@ -33,8 +33,8 @@ type lease struct {
 	until time.Time
 }
 
-// look renews the lease, unless somebody has taken over.
-func (l *lease) look() error {
+// renew renews the lease, unless somebody has taken over.
+func (l *lease) renew() error {
 	began := time.Now()
 	err := l.tx.Superseded()
 	if err == nil {
@@ -56,7 +56,7 @@ func (l *lease) left() time.Duration {
 // be read for so long that nobody knows.
 func (l *lease) keep(ctx context.Context) error {
 	return watch(ctx, func() error {
-		if err := l.look(); err != nil && (lost(err) || l.left() <= 0) {
+		if err := l.renew(); err != nil && (lost(err) || l.left() <= 0) {
 			return err
 		}
 		return nil
@@ -92,8 +92,8 @@ func keepEpoch(ctx context.Context, tx *store.Tx) error {
 // lost says whether an error of a look says that another has the work.
 func lost(err error) bool { return errors.Is(err, fault.Superseded) || errors.Is(err, fault.Busy) }
 
-// hold waits until the lease holds, as it does when the store answers.
-func (l *lease) hold(ctx context.Context) error {
+// await waits until the lease holds, as it does when the store answers.
+func (l *lease) await(ctx context.Context) error {
 	for l.tx != nil && l.left() <= 0 {
 		select {
 		case <-ctx.Done():

@@ -59,7 +59,7 @@ func (r *runner) addresses(ctx context.Context, h *host, row *record.URL, room [
 	}
 	if c := r.s.claims; c != nil {
 		r.mu.Lock()
-		given := row != nil && h.named // what is asked again may be of a host of which the batch has no URL
+		given := row != nil && h.dnsArchived // what is asked again may be of a host of which the batch has no URL
 		r.mu.Unlock()
 		if allowed = c.allowed(h.name, given, allowed); len(allowed) == 0 {
 			return nil, record.OutcomeDeferred, ofAnotherShard, nil
@@ -97,7 +97,7 @@ func (r *runner) lookup(h *host, row *record.URL, room []netip.Addr) (addrs []ne
 		return nil, record.OutcomeDNS, row.AddrError, nil
 	case len(h.resolved) > 0 && h.expires > now && !given(row, valid):
 		return append(room, h.resolved...), "", "", nil
-	case given(row, valid), given(row, 0) && (h.nameless != "" || r.opt.Resolver == nil):
+	case given(row, valid), given(row, 0) && (h.nameError != "" || r.opt.Resolver == nil):
 		for text := range strings.SplitSeq(row.Addr, ",") {
 			a, err := netip.ParseAddr(text)
 			if err != nil {
@@ -110,10 +110,10 @@ func (r *runner) lookup(h *host, row *record.URL, room []netip.Addr) (addrs []ne
 		return room, "", "", nil
 	case r.opt.Resolver == nil:
 		return nil, record.OutcomeDNS, "no address, and no resolver", nil
-	case h.nameless != "" && h.expires > now && localfault.Is(h.nameless):
-		return nil, record.OutcomeDeferred, h.nameless, nil
-	case h.nameless != "" && h.expires > now:
-		return nil, record.OutcomeDNS, h.nameless, nil
+	case h.nameError != "" && h.expires > now && localfault.Is(h.nameError):
+		return nil, record.OutcomeDeferred, h.nameError, nil
+	case h.nameError != "" && h.expires > now:
+		return nil, record.OutcomeDNS, h.nameError, nil
 	}
 	return nil, "", "", errUnnamed
 }
@@ -171,13 +171,13 @@ func (r *runner) nameAll(ctx context.Context) {
 			continue
 		}
 		now := r.now()
-		h.naming, h.nameless, h.expires = false, "", max(expires.UnixMicro(), now+us(namedMin))
+		h.naming, h.nameError, h.expires = false, "", max(expires.UnixMicro(), now+us(namedMin))
 		switch {
 		case (failure != "" || len(addrs) == 0) && len(h.resolved) > 0: // those of before serve on
 		case failure != "":
-			h.nameless = failure
+			h.nameError = failure
 		case len(addrs) == 0:
-			h.nameless = "no address"
+			h.nameError = "no address"
 		default:
 			h.resolved = make([]netip.Addr, 0, len(addrs))
 			for _, a := range addrs {

@@ -77,7 +77,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 	switch outcome {
 	case "":
 	case record.OutcomeDeferred:
-		r.leave(h, detail)
+		r.deferHost(h, detail)
 		return turn{}, true, nil
 	case record.OutcomeAddress:
 		return refuse(outcome, detail)
@@ -113,7 +113,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 				return settle(record.OutcomeRobotsDenied, "")
 			}
 			r.mu.Lock()
-			early := r.s.ask(h, us(rules.CrawlDelay()), r.now())
+			early := r.s.applyCrawlDelay(h, us(rules.CrawlDelay()), r.now())
 			r.mu.Unlock()
 			if early {
 				return turn{}, false, nil
@@ -127,7 +127,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 			auth.verdict = asking
 			h.blocked++
 			name := scheme + "://" + h.name
-			h.errands = append(h.errands, &errand{auth: auth, name: name, from: h.first(), url: name + "/robots.txt", host: row.Host, sitemap: row.Sitemap, requisite: row.Requisite})
+			h.robotsRequests = append(h.robotsRequests, &robotsRequest{auth: auth, name: name, from: h.first(), url: name + "/robots.txt", host: row.Host, sitemap: row.Sitemap, requisite: row.Requisite})
 			return turn{}, true, r.sp.unclaim(h)
 		case v == asking: // over another connection
 			return turn{}, false, nil
@@ -136,7 +136,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 	if r.opt.Logins != nil {
 		switch step, _, why := r.opt.Logins.Step(row.URL); {
 		case why != "":
-			r.tell(loginFailed + why)
+			r.warnLocal(loginFailed + why)
 			return refuse(record.OutcomeDeferred, loginFailed+why)
 		case step != "":
 			return turn{}, true, r.login(h, row)
@@ -152,12 +152,12 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 	}
 	w.addrs = len(addrs)
 	w.req = Request{Method: r.opt.Method, URL: row.URL, Host: row.Host, Addr: a, ETag: row.ETag, LastModified: row.LastModified}
-	sent := r.ask(row.URL)
+	sent := r.cookiesSent(row.URL)
 	if t, err = r.contact(ctx, h, protocol, w, &page, made, nil); err != nil || t.missed {
 		return t, false, err
 	}
 	if page.Outcome == record.OutcomeDeferred {
-		r.forgo(h, a, page.Error)
+		r.afterLocalError(h, a, page.Error)
 		return t, false, nil
 	}
 	number := 0
@@ -166,7 +166,7 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 	} else if err := r.pop(h); err != nil {
 		return t, false, err
 	}
-	r.lead(row, &page, sent, w.reload, number)
+	r.noteRedirect(row, &page, sent, w.reload, number)
 	return t, false, nil
 }
 
@@ -179,7 +179,7 @@ func (r *runner) settle(ctx context.Context, h *host, row *record.URL, outcome, 
 	page.RetryAfter = record.Time(later)
 	var err error
 	if aside {
-		err = r.hold(h, &page)
+		err = r.holdRefusal(h, &page)
 	} else {
 		err = r.emit(ctx, &page, nil, "", 0, bodies.Place{})
 	}
@@ -218,7 +218,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	if err := r.mark(); err != nil {
 		return turn{}, err
 	}
-	if err := r.lease.hold(w.ctx); err != nil {
+	if err := r.lease.await(w.ctx); err != nil {
 		return turn{}, err
 	}
 	start := r.opt.Now()
@@ -226,14 +226,14 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 		return turn{}, errShut
 	}
 	r.mu.Lock()
-	session, surplus := r.conns.begin(h)
+	session, surplus := r.conns.beginContact(h)
 	row.RequiredDelayUS = h.required
 	left := r.s.reaches.left(h.name, w.addrs)
 	r.mu.Unlock()
 	closeSession(surplus)
-	if scheme, _, _ := strings.Cut(req.URL, ":"); scheme != h.spoke {
+	if scheme, _, _ := strings.Cut(req.URL, ":"); scheme != h.lastScheme {
 		closeSession(session) // another module's
-		h.spoke, session = strings.Clone(scheme), nil
+		h.lastScheme, session = strings.Clone(scheme), nil
 	}
 	req.Session = session
 	if trace.On(req.URL) {
@@ -253,11 +253,11 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 		closeSession(reply.Session)
 		reply.release()
 		if text, ok := localfault.Of(reply.Err); ok {
-			return r.lack(ctx, h, row, text, len(reply.Sent) > 0 || reply.Wire > 0, end)
+			return r.localError(ctx, h, row, text, len(reply.Sent) > 0 || reply.Wire > 0, end)
 		}
 		return turn{}, reply.Err
 	}
-	h.lacks, h.took = 0, end.Sub(start).Microseconds()
+	h.localErrors, h.took = 0, end.Sub(start).Microseconds()
 	t := turn{made: true, end: end.UnixMicro(), session: reply.Session}
 	row.DurationUS = t.end - int64(row.FetchTime)
 	if w.addrs > 1 && r.missed(h, row, reply, req.Addr, w.addrs, &t) {
@@ -322,13 +322,13 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	if h.fails = failsAfter(row, h.fails); h.fails >= failsMax && h.deferred == "" {
 		h.deferred = hostFailed
 	}
-	t.required, t.wide = r.gap(h.polite, row, h.asked, h.fails)
-	h.hung = min(h.hung, fitting(row.DurationUS))
+	t.required, t.serverGap = r.gap(h.polite, row, h.crawlDelay, h.fails)
+	h.timeouts = min(h.timeouts, fitting(row.DurationUS))
 	r.wire += reply.Wire
 	over := r.opt.BytesMax > 0 && r.wire >= r.opt.BytesMax
 	r.mu.Unlock()
 	if over {
-		r.stop("max-bytes")
+		r.stopBatch("max-bytes")
 	}
 	return t, r.emit(ctx, row, reply, made, weight, place)
 }
@@ -340,7 +340,7 @@ func (r *runner) missed(h *host, row *record.Fetch, reply *Reply, addr netip.Add
 	defer r.mu.Unlock()
 	unconnected := reply.Outcome == record.OutcomeConnect
 	if !unconnected && !reply.Unreached || reply.Forwarded {
-		h.vain = miss{}
+		h.lastMiss = miss{}
 		switch {
 		case reply.Forwarded:
 		case failed(reply.Outcome), reply.Head != nil && reply.Head.Status == http.StatusMisdirectedRequest: // what is tried again is tried at the next
@@ -351,24 +351,24 @@ func (r *runner) missed(h *host, row *record.Fetch, reply *Reply, addr netip.Add
 		return false
 	}
 	if r.s.reaches.miss(h.name, addr, addrs, t.end) == 0 {
-		if h.vain.outcome != "" && reply.Outcome == record.OutcomeTLS { // which is final
-			reply.Outcome, reply.Error = h.vain.outcome, h.vain.why+"; "+addr.String()+": "+reply.Error
+		if h.lastMiss.outcome != "" && reply.Outcome == record.OutcomeTLS { // which is final
+			reply.Outcome, reply.Error = h.lastMiss.outcome, h.lastMiss.why+"; "+addr.String()+": "+reply.Error
 		}
 		reply.Error += fmt.Sprintf(" (none of %d addresses served)", min(addrs, triesMax))
-		h.vain = miss{}
+		h.lastMiss = miss{}
 		return false
 	}
 	if reply.Outcome != record.OutcomeTLS {
-		h.vain = miss{reply.Outcome, addr.String() + ": " + reply.Error}
+		h.lastMiss = miss{reply.Outcome, addr.String() + ": " + reply.Error}
 	}
 	t.missed = true
 	if unconnected {
 		t.made = false
-		r.conns.end(h, nil, 0)
+		r.conns.endContact(h, nil, 0)
 		return true
 	}
 	row.Outcome = reply.Outcome
-	t.required, t.wide = r.gap(h.polite, row, h.asked, h.fails)
+	t.required, t.serverGap = r.gap(h.polite, row, h.crawlDelay, h.fails)
 	return true
 }
 
@@ -386,10 +386,10 @@ func Merge(u *record.URL, saved *record.Fetch) record.Fetch {
 
 // addrText is addr as a row has it.
 func (h *host) addrText(addr netip.Addr) string {
-	if h.texted != addr {
-		h.texted, h.text = addr, addr.String()
+	if h.lastAddr != addr {
+		h.lastAddr, h.lastAddrText = addr, addr.String()
 	}
-	return h.text
+	return h.lastAddrText
 }
 
 // ended is when a contact ended.

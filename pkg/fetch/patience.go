@@ -26,7 +26,7 @@ const (
 	firstPatience = time.Second
 	crowdPatience = 10 * time.Second
 	putOff        = 20
-	hungMax       = 12 // doublings: more than an hour
+	timeoutsMax   = 12 // doublings: more than an hour
 )
 
 const (
@@ -38,11 +38,11 @@ const (
 var errBrokenOff = errors.New(brokenOff)
 
 // patience is how long a batch waits for a contact with h, when nothing else is to be done.
-func (h *host) patience() micros { return us(firstPatience) << min(h.hung, hungMax) }
+func (h *host) patience() micros { return us(firstPatience) << min(h.timeouts, timeoutsMax) }
 
 // fitting is the number of doublings after which the patience lasts for a contact of that duration.
 func fitting(duration micros) int {
-	return min(bits.Len64(uint64(max(duration-1, 0)/us(firstPatience))), hungMax)
+	return min(bits.Len64(uint64(max(duration-1, 0)/us(firstPatience))), timeoutsMax)
 }
 
 // putOffUntil is when a host may be contacted again for which the batch waited so long in vain.
@@ -69,28 +69,28 @@ func (w *worker) renew(ctx context.Context) {
 	}
 }
 
-// lose ends the batch if only slow hosts hold it up, and breaks off what hangs. r.mu is held.
-func (r *runner) lose(now micros) {
-	if !r.opt.Patience || !r.brisk || len(r.turns) < r.s.busy || r.reason == "" && r.naming > 0 {
+// breakOffSlow ends the batch if only slow hosts hold it up, and breaks off what hangs. r.mu is held.
+func (r *runner) breakOffSlow(now micros) {
+	if !r.opt.Patience || !r.brisk || len(r.workers) < r.s.busy || r.reason == "" && r.naming > 0 {
 		return // or a turn is about to begin, or names are looked up
 	}
 	least := micros(0)
-	crowd := len(r.turns) == r.opt.Connections && len(r.s.hosts) > len(r.turns)
+	crowd := len(r.workers) == r.opt.Connections && len(r.s.hosts) > len(r.workers)
 	switch {
 	case crowd && r.reason == "" && (!r.eof || !r.s.onlySlow() || len(r.s.ready) > 0):
 		least = us(crowdPatience)
 	case r.reason == "" && (!r.eof || !r.s.onlySlow()) || len(r.s.ready) > 0:
 		return
 	}
-	for h, w := range r.turns {
+	for h, w := range r.workers {
 		if now-w.began < max(h.patience(), least) {
 			return
 		}
 	}
 	if r.reason == "" && least == 0 && len(r.s.hosts) > 0 {
-		r.end(onlySlowLeft)
+		r.endBatch(onlySlowLeft)
 	}
-	for _, w := range r.turns {
+	for _, w := range r.workers {
 		w.cancel(errBrokenOff)
 	}
 }
@@ -105,8 +105,8 @@ func (r *runner) breakOff(h *host, w *worker) turn {
 		return t
 	}
 	t.required = min(putOffUntil(t.end, max(h.patience(), t.end-w.began))-t.end, r.s.longest) // else it would count as parked
-	t.wide = t.required
-	h.hung = min(h.hung+1, hungMax)
+	t.serverGap = t.required
+	h.timeouts = min(h.timeouts+1, timeoutsMax)
 	h.deferred = brokenOff
 	if w.addrs > 1 {
 		r.s.reaches.skip(h.name, w.req.Addr, t.end)

@@ -68,8 +68,8 @@ type authority struct {
 	newer, older *authority // among those that no host uses
 }
 
-// errand is a contact for robots.txt, or one hop of its redirects; or a login, with all its contacts.
-type errand struct {
+// robotsRequest is a request for robots.txt, or for one hop of its redirects. Without an authority it is a login, with all its contacts.
+type robotsRequest struct {
 	auth *authority // nil: a login for url
 	name string     // of auth
 	from *host      // whose pages wait

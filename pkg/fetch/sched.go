@@ -21,20 +21,20 @@ const parkAfter = micros(politeness.LongestGap / time.Microsecond)
 
 // party is what the connections of a host share.
 type party struct {
-	name   string
-	polite *politeness.Rules
-	queue  queue // its URLs, in the spool
-	named  bool  // it had one, and the archive has what the batch says of its addresses
+	name        string
+	polite      *politeness.Rules
+	queue       queue // its URLs, in the spool
+	dnsArchived bool  // it had one, and the archive has what the batch says of its addresses
 
-	errands []*errand // robots contacts to make here, before any page
-	blocked int       // robots contacts elsewhere that its pages wait for
-	again   []*led    // URLs to be asked again, before those of the queue
+	robotsRequests []*robotsRequest // robots contacts to make here, before any page
+	blocked        int              // robots contacts elsewhere that its pages wait for
+	again          []*led           // URLs to be asked again, before those of the queue
 
-	asked    micros // Crawl-delay
-	fails    int    // contacts in a row that failed
-	hung     int    // how patient a batch is with its contacts: see patience
-	deferred string // why its URLs are not tried; "" if they are
-	rules    [len(withRobots)]*authority
+	crawlDelay micros // Crawl-delay
+	fails      int    // contacts in a row that failed
+	timeouts   int    // how patient a batch is with its contacts: see patience
+	deferred   string // why its URLs are not tried; "" if they are
+	rules      [len(withRobots)]*authority
 
 	conns   []*host // its connections, the first of which does all but the pages of the queue; nil: there is one
 	floor   micros  // no contact before, over any connection: what the server asked for; with several
@@ -46,39 +46,39 @@ type party struct {
 // several connections (Options.HostConnections), one of these.
 type host struct {
 	*party
-	hand queue // the URL of the queue that is being fetched; with several
+	current queue // the URL of the queue that is being fetched; with several
 
-	last     micros // end of the last contact; 0: none in this run
-	before   micros // end of the last contact of earlier runs; 0: not known
-	took     micros // duration of the last contact
-	wide     micros // the gap after it that the server asked for
-	next     micros // no contact before
-	required micros // the gap that next stands for
-	copied   micros // next, as another shard keeps it; 0: it does not
+	last      micros // end of the last contact; 0: none in this run
+	before    micros // end of the last contact of earlier runs; 0: not known
+	took      micros // duration of the last contact
+	serverGap micros // the gap after it that the server asked for
+	next      micros // no contact before
+	required  micros // the gap that next stands for
+	copied    micros // next, as another shard keeps it; 0: it does not
 
-	addr     netip.Addr   // of the next contact; invalid until a worker found it
-	lacks    int          // contacts in a row that this machine could not make
-	unrouted []netip.Addr // to which this machine knows no way,
-	noRoute  string       // and why
-	vain     miss         // the latest in the visit under way that may pass
-	naming   bool         // its name is being looked up, and it waits
-	resolved []netip.Addr // what the resolver said,
-	nameless string       // or why there are none,
-	expires  micros       // until then
-	texted   netip.Addr   // the address last contacted,
-	text     string       // as text
+	addr         netip.Addr   // of the next contact; invalid until a worker found it
+	localErrors  int          // contacts in a row that this machine could not make
+	unrouted     []netip.Addr // to which this machine knows no way,
+	noRoute      string       // and why
+	lastMiss     miss         // the latest in the visit under way that may pass
+	naming       bool         // its name is being looked up, and it waits
+	resolved     []netip.Addr // what the resolver said,
+	nameError    string       // or why there are none,
+	expires      micros       // until then
+	lastAddr     netip.Addr   // the address last contacted,
+	lastAddrText string       // as text
 
-	spoke        string    // the scheme of the last contact,
+	lastScheme   string    // the scheme of the last contact,
 	session      io.Closer // and its connection, which waits for the next; nil: none
 	newer, older *host     // of that, among those of all hosts
 
-	slot  *slot // while busy: the address it was granted
-	own   slot  // that of this host alone
-	line  *line // of the worker that it is assigned to; nil: of any
-	lined bool  // that worker is busy with it
-	at    place
-	slow  bool  // while waiting: its own gap keeps it from the batch, and not its turn
-	pos   int64 // while ready: its place among hosts that are due
+	slot    *slot // while busy: the address it was granted
+	ownSlot slot  // that of this host alone
+	line    *line // of the worker that it is assigned to; nil: of any
+	lined   bool  // that worker is busy with it
+	at      place
+	slow    bool  // while waiting: its own gap keeps it from the batch, and not its turn
+	pos     int64 // while ready: its place among hosts that are due
 }
 
 // due is when the host may be contacted, as it stands at now: after its gap, and in its window.
@@ -108,13 +108,13 @@ func (h *host) work() bool {
 	if h.conns != nil {
 		return h.workOfSeveral()
 	}
-	return !h.naming && (len(h.errands) > 0 || h.blocked == 0 && (h.queue.n > 0 || len(h.again) > 0))
+	return !h.naming && (len(h.robotsRequests) > 0 || h.blocked == 0 && (h.queue.n > 0 || len(h.again) > 0))
 }
 
 // position orders hosts that are due: as their first URLs stand in the batch,
 // robots contacts that others wait for before all, and what is asked again.
 func (h *host) position() int64 {
-	if len(h.errands) > 0 && h.errands[0].from != h || len(h.again) > 0 {
+	if len(h.robotsRequests) > 0 && h.robotsRequests[0].from != h || len(h.again) > 0 {
 		return -1
 	}
 	return h.queue.head
@@ -132,8 +132,8 @@ type slot struct {
 
 // alone returns a slot for this host and no address.
 func (h *host) alone() *slot {
-	h.own = slot{hosts: append(h.own.hosts[:0], h)}
-	return &h.own
+	h.ownSlot = slot{hosts: append(h.ownSlot.hosts[:0], h)}
+	return &h.ownSlot
 }
 
 func (s *slot) pos() int64 { return s.hosts[0].pos }
@@ -169,7 +169,7 @@ type scheduler struct {
 	slots     map[netip.Addr]*slot
 	times     timeHeap
 	ready     slotHeap
-	contacts  *absent               // hosts without work in this batch
+	contacts  *idleHosts            // hosts without work in this batch
 	addrs     map[netip.Addr]micros // addresses without work, from rounds before
 	reaches   reaches
 	holdFrom  micros // after an unclean stop: when this run began, as if all had been contacted then;
@@ -185,8 +185,8 @@ type scheduler struct {
 	slowGap micros // hosts that wait for more are slow
 	lively  int    // hosts that wait and are not slow
 	busy    int    // hosts that are busy
-	made    int64  // hosts that had work so far; one whose work ended and came anew counts twice
-	most    int    // hosts that had work at a time
+	opened  int64  // hosts that had work so far; one whose work ended and came anew counts twice
+	openMax int    // hosts that had work at a time
 }
 
 func newScheduler(addrDelay micros) *scheduler {
@@ -196,7 +196,7 @@ func newScheduler(addrDelay micros) *scheduler {
 		longest:   us(politeness.LongestWait),
 		hosts:     map[string]*host{},
 		slots:     map[netip.Addr]*slot{},
-		contacts:  newAbsent(),
+		contacts:  newIdleHosts(),
 		addrs:     map[netip.Addr]micros{},
 		reaches:   reaches{},
 	}
@@ -210,13 +210,13 @@ func (s *scheduler) host(name string, now micros) *host {
 	}
 	h = newHost(name)
 	h.polite = s.rules(name)
-	s.made++
+	s.opened++
 	if c, known := s.contacts.take(name, now); known {
-		h.next, h.required, h.fails, h.hung = c.next, c.required, c.fails, c.hung
+		h.next, h.required, h.fails, h.timeouts = c.next, c.required, c.fails, c.timeouts
 		if c.next <= now {
 			h.required = 0
 		}
-		h.before, h.took, h.wide = c.ended, c.took, c.asked
+		h.before, h.took, h.serverGap = c.ended, c.took, c.serverGap
 		if c.addr.IsValid() {
 			h.addrText(c.addr)
 		}
@@ -237,7 +237,7 @@ func (s *scheduler) host(name string, now micros) *host {
 	s.park(h, now)
 	s.multiply(h)
 	s.hosts[name] = h
-	s.most = max(s.most, len(s.hosts))
+	s.openMax = max(s.openMax, len(s.hosts))
 	return h
 }
 
@@ -280,7 +280,7 @@ type Holding struct {
 const longest = 3
 
 func (s *scheduler) backQueues(now micros) BackQueues {
-	q := BackQueues{Opened: s.made, Most: s.most, Open: len(s.hosts), Busy: s.busy}
+	q := BackQueues{Opened: s.opened, Most: s.openMax, Open: len(s.hosts), Busy: s.busy}
 	for _, h := range s.hosts {
 		q.hold(s.holding(h, now, us(h.polite.MinDelay)))
 		switch h.at {
@@ -301,7 +301,7 @@ func (s *scheduler) holding(h *host, now, minDelay micros) Holding {
 	if h.queue.n == 0 || s.free(h) {
 		return Holding{}
 	}
-	gap := s.bounded(max(h.required, h.asked, minDelay))
+	gap := s.bounded(max(h.required, h.crawlDelay, minDelay))
 	end := max(h.due(now)-now, 0) + int64((h.queue.n-1)/h.open())*gap
 	return Holding{Host: h.name, Left: h.queue.n, Gap: seconds(gap), End: seconds(end)}
 }
@@ -319,14 +319,14 @@ func (q *BackQueues) hold(h Holding) {
 	}
 }
 
-// space makes a host wait for gap after its last contact, if that is longer.
-func (s *scheduler) space(h *host, gap micros) {
+// widenGap makes a host wait for gap after its last contact, if that is longer.
+func (s *scheduler) widenGap(h *host, gap micros) {
 	for _, c := range h.conns { // the gap is that of all of them
 		h.last = max(h.last, c.last)
 	}
 	if last := max(h.last, h.before); last > 0 {
 		gap = min(gap, askedMax)
-		h.next, h.required, h.wide = max(h.next, last+s.bounded(gap)), max(h.required, gap), max(h.wide, gap)
+		h.next, h.required, h.serverGap = max(h.next, last+s.bounded(gap)), max(h.required, gap), max(h.serverGap, gap)
 	}
 }
 
@@ -344,15 +344,15 @@ func (s *scheduler) parked(h *host) micros {
 	return h.next - s.longest + h.required
 }
 
-// ask notes a Crawl-delay. It says whether it is too early for a contact now.
-func (s *scheduler) ask(h *host, delay, now micros) bool {
+// applyCrawlDelay notes a Crawl-delay. It says whether it is too early for a contact now.
+func (s *scheduler) applyCrawlDelay(h *host, delay, now micros) bool {
 	if delay >= us(robotsKeep) {
 		// When the next contact may come, these rules are too old, and it would be for robots.txt again, and so on.
 		delay = max(delay, s.longest+1)
 	}
-	if delay > h.asked {
-		h.asked = delay
-		s.space(h.first(), delay)
+	if delay > h.crawlDelay {
+		h.crawlDelay = delay
+		s.widenGap(h.first(), delay)
 		s.park(h.first(), now)
 	}
 	return !h.may(now)
@@ -476,9 +476,9 @@ func (s *scheduler) holdAddr() micros {
 	return s.holdFrom + s.addrDelay
 }
 
-// take grants the next host. Without one it says how long to wait; a negative
+// takeHost grants the next host. Without one it says how long to wait; a negative
 // wait means until something changes.
-func (s *scheduler) take(now micros) (h *host, wait micros) {
+func (s *scheduler) takeHost(now micros) (h *host, wait micros) {
 	for len(s.times) > 0 && s.times[0].at <= now {
 		e := heap.Pop(&s.times).(event)
 		switch {
@@ -557,7 +557,7 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 	if contacted {
 		required = min(required, askedMax)
 		h.last, h.next, h.required, h.copied = now, now+s.bounded(required), required, 0
-		s.heed(h)
+		s.waitForServerGap(h)
 		s.latest = max(s.latest, h.next)
 		s.park(h, now)
 		a.next = now + s.addrDelay
@@ -579,8 +579,8 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 // retire forgets a host without work, except for what politeness must remember.
 func (s *scheduler) retire(h *host, now micros) {
 	delete(s.hosts, h.name)
-	s.contacts.put(h.name, contact{next: h.next, required: h.required, fails: h.fails, hung: h.hung, copied: h.copied > 0 && h.copied == h.next,
-		ended: max(h.last, h.before), took: h.took, asked: h.wide, addr: h.texted}, now)
+	s.contacts.put(h.name, contact{next: h.next, required: h.required, fails: h.fails, timeouts: h.timeouts, copied: h.copied > 0 && h.copied == h.next,
+		ended: max(h.last, h.before), took: h.took, serverGap: h.serverGap, addr: h.lastAddr}, now)
 }
 
 // drain makes everything due at once, because nothing is to be contacted any more.

@@ -53,7 +53,7 @@ func TestNoHostAndNoAddressIsEarly(t *testing.T) {
 			contacts := 0
 			for len(s.hosts) > 0 {
 				for len(flying) < connections {
-					h, _ := s.take(now)
+					h, _ := s.takeHost(now)
 					if h == nil {
 						break
 					}
@@ -81,7 +81,7 @@ func TestNoHostAndNoAddressIsEarly(t *testing.T) {
 					next = min(next, f.end)
 				}
 				if len(flying) < connections {
-					if _, wait := s.take(now); wait > 0 {
+					if _, wait := s.takeHost(now); wait > 0 {
 						next = min(next, now+wait)
 					}
 				}
@@ -128,12 +128,12 @@ func TestALineGoesOnAfterADeferredHost(t *testing.T) {
 		h.queue.n, h.queue.head = 1, int64(i)
 		s.schedule(h, 0)
 	}
-	first, _ := s.take(0)
-	if h, _ := s.take(0); h != nil {
+	first, _ := s.takeHost(0)
+	if h, _ := s.takeHost(0); h != nil {
 		t.Fatalf("%s is granted beside %s", h.name, first.name)
 	}
 	s.hosts["h1"].deferred = "asked to"
-	for h := first; h != nil; h, _ = s.take(0) {
+	for h := first; h != nil; h, _ = s.takeHost(0) {
 		h.queue.n = 0
 		s.release(h, 0, false, 0)
 	}
@@ -150,7 +150,7 @@ func TestHostsInOrderOfTheBatch(t *testing.T) {
 		s.schedule(h, 0)
 	}
 	for i := range 5 {
-		if h, _ := s.take(0); h == nil || h.queue.head != int64(i) {
+		if h, _ := s.takeHost(0); h == nil || h.queue.head != int64(i) {
 			t.Fatalf("turn %d went to %v", i, h)
 		}
 	}
@@ -168,7 +168,7 @@ func TestTheHoldIsNoPace(t *testing.T) {
 		if h.next != want.next || h.required != want.required {
 			t.Errorf("%s: next %d, required %d; want %d, %d", name, h.next, h.required, want.next, want.required)
 		}
-		if s.ask(h, delay, 1000); h.next != want.next || h.required != max(want.required, delay) {
+		if s.applyCrawlDelay(h, delay, 1000); h.next != want.next || h.required != max(want.required, delay) {
 			t.Errorf("%s with a Crawl-delay: next %d, required %d; want %d, %d", name, h.next, h.required, want.next, max(want.required, delay))
 		}
 	}
@@ -179,7 +179,7 @@ func TestContactTimesOutliveAHostsWork(t *testing.T) {
 	h := s.host("a", 0)
 	h.queue.n = 1
 	s.schedule(h, 0)
-	s.take(0)
+	s.takeHost(0)
 	h.queue.n = 0
 	s.release(h, 100, true, 5000)
 	if len(s.hosts) != 0 {
@@ -188,10 +188,10 @@ func TestContactTimesOutliveAHostsWork(t *testing.T) {
 	h = s.host("a", 200)
 	h.queue.n = 1
 	s.schedule(h, 200)
-	if got, wait := s.take(200); got != nil || wait != 4900 {
+	if got, wait := s.takeHost(200); got != nil || wait != 4900 {
 		t.Fatalf("take = %v, wait %d; want none, 4900", got, wait)
 	}
-	if got, _ := s.take(5100); got != h || got.required != 5000 {
+	if got, _ := s.takeHost(5100); got != h || got.required != 5000 {
 		t.Fatalf("take = %v, want the host with its gap", got)
 	}
 }
@@ -204,10 +204,10 @@ func TestFailuresInMemory(t *testing.T) {
 		h := s.host(fmt.Sprint("h", i), i)
 		h.queue.n = 1
 		s.schedule(h, i)
-		s.take(i)
+		s.takeHost(i)
 		h.queue.n, h.fails = 0, 1
 		s.release(h, i, true, 1)
-		most = max(most, len(s.contacts.near))
+		most = max(most, len(s.contacts.inMemory))
 	}
 	if most > rememberedMax {
 		t.Errorf("%d hosts without work in memory, want at most %d", most, rememberedMax)
@@ -222,10 +222,10 @@ func TestAHostThatAsksForLongIsParked(t *testing.T) {
 	h := s.host("a", 0)
 	h.queue.n = 2
 	s.schedule(h, 0)
-	s.take(0)
+	s.takeHost(0)
 	h.queue.n = 1
 	s.release(h, 1, true, parkAfter+10)
-	if got, _ := s.take(2); got != h || got.deferred == "" {
+	if got, _ := s.takeHost(2); got != h || got.deferred == "" {
 		t.Fatalf("take = %v, want the host at once, to be deferred", got)
 	}
 }
@@ -248,14 +248,14 @@ func drainFrees(t *testing.T, lines int) {
 		}
 		s.schedule(h, 0)
 	}
-	flying, _ := s.take(0)
-	if h, _ := s.take(0); h != nil {
+	flying, _ := s.takeHost(0)
+	if h, _ := s.takeHost(0); h != nil {
 		t.Fatalf("%s is granted beside %s", h.name, flying.name)
 	}
 	s.drain()
 	n := 0
 	for {
-		h, _ := s.take(0)
+		h, _ := s.takeHost(0)
 		if h == nil {
 			break
 		}

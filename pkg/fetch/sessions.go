@@ -17,20 +17,20 @@ type sessions struct {
 	ring    host // and the ring of their hosts: newer is the one longest at rest
 }
 
-// begin notes that a contact with h begins and hands out the connection that
+// beginContact notes that a contact with h begins and hands out the connection that
 // waits for it, or nil. surplus, if not nil, is to be closed before that.
-func (s *sessions) begin(h *host) (session, surplus io.Closer) {
+func (s *sessions) beginContact(h *host) (session, surplus io.Closer) {
 	s.active++
-	session = s.take(h)
+	session = s.takeResting(h)
 	if session == nil && s.active+s.resting > s.max && s.resting > 0 {
-		surplus = s.take(s.ring.newer)
+		surplus = s.takeResting(s.ring.newer)
 	}
 	return session, surplus
 }
 
-// end notes that a contact with h has ended, which left session (or nil) and is
+// endContact notes that a contact with h has ended, which left session (or nil) and is
 // followed by none for gap. surplus, if not nil, is to be closed.
-func (s *sessions) end(h *host, session io.Closer, gap micros) (surplus io.Closer) {
+func (s *sessions) endContact(h *host, session io.Closer, gap micros) (surplus io.Closer) {
 	s.active--
 	if session == nil || gap > restMax {
 		return session
@@ -45,8 +45,8 @@ func (s *sessions) end(h *host, session io.Closer, gap micros) (surplus io.Close
 	return nil
 }
 
-// take removes the connection that waits for h, if there is one.
-func (s *sessions) take(h *host) io.Closer {
+// takeResting removes the connection that waits for h, if there is one.
+func (s *sessions) takeResting(h *host) io.Closer {
 	if h.session == nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (s *sessions) take(h *host) io.Closer {
 // closeAll closes what rests.
 func (s *sessions) closeAll() {
 	for s.resting > 0 {
-		closeSession(s.take(s.ring.newer))
+		closeSession(s.takeResting(s.ring.newer))
 	}
 }
 

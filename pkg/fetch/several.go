@@ -21,7 +21,7 @@ func newHost(name string) *host {
 		host
 		own party
 	}{own: party{name: name, queue: noRows}}
-	h.party, h.hand = &h.own, noRows
+	h.party, h.current = &h.own, noRows
 	return &h.host
 }
 
@@ -33,7 +33,7 @@ func (s *scheduler) multiply(h *host) {
 	}
 	h.conns = []*host{h}
 	for i := 1; i < n; i++ {
-		c := &host{party: h.party, hand: noRows, last: h.last, next: h.next, required: h.required}
+		c := &host{party: h.party, current: noRows, last: h.last, next: h.next, required: h.required}
 		if len(s.lines) > 0 {
 			c.line = &s.lines[(fingerprint.OfString(h.name)+uint64(i))%uint64(len(s.lines))]
 		}
@@ -59,7 +59,7 @@ func (h *host) all() []*host {
 
 // open is how many contacts may be under way with a host at a time.
 func (h *host) open() int {
-	if h.asked > 0 {
+	if h.crawlDelay > 0 {
 		return 1
 	}
 	return max(1, len(h.conns))
@@ -67,8 +67,8 @@ func (h *host) open() int {
 
 // pending is where the URL stands that is served next.
 func (h *host) pending() *queue {
-	if h.hand.n > 0 {
-		return &h.hand
+	if h.current.n > 0 {
+		return &h.current
 	}
 	return &h.queue
 }
@@ -90,22 +90,22 @@ func (h *host) workOfSeveral() bool {
 	}
 	pages := h.blocked == 0 && h.queue.n > 0
 	if h != h.conns[0] {
-		return pages && len(h.errands) == 0 && h.asked == 0 && h.deferred == ""
+		return pages && len(h.robotsRequests) == 0 && h.crawlDelay == 0 && h.deferred == ""
 	}
-	if h.asked > 0 && !h.unaccompanied() {
+	if h.crawlDelay > 0 && !h.unaccompanied() {
 		return false // it is scheduled when they are released
 	}
-	return pages || len(h.errands) > 0 || h.blocked == 0 && len(h.again) > 0
+	return pages || len(h.robotsRequests) > 0 || h.blocked == 0 && len(h.again) > 0
 }
 
 // may says whether a connection may make its contact now.
 func (h *host) may(now micros) bool {
-	return h.next <= now && (h.conns == nil || h.asked == 0 || h == h.conns[0] && h.unaccompanied())
+	return h.next <= now && (h.conns == nil || h.crawlDelay == 0 || h == h.conns[0] && h.unaccompanied())
 }
 
 // done says whether a host with several connections has no work left.
 func (h *host) done() bool {
-	if h.queue.n > 0 || h.blocked > 0 || len(h.errands) > 0 || len(h.again) > 0 {
+	if h.queue.n > 0 || h.blocked > 0 || len(h.robotsRequests) > 0 || len(h.again) > 0 {
 		return false
 	}
 	for _, c := range h.conns {
@@ -125,7 +125,7 @@ func (s *scheduler) retireAll(h *host, now micros) {
 			s.lively--
 		}
 		first.next, first.last, first.took = max(first.next, c.next), max(first.last, c.last), max(first.took, c.took)
-		first.wide = max(first.wide, c.wide)
+		first.serverGap = max(first.serverGap, c.serverGap)
 	}
 	if first.last > 0 && first.required <= s.longest { // which then lies between all contacts so far and the next
 		first.required = max(first.next-first.last, 0)
@@ -133,8 +133,8 @@ func (s *scheduler) retireAll(h *host, now micros) {
 	s.retire(first, now)
 }
 
-// hold keeps all connections of a host from contacts for a gap from end on, as its server asked for.
-func (s *scheduler) hold(h *host, end, gap micros) {
+// applyServerGap keeps all connections of a host from contacts for a gap from end on, as its server asked for.
+func (s *scheduler) applyServerGap(h *host, end, gap micros) {
 	if h.conns == nil {
 		return
 	}
@@ -144,13 +144,13 @@ func (s *scheduler) hold(h *host, end, gap micros) {
 	}
 	for _, c := range h.conns {
 		if c.at != busy {
-			s.heed(c)
+			s.waitForServerGap(c)
 		}
 	}
 }
 
-// heed makes a connection wait for what the server asked for over another. Its own gap is then the longer.
-func (s *scheduler) heed(h *host) {
+// waitForServerGap makes a connection wait for what the server asked for over another. Its own gap is then the longer.
+func (s *scheduler) waitForServerGap(h *host) {
 	if h.floor <= h.next {
 		return
 	}
@@ -165,23 +165,23 @@ func (s *scheduler) heed(h *host) {
 
 // claim takes the first URL of the queue into the hand of a connection, if there is one.
 func (s *spool) claim(h *host) error {
-	if h.conns == nil || h.hand.n > 0 || h.queue.n == 0 {
+	if h.conns == nil || h.current.n > 0 || h.queue.n == 0 {
 		return nil
 	}
 	at := h.queue.head
 	if err := s.pop(&h.queue); err != nil {
 		return err
 	}
-	h.hand = queue{head: at, tail: at, second: none, n: 1}
+	h.current = queue{head: at, tail: at, second: none, n: 1}
 	return nil
 }
 
 // unclaim puts a URL that was claimed back before all others.
 func (s *spool) unclaim(h *host) error {
-	if h.hand.n == 0 {
+	if h.current.n == 0 {
 		return nil
 	}
-	q, at := &h.queue, h.hand.head
+	q, at := &h.queue, h.current.head
 	if err := s.link(at, q.head); err != nil {
 		return err
 	}
@@ -190,6 +190,6 @@ func (s *spool) unclaim(h *host) error {
 	}
 	q.head, q.second = at, none
 	q.n++
-	h.hand = noRows
+	h.current = noRows
 	return nil
 }

@@ -247,7 +247,7 @@ func (c *crawl) serve(t *testing.T, batch io.Reader) (visits []visit) {
 			c.s.schedule(h, c.now)
 		}
 		for len(c.flying) < c.connections {
-			h, _ := c.s.take(c.now)
+			h, _ := c.s.takeHost(c.now)
 			if h == nil {
 				break
 			}
@@ -261,7 +261,7 @@ func (c *crawl) serve(t *testing.T, batch io.Reader) (visits []visit) {
 			to = c.flying[0].end
 		}
 		if len(c.flying) < c.connections {
-			if h, wait := c.s.take(c.now); h != nil {
+			if h, wait := c.s.takeHost(c.now); h != nil {
 				t.Fatal("a host is due and was not given before")
 			} else if wait >= 0 {
 				to = min(to, c.now+wait)
@@ -285,7 +285,7 @@ func (c *crawl) start(t *testing.T, h *host, host int32) {
 	if s.busy || c.now < s.next || c.now < c.addrs[host/2] {
 		t.Fatalf("%s is contacted at %d: busy %v, from %d on, its address from %d on", h.name, c.now, s.busy, s.next, c.addrs[host/2])
 	}
-	h.asked = s.asked
+	h.crawlDelay = s.asked
 	v := visit{host: host, url: -1, at: c.now, took: micros(s.mean * (0.5 + c.rng.Float64())), idle: h.required}
 	if s.known {
 		v.url = s.batch[0]

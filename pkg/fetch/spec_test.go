@@ -216,7 +216,7 @@ func readVector(t testing.TB, name string, file []byte) (inStore string, err err
 		tx := begin()
 		defer tx.Abort()
 		r := &runner{opt: Options{Store: st}}
-		_, _, err := r.unclean(tx, 1)
+		_, _, err := r.uncleanGap(tx, 1)
 		return inStore, err
 	}
 	tx := begin()

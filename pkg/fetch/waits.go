@@ -20,8 +20,8 @@ type announcer struct {
 
 // text is what to print now; "" for nothing. runner.mu is held.
 func (a *announcer) text(r *runner, now micros) string {
-	if r.begun != a.begun {
-		a.begun, a.since, a.said = r.begun, now, 0
+	if r.visits != a.begun {
+		a.begun, a.since, a.said = r.visits, now, 0
 	}
 	if a.said > 0 && now-a.said < us(sayAgain) {
 		return ""
@@ -35,17 +35,17 @@ func (a *announcer) text(r *runner, now micros) string {
 
 // waits says what nothing was begun for since then. r.mu is held.
 func (r *runner) waits(now, since micros) string {
-	if len(r.turns) > 0 {
+	if len(r.workers) > 0 {
 		if now-since < us(sayWait) {
 			return ""
 		}
 		first, began := "", now
-		for h, w := range r.turns {
+		for h, w := range r.workers {
 			if first == "" || w.began < began {
 				first, began = h.name, w.began
 			}
 		}
-		return fmt.Sprintf("waiting for %s, until its time-out: contacted at %s, no whole reply yet%s", clean(first), timeText(began), others(len(r.turns)-1))
+		return fmt.Sprintf("waiting for %s, until its time-out: contacted at %s, no whole reply yet%s", clean(first), timeText(began), others(len(r.workers)-1))
 	}
 	if r.reason != "" || len(r.s.ready) > 0 || len(r.s.times) == 0 || r.s.times[0].host == nil || r.s.times[0].at-since < us(sayWait) {
 		return ""
@@ -57,11 +57,11 @@ func (r *runner) waits(now, since micros) string {
 		why = Unrecorded
 	case h.due(now) > h.next:
 		why = "its window is " + h.polite.Window.String()
-	case h.hung > 0:
+	case h.timeouts > 0:
 		why = "it did not reply in time"
 	case h.fails > 0:
 		why = fmt.Sprintf("%d contacts in a row failed", h.fails)
-	case h.asked > 0 && h.required == h.asked:
+	case h.crawlDelay > 0 && h.required == h.crawlDelay:
 		why = fmt.Sprintf("its Crawl-delay is %v", gap)
 	default:
 		why = fmt.Sprintf("the gap after its last contact is %v", gap)

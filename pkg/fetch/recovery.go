@@ -49,10 +49,10 @@ func TakenOver(dir string, newest uint64, now time.Time) error {
 	return durable.WriteFile(durable.OS, filepath.Join(dir, batchFile), fmt.Appendf(nil, "%d %d\n", newest+1, now.UnixMicro()))
 }
 
-// unclean says whether contacts were made of which no committed contact times
+// uncleanGap says whether contacts were made of which no committed contact times
 // tell: the process that made them died, or failed, or was interrupted. All of them were made before ended, and
 // each host is left alone for gap from then on. That is now, unless an earlier time was noted; it is noted for the next run.
-func (r *runner) unclean(tx *store.Tx, now micros) (ended, gap micros, err error) {
+func (r *runner) uncleanGap(tx *store.Tx, now micros) (ended, gap micros, err error) {
 	begun, ended, until, err := readBatch(r.opt.Store)
 	if begun == 0 || err != nil {
 		return 0, 0, err

@@ -13,12 +13,12 @@ import (
 
 // dispatcher is how hosts come to workers, and what these do.
 type dispatcher struct {
-	wake   chan struct{}
-	idle   chan *host // hands hosts to workers
-	asleep micros     // until then the dispatcher sleeps, unless it is woken
-	turns  map[*host]*worker
-	begun  int  // turns so far
-	brisk  bool // a host that is not slow was served
+	wake    chan struct{}
+	idle    chan *host // hands hosts to workers
+	asleep  micros     // until then the dispatcher sleeps, unless it is woken
+	workers map[*host]*worker
+	visits  int  // turns so far
+	brisk   bool // a host that is not slow was served
 }
 
 // stir wakes the dispatcher if it has something to do. r.mu is held.
@@ -50,10 +50,10 @@ func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
 		for {
 			r.mu.Lock()
 			now := r.now()
-			h, wait := r.s.take(now)
+			h, wait := r.s.takeHost(now)
 			if h == nil {
-				if r.lose(now); r.reason != "" {
-					h, wait = r.s.take(now)
+				if r.breakOffSlow(now); r.reason != "" {
+					h, wait = r.s.takeHost(now)
 				}
 			}
 			if wait < 0 {
@@ -114,8 +114,8 @@ func (r *runner) work(ctx context.Context, tokens chan struct{}) {
 		for h != nil {
 			w.renew(ctx)
 			r.mu.Lock()
-			w.began, r.turns[h] = r.now(), &w
-			r.begun++
+			w.began, r.workers[h] = r.now(), &w
+			r.visits++
 			r.mu.Unlock()
 			t, err := r.serve(ctx, h, &w)
 			if errors.Is(err, errBrokenOff) {
@@ -124,7 +124,7 @@ func (r *runner) work(ctx context.Context, tokens chan struct{}) {
 			if err != nil {
 				closeSession(t.session)
 				r.mu.Lock()
-				gap := max(h.polite.After(r.now()-w.began), h.asked, t.required)
+				gap := max(h.polite.After(r.now()-w.began), h.crawlDelay, t.required)
 				r.s.latest = max(r.s.latest, r.now()+gap)
 				r.mu.Unlock()
 				r.cancel(err)
@@ -140,12 +140,12 @@ func (r *runner) work(ctx context.Context, tokens chan struct{}) {
 func (r *runner) done(h *host, t turn) (next *host) {
 	var unused []io.Closer
 	r.mu.Lock()
-	delete(r.turns, h)
+	delete(r.workers, h)
 	err := r.sp.unclaim(h)
 	if t.made {
-		unused = append(unused, r.conns.end(h, t.session, t.required))
-		if h.wide = max(t.wide, h.asked); h.wide > 0 {
-			r.s.hold(h, t.end, h.wide)
+		unused = append(unused, r.conns.endContact(h, t.session, t.required))
+		if h.serverGap = max(t.serverGap, h.crawlDelay); h.serverGap > 0 {
+			r.s.applyServerGap(h, t.end, h.serverGap)
 		}
 		r.brisk = r.brisk || t.required <= r.s.slowGap
 	} else {
@@ -157,14 +157,14 @@ func (r *runner) done(h *host, t turn) (next *host) {
 	r.s.release(h, t.end, t.made, t.required)
 	if r.s.hosts[h.name] != h.first() { // nothing more to be asked of it
 		for _, c := range h.all() {
-			unused = append(unused, r.conns.take(c))
+			unused = append(unused, r.conns.takeResting(c))
 		}
 		r.robots.leave(h)
 	}
 	if len(r.s.hosts) < r.opt.BackQueues {
 		r.room.Signal()
 	}
-	next, _ = r.s.take(r.now())
+	next, _ = r.s.takeHost(r.now())
 	err = cmp.Or(err, r.s.contacts.err)
 	r.stir()
 	r.mu.Unlock()
@@ -177,12 +177,12 @@ func (r *runner) done(h *host, t turn) (next *host) {
 
 // turn is what a worker did with a host.
 type turn struct {
-	made     bool   // a contact
-	missed   bool   // the address did not serve, and the visit goes on at another; unless made, no connection came about
-	end      micros // of it
-	required micros // the gap to the next,
-	wide     micros // and over any connection of the host
-	session  io.Closer
+	made      bool   // a contact
+	missed    bool   // the address did not serve, and the visit goes on at another; unless made, no connection came about
+	end       micros // of it
+	required  micros // the gap to the next,
+	serverGap micros // and over any connection of the host
+	session   io.Closer
 }
 
 // errShut says that the host's window has closed since its turn began.
@@ -227,14 +227,14 @@ func (r *runner) serve(ctx context.Context, h *host, w *worker) (turn, error) {
 			return turn{}, err
 		}
 		var row record.URL
-		var e *errand
+		var e *robotsRequest
 		var again *led
 		var err error
 		r.mu.Lock()
 		rest := r.halted(h)
 		first := h == h.first()
-		if first && len(h.errands) > 0 {
-			e = h.errands[0]
+		if first && len(h.robotsRequests) > 0 {
+			e = h.robotsRequests[0]
 		}
 		if first && len(h.again) > 0 {
 			again = h.again[0]
@@ -257,7 +257,7 @@ func (r *runner) serve(ctx context.Context, h *host, w *worker) (turn, error) {
 		case e != nil && e.auth == nil:
 			t, settled, err = r.serveLogin(ctx, h, e, &row, rest, w)
 		case e != nil:
-			t, settled, err = r.serveErrand(ctx, h, e, &row, rest, w)
+			t, settled, err = r.serveRobots(ctx, h, e, &row, rest, w)
 		case page:
 			t, settled, err = r.servePage(ctx, h, &row, again, rest, w)
 		default:

@@ -9,10 +9,10 @@ import (
 	"mercator/pkg/localfault"
 )
 
-// serveErrand asks for a robots.txt, or goes one hop along its redirects.
+// serveRobots asks for a robots.txt, or goes one hop along its redirects.
 // settled: there was no contact, go on. row is the host's first URL; row.URL is
 // "" if it has none.
-func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *record.URL, rest halt, w *worker) (t turn, settled bool, err error) {
+func (r *runner) serveRobots(ctx context.Context, h *host, e *robotsRequest, row *record.URL, rest halt, w *worker) (t turn, settled bool, err error) {
 	conclude := func(v verdict, why string) (turn, bool, error) {
 		r.conclude(h, e, v, why, nil, r.now())
 		return turn{}, true, nil
@@ -38,7 +38,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	rule := r.opt.Deny.Check(e.url, e.host)
 	switch {
 	case rest.host && (localfault.Is(rest.why) || rest.why == ofAnotherShard):
-		r.leave(e.from, rest.why)
+		r.deferHost(e.from, rest.why)
 		return conclude(unknown, "")
 	case rest.ahead && !rest.parked && rest.why != hostFailed:
 		r.putOffWith(e.from, h, rest.why)
@@ -57,7 +57,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 		return turn{}, false, err
 	}
 	if outcome == record.OutcomeDeferred {
-		r.leave(h, detail)
+		r.deferHost(h, detail)
 		return turn{}, true, nil
 	}
 	if outcome != "" {
@@ -75,7 +75,7 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 		return t, false, err
 	}
 	if robots.Outcome == record.OutcomeDeferred {
-		r.forgo(h, a, robots.Error)
+		r.afterLocalError(h, a, robots.Error)
 		return t, false, nil
 	}
 	if err := r.follow(h, e, robots, text.Bytes()); err != nil {
@@ -83,13 +83,13 @@ func (r *runner) serveErrand(ctx context.Context, h *host, e *errand, row *recor
 	}
 	// A Crawl-delay holds from this contact on.
 	r.mu.Lock()
-	t.required = max(t.required, h.asked)
+	t.required = max(t.required, h.crawlDelay)
 	r.mu.Unlock()
 	return t, false, nil
 }
 
 // follow draws the consequence of a robots row.
-func (r *runner) follow(h *host, e *errand, row *record.Fetch, text []byte) error {
+func (r *runner) follow(h *host, e *robotsRequest, row *record.Fetch, text []byte) error {
 	v, why, next := robotsRow(row)
 	switch {
 	case v != asking:
@@ -106,10 +106,10 @@ func (r *runner) follow(h *host, e *errand, row *record.Fetch, text []byte) erro
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h.errands = h.errands[1:]
+	h.robotsRequests = h.robotsRequests[1:]
 	now := r.now()
 	to := r.s.host(name, now)
-	to.errands = append(to.errands, &errand{auth: e.auth, name: e.name, from: e.from, url: url, host: name, hops: e.hops + 1, sitemap: e.sitemap, requisite: e.requisite})
+	to.robotsRequests = append(to.robotsRequests, &robotsRequest{auth: e.auth, name: e.name, from: e.from, url: url, host: name, hops: e.hops + 1, sitemap: e.sitemap, requisite: e.requisite})
 	r.s.schedule(to, now)
 	r.stir()
 	return nil
@@ -120,17 +120,17 @@ func (r *runner) login(h *host, row *record.URL) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h.blocked++
-	h.errands = append(h.errands, &errand{from: h.first(), url: row.URL, host: row.Host, sitemap: row.Sitemap, requisite: row.Requisite})
+	h.robotsRequests = append(h.robotsRequests, &robotsRequest{from: h.first(), url: row.URL, host: row.Host, sitemap: row.Sitemap, requisite: row.Requisite})
 	return r.sp.unclaim(h)
 }
 
 // serveLogin makes the next contact of a login. settled: there was none, go on.
-func (r *runner) serveLogin(ctx context.Context, h *host, e *errand, row *record.URL, rest halt, w *worker) (t turn, settled bool, err error) {
+func (r *runner) serveLogin(ctx context.Context, h *host, e *robotsRequest, row *record.URL, rest halt, w *worker) (t turn, settled bool, err error) {
 	step, page, _ := r.opt.Logins.Step(e.url)
 	if step == "" || rest.why != "" { // its pages know what follows
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		h.errands = h.errands[1:]
+		h.robotsRequests = h.robotsRequests[1:]
 		e.from.blocked--
 		return turn{}, true, nil
 	}
@@ -150,7 +150,7 @@ func (r *runner) serveLogin(ctx context.Context, h *host, e *errand, row *record
 	case err != nil:
 		return turn{}, false, err
 	case outcome == record.OutcomeDeferred:
-		r.leave(h, detail)
+		r.deferHost(h, detail)
 		return turn{}, true, nil
 	case outcome != "":
 		return fail(outcome + ": " + detail)
@@ -165,16 +165,16 @@ func (r *runner) serveLogin(ctx context.Context, h *host, e *errand, row *record
 	switch {
 	case err != nil || t.missed:
 	case login.Outcome == record.OutcomeDeferred:
-		r.forgo(h, a, login.Error)
+		r.afterLocalError(h, a, login.Error)
 	case login.Outcome != record.OutcomeFetched:
 		r.opt.Logins.Failed(e.url, login.Outcome+": "+login.Error, false)
 	}
 	return t, false, err
 }
 
-// conclude ends an errand, by what was learnt at an instant: the pages that waited for it
+// conclude ends a robots.txt request with a verdict of that instant. The pages that waited for it
 // may go on.
-func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte, at micros) {
+func (r *runner) conclude(h *host, e *robotsRequest, v verdict, why string, text []byte, at micros) {
 	var rules Rules
 	if v == byRules {
 		rules = r.opt.Robots(text)
@@ -187,9 +187,9 @@ func (r *runner) conclude(h *host, e *errand, v verdict, why string, text []byte
 		return
 	}
 	if v == byRules && !e.from.polite.NoRobots {
-		r.s.ask(e.from, us(rules.CrawlDelay()), now)
+		r.s.applyCrawlDelay(e.from, us(rules.CrawlDelay()), now)
 	}
-	h.errands = h.errands[1:]
+	h.robotsRequests = h.robotsRequests[1:]
 	e.from.blocked--
 	if e.from != h {
 		r.s.schedule(e.from, now)

@@ -18,7 +18,7 @@ func TestAbsentHosts(t *testing.T) {
 	s := newScheduler(0)
 	a := s.contacts
 	defer a.close()
-	a.far.dir, a.max, a.sweep = t.TempDir(), most, most
+	a.onDisk.dir, a.max, a.sweep = t.TempDir(), most, most
 	model := map[string]contact{}
 	now := micros(1)
 	for range 30_000 {
@@ -33,8 +33,8 @@ func TestAbsentHosts(t *testing.T) {
 		c.required, c.fails = rnd.Int64N(1<<40), rnd.IntN(failsMax)
 		a.put(name, c, now)
 		model[name] = c
-		if len(a.near) > most {
-			t.Fatalf("%d hosts in memory", len(a.near))
+		if len(a.inMemory) > most {
+			t.Fatalf("%d hosts in memory", len(a.inMemory))
 		}
 	}
 	if a.err != nil {
@@ -44,7 +44,7 @@ func TestAbsentHosts(t *testing.T) {
 	st, m := saved(t, s, now)
 	again := newScheduler(0)
 	defer again.contacts.close()
-	again.contacts.far.dir, again.contacts.max, again.contacts.sweep = st.Dir(), most, most
+	again.contacts.onDisk.dir, again.contacts.max, again.contacts.sweep = st.Dir(), most, most
 	if err := again.load(st, m, now); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestAbsentHosts(t *testing.T) {
 			t.Errorf("%s read again: %v, want %v", name, got, want)
 		}
 	}
-	if ahead < 2*most || len(a.far.runs) == 0 {
+	if ahead < 2*most || len(a.onDisk.runs) == 0 {
 		t.Errorf("%d hosts ask to be left alone, want more than there is memory for", ahead)
 	}
 }
@@ -80,8 +80,8 @@ func TestTheHoldOutlivesABatch(t *testing.T) {
 
 // TestAbsentHostsWithoutDisk: a host whose time cannot be read is not contacted, and the run ends.
 func TestAbsentHostsWithoutDisk(t *testing.T) {
-	a := newAbsent()
-	a.max, a.sweep, a.far.dir = 4, 4, t.TempDir()
+	a := newIdleHosts()
+	a.max, a.sweep, a.onDisk.dir = 4, 4, t.TempDir()
 	for i := range 20 {
 		a.put(fmt.Sprint("h", i), contact{next: 1000}, 1)
 	}
@@ -92,20 +92,20 @@ func TestAbsentHostsWithoutDisk(t *testing.T) {
 	if err := newSchedulerWith(a).save(nil, 1); err != a.err || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("saved with %v", err)
 	}
-	b := newAbsent()
-	b.max, b.sweep, b.far.dir = 4, 4, t.TempDir()+"/missing"
+	b := newIdleHosts()
+	b.max, b.sweep, b.onDisk.dir = 4, 4, t.TempDir()+"/missing"
 	for i := range 20 {
 		b.put(fmt.Sprint("h", i), contact{next: 1000}, 1)
 	}
-	if b.err == nil || len(b.near) > b.max {
-		t.Errorf("where there is no folder: error %v, %d hosts in memory", b.err, len(b.near))
+	if b.err == nil || len(b.inMemory) > b.max {
+		t.Errorf("where there is no folder: error %v, %d hosts in memory", b.err, len(b.inMemory))
 	}
 	if c, known := b.take("h19", 1); !known || c.next < 1000 {
 		t.Errorf("of what the disk did not take: %v, %v", c, known)
 	}
 }
 
-func newSchedulerWith(a *absent) *scheduler {
+func newSchedulerWith(a *idleHosts) *scheduler {
 	s := newScheduler(0)
 	s.contacts = a
 	return s
