@@ -122,7 +122,7 @@ func (r *runner) putOffWith(h, other *host, why string) {
 		h.deferred = why
 	}
 	now := r.now()
-	if due := other.due(now); h.at == idle && h.next < due {
+	if due := other.due(now); h.state == idle && h.next < due {
 		h.next, h.required = due, max(h.required, due-now)
 	}
 }

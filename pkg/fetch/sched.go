@@ -21,64 +21,85 @@ const parkAfter = micros(politeness.LongestGap / time.Microsecond)
 
 // party is what the connections of a host share.
 type party struct {
-	name        string
-	polite      *politeness.Rules
-	queue       queue // its URLs, in the spool
-	dnsArchived bool  // it had one, and the archive has what the batch says of its addresses
+	name   string
+	polite *politeness.Rules
+	pages
 
+	fails    int    // contacts in a row that failed
+	timeouts int    // contacts that were broken off: see patience
+	deferred string // why its URLs are not tried; "" if they are
+	rules    [len(withRobots)]*authority
+
+	conns []*host // its connections; the first does all but the pages of the queue; nil: there is one
+	gone  bool    // it has no work any more, and the heaps may still hold connections; with several
+
+	crawlDelay micros
+	floor      micros // no contact before, over any connection: what the server asked for; with several
+	floored    micros // the gap that floor keeps
+}
+
+// pages is what a host is asked for in this batch.
+type pages struct {
+	queue          queue            // its URLs, in the spool
+	dnsArchived    bool             // it had a URL, and its DNS records are archived
 	robotsRequests []*robotsRequest // robots contacts to make here, before any page
 	blocked        int              // robots contacts elsewhere that its pages wait for
 	again          []*led           // URLs to be asked again, before those of the queue
-
-	crawlDelay micros // Crawl-delay
-	fails      int    // contacts in a row that failed
-	timeouts   int    // how patient a batch is with its contacts: see patience
-	deferred   string // why its URLs are not tried; "" if they are
-	rules      [len(withRobots)]*authority
-
-	conns   []*host // its connections, the first of which does all but the pages of the queue; nil: there is one
-	floor   micros  // no contact before, over any connection: what the server asked for; with several
-	floored micros  // the gap that floor stands for
-	gone    bool    // it has no work any more, and the heaps may still hold connections; with several
 }
 
-// host is a host (name and port) that has work in this batch, with its back queue; or, of one that a person allows
-// several connections (Options.HostConnections), one of these.
+// host is a host (name and port) that has work in this batch, with its back queue. If it may have
+// several connections (Options.HostConnections), there is a host for each of them.
 type host struct {
 	*party
 	current queue // the URL of the queue that is being fetched; with several
 
+	pace
+	addressing
+	resting
+	dispatch
+}
+
+// pace is when a host may be contacted, and why.
+type pace struct {
 	last      micros // end of the last contact; 0: none in this run
 	before    micros // end of the last contact of earlier runs; 0: not known
 	took      micros // duration of the last contact
 	serverGap micros // the gap after it that the server asked for
 	next      micros // no contact before
-	required  micros // the gap that next stands for
+	required  micros // the gap that next keeps
 	copied    micros // next, as another shard keeps it; 0: it does not
+}
 
+// addressing is where a host is contacted.
+type addressing struct {
 	addr         netip.Addr   // of the next contact; invalid until a worker found it
 	localErrors  int          // contacts in a row that this machine could not make
-	unrouted     []netip.Addr // to which this machine knows no way,
-	noRoute      string       // and why
+	unrouted     []netip.Addr // addresses to which this machine has no route
+	noRoute      string       // error of the last of these
 	lastMiss     miss         // the latest in the visit under way that may pass
 	naming       bool         // its name is being looked up, and it waits
-	resolved     []netip.Addr // what the resolver said,
-	nameError    string       // or why there are none,
-	expires      micros       // until then
-	lastAddr     netip.Addr   // the address last contacted,
-	lastAddrText string       // as text
+	resolved     []netip.Addr // addresses from the resolver
+	nameError    string       // why there are none
+	expires      micros       // until when resolved and nameError hold
+	lastAddr     netip.Addr   // address last contacted
+	lastAddrText string       // lastAddr as text
+}
 
-	lastScheme   string    // the scheme of the last contact,
-	session      io.Closer // and its connection, which waits for the next; nil: none
-	newer, older *host     // of that, among those of all hosts
+// resting is the connection of a host that waits for its next contact.
+type resting struct {
+	lastScheme   string    // of the last contact
+	session      io.Closer // nil: none
+	newer, older *host     // its neighbours in sessions.ring
+}
 
-	slot    *slot // while busy: the address it was granted
-	ownSlot slot  // that of this host alone
-	line    *line // of the worker that it is assigned to; nil: of any
-	lined   bool  // that worker is busy with it
-	at      place
-	slow    bool  // while waiting: its own gap keeps it from the batch, and not its turn
-	pos     int64 // while ready: its place among hosts that are due
+// dispatch is where the scheduler keeps a host.
+type dispatch struct {
+	slot       *slot // while busy: the address it was granted
+	ownSlot    slot  // for this host alone
+	workerLine *line // of the worker that it is assigned to; nil: any worker serves it
+	holdsLine  bool  // that worker is busy with it
+	state      hostState
+	pos        int64 // while ready: its position among hosts that are due
 }
 
 // due is when the host may be contacted, as it stands at now: after its gap, and in its window.
@@ -93,14 +114,15 @@ func (h *host) due(now micros) micros {
 	return h.next
 }
 
-// place is where the scheduler keeps a host.
-type place uint8
+// hostState says where a host waits.
+type hostState uint8
 
 const (
-	idle    place = iota // has no work, or waits for robots contacts elsewhere, or for its addresses
-	waiting              // in the time heap
-	ready                // may be contacted now
-	busy                 // with a worker
+	idle    hostState = iota // has no work, or waits for robots contacts elsewhere, or for its addresses
+	waiting                  // in the time heap
+	slow                     // in the time heap, and its own gap keeps it from the batch, not its turn
+	ready                    // may be contacted now
+	busy                     // with a worker
 )
 
 // work says whether a worker could do anything for the host.
@@ -138,10 +160,10 @@ func (h *host) alone() *slot {
 
 func (s *slot) pos() int64 { return s.hosts[0].pos }
 
-// line is what stands before one worker, where hosts are assigned to workers.
+// line holds the hosts assigned to one worker.
 type line struct {
 	busy  bool
-	hosts posHeap // that came to their turn while it was busy
+	hosts posHeap // hosts due while the worker was busy
 }
 
 // scheduler decides which host is contacted when. It is a state machine without
@@ -172,19 +194,19 @@ type scheduler struct {
 	contacts  *idleHosts            // hosts without work in this batch
 	addrs     map[netip.Addr]micros // addresses without work, from rounds before
 	reaches   reaches
-	holdFrom  micros // after an unclean stop: when this run began, as if all had been contacted then;
-	holdGap   micros // the gap that a host waits from there
+	holdFrom  micros // after an unclean stop: when this run began, as if all hosts had been contacted then
+	holdGap   micros // the gap that each host keeps from holdFrom on
 	latest    micros // when the last gap after a contact of this batch ends
 	draining  bool
 	claims    *claims // nil: the crawl has no shards
 
-	ahead   micros // by how much the latest contact of rounds before ended after this one began,
-	aheadOf string // and whose it was: a clock has jumped
+	ahead   micros // clock skew against earlier rounds: the latest contact ended this long after this round began
+	aheadOf string // the host of that contact
 
 	longest micros // that a host is waited for: one that asks for more is parked
 	slowGap micros // hosts that wait for more are slow
-	lively  int    // hosts that wait and are not slow
-	busy    int    // hosts that are busy
+	lively  int    // hosts in state waiting
+	busy    int    // hosts in state busy
 	opened  int64  // hosts that had work so far; one whose work ended and came anew counts twice
 	openMax int    // hosts that had work at a time
 }
@@ -232,7 +254,7 @@ func (s *scheduler) host(name string, now micros) *host {
 		h.deferred = hostFailed
 	}
 	if len(s.lines) > 0 {
-		h.line = &s.lines[fingerprint.OfString(name)%uint64(len(s.lines))]
+		h.workerLine = &s.lines[fingerprint.OfString(name)%uint64(len(s.lines))]
 	}
 	s.park(h, now)
 	s.multiply(h)
@@ -283,10 +305,10 @@ func (s *scheduler) backQueues(now micros) BackQueues {
 	q := BackQueues{Opened: s.opened, Most: s.openMax, Open: len(s.hosts), Busy: s.busy}
 	for _, h := range s.hosts {
 		q.hold(s.holding(h, now, us(h.polite.MinDelay)))
-		switch h.at {
+		switch h.state {
 		case ready:
 			q.Due++
-		case waiting:
+		case waiting, slow:
 			q.Waiting++
 			if next := time.UnixMicro(h.due(now)).UTC(); q.Waiting == 1 || next.Before(q.Next) {
 				q.Next = next
@@ -379,19 +401,19 @@ func timeText(t micros) string { return time.UnixMicro(t).UTC().Format(time.RFC3
 // schedule puts a host that is not busy where it belongs.
 func (s *scheduler) schedule(h *host, now micros) {
 	if h.conns == nil {
-		s.place(h, now)
+		s.placeHost(h, now)
 		return
 	}
 	for _, c := range h.conns {
-		s.place(c, now)
+		s.placeHost(c, now)
 	}
 	if h.done() {
 		s.retireAll(h, now)
 	}
 }
 
-func (s *scheduler) place(h *host, now micros) {
-	if h.at != idle {
+func (s *scheduler) placeHost(h *host, now micros) {
+	if h.state != idle {
 		return // it is served in its turn, with what was added
 	}
 	if h.polite.Window != nil {
@@ -400,13 +422,14 @@ func (s *scheduler) place(h *host, now micros) {
 	due := h.due(now)
 	switch {
 	case !h.work():
-		h.at = idle
+		h.state = idle
 		if h.conns == nil && h.queue.n == 0 && h.blocked == 0 && !h.naming {
 			s.retire(h, now)
 		}
 	case due > now && !s.free(h):
-		h.at, h.slow = waiting, s.isSlow(h, now)
-		if !h.slow {
+		if h.state = waiting; s.isSlow(h, now) {
+			h.state = slow
+		} else {
 			s.lively++
 		}
 		if trace.OnHost(h.name) {
@@ -441,7 +464,7 @@ func (s *scheduler) free(h *host) bool {
 }
 
 func (s *scheduler) makeReady(h *host, now micros) {
-	h.at, h.pos = ready, h.position()
+	h.state, h.pos = ready, h.position()
 	if s.addrDelay == 0 || !h.addr.IsValid() || h.conns != nil || s.free(h) {
 		heap.Push(&s.ready, h.alone())
 		return
@@ -484,13 +507,13 @@ func (s *scheduler) takeHost(now micros) (h *host, wait micros) {
 		switch {
 		case e.host != nil && e.host.gone:
 		case e.host != nil && e.host.due(now) > now: // it was put off meanwhile
-			if !e.host.slow && s.isSlow(e.host, now) {
-				e.host.slow = true
+			if e.host.state == waiting && s.isSlow(e.host, now) {
+				e.host.state = slow
 				s.lively--
 			}
 			heap.Push(&s.times, event{at: e.host.due(now), host: e.host})
 		case e.host != nil:
-			if !e.host.slow {
+			if e.host.state == waiting {
 				s.lively--
 			}
 			s.makeReady(e.host, now)
@@ -509,13 +532,13 @@ func (s *scheduler) takeHost(now micros) (h *host, wait micros) {
 			continue
 		}
 		shut := h.polite.Window != nil && !s.free(h) && h.due(now) > now // while it stood here
-		if !shut && (h.line == nil || !h.line.busy || s.free(h)) {
+		if !shut && (h.workerLine == nil || !h.workerLine.busy || s.free(h)) {
 			heap.Remove(&s.ready, 0)
-			h.at, h.slot = busy, a
+			h.state, h.slot = busy, a
 			s.busy++
 			a.busy = true
-			if h.line != nil && !s.free(h) {
-				h.line.busy, h.lined = true, true
+			if h.workerLine != nil && !s.free(h) {
+				h.workerLine.busy, h.holdsLine = true, true
 			}
 			return h, 0
 		}
@@ -525,10 +548,10 @@ func (s *scheduler) takeHost(now micros) (h *host, wait micros) {
 			delete(s.slots, a.addr)
 		}
 		if shut {
-			h.at = idle
-			s.place(h, now)
+			h.state = idle
+			s.placeHost(h, now)
 		} else {
-			heap.Push(&h.line.hosts, h)
+			heap.Push(&h.workerLine.hosts, h)
 		}
 	}
 	if len(s.times) == 0 {
@@ -542,11 +565,11 @@ func (s *scheduler) takeHost(now micros) (h *host, wait micros) {
 func (s *scheduler) release(h *host, now micros, contacted bool, required micros) {
 	a := h.slot
 	h.slot = nil
-	h.at = idle
+	h.state = idle
 	s.busy--
-	if l := h.line; l != nil {
-		l.busy = l.busy && !h.lined
-		h.lined = false
+	if l := h.workerLine; l != nil {
+		l.busy = l.busy && !h.holdsLine
+		h.holdsLine = false
 		for served := l.busy; !served && len(l.hosts) > 0; {
 			waited := heap.Pop(&l.hosts).(*host)
 			if served = !waited.gone; served {
@@ -601,7 +624,7 @@ func (s *scheduler) drain() {
 		for _, c := range h.all() {
 			if c.naming {
 				c.naming = false
-				if c.at == idle && c.work() {
+				if c.state == idle && c.work() {
 					s.makeReady(c, 0)
 				}
 			}

@@ -63,11 +63,11 @@ func TestNoHostAndNoAddressIsEarly(t *testing.T) {
 					if end, ok := addrEnd[addrOf(h)]; ok && addrDelay > 0 && now-end < addrDelay {
 						t.Fatalf("address of %s contacted %d after its end, want %d", h.name, now-end, addrDelay)
 					}
-					if h.line != nil {
-						if other := lines[h.line]; other != nil {
+					if h.workerLine != nil {
+						if other := lines[h.workerLine]; other != nil {
 							t.Fatalf("%s and %s are with one worker", other.name, h.name)
 						}
-						lines[h.line] = h
+						lines[h.workerLine] = h
 					}
 					hostEnd[h.name] = 1 << 62 // busy
 					if addrDelay > 0 {
@@ -98,7 +98,7 @@ func TestNoHostAndNoAddressIsEarly(t *testing.T) {
 					contacts++
 					h := f.h
 					h.queue.n--
-					delete(lines, h.line)
+					delete(lines, h.workerLine)
 					hostEnd[h.name], addrEnd[addrOf(h)] = f.end, f.end
 					gap[h.name] = rnd.Int64N(2000)
 					s.release(h, f.end, true, gap[h.name])

@@ -20,7 +20,7 @@ func newHost(name string) *host {
 	h := &struct {
 		host
 		own party
-	}{own: party{name: name, queue: noRows}}
+	}{own: party{name: name, pages: pages{queue: noRows}}}
 	h.party, h.current = &h.own, noRows
 	return &h.host
 }
@@ -33,9 +33,9 @@ func (s *scheduler) multiply(h *host) {
 	}
 	h.conns = []*host{h}
 	for i := 1; i < n; i++ {
-		c := &host{party: h.party, current: noRows, last: h.last, next: h.next, required: h.required}
+		c := &host{party: h.party, current: noRows, pace: pace{last: h.last, next: h.next, required: h.required}}
 		if len(s.lines) > 0 {
-			c.line = &s.lines[(fingerprint.OfString(h.name)+uint64(i))%uint64(len(s.lines))]
+			c.workerLine = &s.lines[(fingerprint.OfString(h.name)+uint64(i))%uint64(len(s.lines))]
 		}
 		h.conns = append(h.conns, c)
 	}
@@ -76,7 +76,7 @@ func (h *host) pending() *queue {
 // unaccompanied says whether no other connection of the host is busy.
 func (h *host) unaccompanied() bool {
 	for _, c := range h.conns {
-		if c != h && c.at == busy {
+		if c != h && c.state == busy {
 			return false
 		}
 	}
@@ -109,7 +109,7 @@ func (h *host) done() bool {
 		return false
 	}
 	for _, c := range h.conns {
-		if c.at == busy || c.naming {
+		if c.state == busy || c.naming {
 			return false
 		}
 	}
@@ -121,7 +121,7 @@ func (s *scheduler) retireAll(h *host, now micros) {
 	first := h.first()
 	h.gone = true
 	for _, c := range h.conns {
-		if c.at == waiting && !c.slow {
+		if c.state == waiting {
 			s.lively--
 		}
 		first.next, first.last, first.took = max(first.next, c.next), max(first.last, c.last), max(first.took, c.took)
@@ -143,7 +143,7 @@ func (s *scheduler) applyServerGap(h *host, end, gap micros) {
 		h.floor, h.floored = until, gap
 	}
 	for _, c := range h.conns {
-		if c.at != busy {
+		if c.state != busy {
 			s.waitForServerGap(c)
 		}
 	}
