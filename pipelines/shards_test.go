@@ -243,7 +243,7 @@ func TestShardsMissAPart(t *testing.T) {
 	if err := os.Rename(doc, c.dir+".doc"); err != nil {
 		t.Fatal(err)
 	}
-	fails(3, "rounds/r1/doc: no bills", "mckpt", "commit", c.dir, "--txn", "r1")
+	fails(3, "rounds/r1/doc: no manifests", "mckpt", "commit", c.dir, "--txn", "r1")
 	if err := os.Rename(c.dir+".doc", doc); err != nil {
 		t.Fatal(err)
 	}

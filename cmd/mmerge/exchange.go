@@ -83,16 +83,16 @@ func sendRows[T record.Row](ctx context.Context, std *cli.Std, src *cli.Records,
 	progress := std.StartProgress("rows", 0)
 	defer progress.Done()
 	s.Progress = progress.Add
-	bill, err := exchange.Run(ctx, s, merge.Rows[T](in))
+	manifest, err := exchange.Run(ctx, s, merge.Rows[T](in))
 	if err != nil {
 		return err
 	}
 	var rows uint64
-	for _, p := range bill.Parts {
+	for _, p := range manifest.Parts {
 		rows += p.Rows
 	}
 	std.Stat("rows", rows)
-	std.Stat("part_bytes", bill.Bytes)
+	std.Stat("part_bytes", manifest.Bytes)
 	return nil
 }
 

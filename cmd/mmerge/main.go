@@ -239,7 +239,7 @@ func (splitCmd) Help() string {
 	return `All URLs of a host are in one part.
 
 With --map, one shard of a crawl sends rows to all: a file with a part for each,
-and a bill, which appears last. They wait for "mmerge gather".
+and a manifest, which appears last. They wait for "mmerge gather".
 
 Examples:
   mmerge split --buckets 16 -o parts/urls crawl/urls

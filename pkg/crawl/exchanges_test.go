@@ -117,9 +117,9 @@ func exchangingRound(t *testing.T, fsys durable.FS, txn string) {
 func TestExchangesOfCheckpoint(t *testing.T) {
 	base := testShards(t)
 	exchangingRound(t, base, "r1")
-	part, bill := "/c/rounds/r1/links/000.run", "/c/rounds/r1/links/001.json"
+	part, manifest := "/c/rounds/r1/links/000.run", "/c/rounds/r1/links/001.json"
 	outcomes := "/c/shard/001/rounds/r1/outcomes.arrows.zst"
-	for _, file := range []string{part, bill, outcomes} {
+	for _, file := range []string{part, manifest, outcomes} {
 		fsys := clone(base)
 		must(t, fsys.Remove(file))
 		want := file + ": missing"
@@ -173,7 +173,7 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 	must(t, err)
 	k, err := c.Current()
 	must(t, err)
-	if len(k.Exchanges) != 2 || k.Exchanges[0].Name != "links" || k.Exchanges[1].Name != "outcomes" || len(k.Exchanges[0].Bills) != 2 {
+	if len(k.Exchanges) != 2 || k.Exchanges[0].Name != "links" || k.Exchanges[1].Name != "outcomes" || len(k.Exchanges[0].Manifests) != 2 {
 		t.Errorf("%+v", k.Exchanges)
 	}
 	totals := map[string]uint64{}
@@ -209,10 +209,10 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 		data []byte // nil: none
 		says string
 	}{
-		{bill, nil, "missing"},
-		{bill, read(bill)[:100], "line 1"},
-		{bill, flipped(bill), "checksum"},
-		{bill, read("/c/rounds/r1/links/000.json"), `body: sender "0", want "1"`},
+		{manifest, nil, "missing"},
+		{manifest, read(manifest)[:100], "line 1"},
+		{manifest, flipped(manifest), "checksum"},
+		{manifest, read("/c/rounds/r1/links/000.json"), `body: sender "0", want "1"`},
 	} {
 		damaged := clone(fsys)
 		must(t, damaged.Remove(c.file))
@@ -239,8 +239,8 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 	crashEverywhere(t, base, "a checkpoint", func(fsys durable.FS) error { return commit(fsys, "r1") }, "r2")
 }
 
-// TestBillsOfOtherStores: every store that a bill names has committed the round.
-func TestBillsOfOtherStores(t *testing.T) {
+// TestManifestsOfOtherStores: every store that a manifest names has committed the round.
+func TestManifestsOfOtherStores(t *testing.T) {
 	fsys := testShards(t)
 	must(t, store.Create("/c/shard/001/dns", "dns", 1, nil, store.Options{FS: fsys}), store.Create("/c/shard/000/dns", "dns", 1, nil, store.Options{FS: fsys}))
 	exchangingRound(t, fsys, "r1")

@@ -204,11 +204,11 @@ func (c *Crawl) sideLedgers(txn string) (ledgers []record.Ledger, err error) {
 	return ledgers, nil
 }
 
-// sent are the ledgers of the bills of a checkpoint's exchanges: of each, up to where its rows were sent.
+// sent are the ledgers of the manifests of a checkpoint's exchanges: of each, up to where its rows were sent.
 func (c *Crawl) sent(k *Checkpoint) (ledgers []record.Ledger, err error) {
 	for _, e := range k.Exchanges {
 		for from := range k.Shards {
-			b, err := exchange.ReadBill(c.fs, filepath.Join(c.roundsPath(k.Txn), e.Name),
+			b, err := exchange.ReadManifest(c.fs, filepath.Join(c.roundsPath(k.Txn), e.Name),
 				exchange.ID{Exchange: e.Name, Round: k.Txn, Epoch: k.Epoch, Map: k.Map, Shards: len(k.Shards)}, from)
 			if err != nil {
 				return nil, err

@@ -22,7 +22,7 @@ func shardedCheckpoint() *Checkpoint {
 	k := exampleCheckpoint()
 	k.Map, k.Ledger, k.Files = 1, record.Ledger{}, nil
 	k.Stores[0].Name, k.Stores[1].Name = "shard/000/frontier", "shard/001/frontier"
-	k.Exchanges = []exchange.Bound{{Name: "addr", Bills: []string{store.Sum([]byte("a")), store.Sum([]byte("b"))}}, {Name: "links", Bills: []string{store.Sum([]byte("c")), store.Sum([]byte("d"))}}}
+	k.Exchanges = []exchange.Bound{{Name: "addr", Manifests: []string{store.Sum([]byte("a")), store.Sum([]byte("b"))}}, {Name: "links", Manifests: []string{store.Sum([]byte("c")), store.Sum([]byte("d"))}}}
 	k.Shards = []ShardRound{{Shard: 0, Ledger: ledger("r2"), Files: []RoundFile{{"epoch.1", 0, store.Sum(nil)}}}, {Shard: 1, Ledger: ledger("r2")}}
 	return k
 }
@@ -59,8 +59,8 @@ func vectors() []spectest.Vector {
 		bad("R7-ledger-beside.checkpoint", sharded(func(k *Checkpoint) { k.Ledger = ledger("r2") }), fault.Corrupt, "shards: 2, with version 1 of the bucket map"),
 		bad("R8-order.checkpoint", sharded(func(k *Checkpoint) { k.Exchanges[1].Name = "addr" }), fault.Corrupt, "exchange 1: name \"addr\""),
 		bad("R8-name.checkpoint", sharded(func(k *Checkpoint) { k.Exchanges[0].Name = "../a" }), fault.Corrupt, "exchange 0: name \"../a\""),
-		bad("R8-bills.checkpoint", sharded(func(k *Checkpoint) { k.Exchanges[1].Bills = k.Exchanges[1].Bills[1:] }), fault.Corrupt, "exchange 1: 1 bills"),
-		bad("R8-sum.checkpoint", sharded(func(k *Checkpoint) { k.Exchanges[1].Bills[0] = "0" }), fault.Corrupt, "exchange 1: 2 bills, want the checksums of 2"),
+		bad("R8-bills.checkpoint", sharded(func(k *Checkpoint) { k.Exchanges[1].Manifests = k.Exchanges[1].Manifests[1:] }), fault.Corrupt, "exchange 1: 1 manifests"),
+		bad("R8-sum.checkpoint", sharded(func(k *Checkpoint) { k.Exchanges[1].Manifests[0] = "0" }), fault.Corrupt, "exchange 1: 2 manifests, want the checksums of 2"),
 		bad("R7-exchanges-beside.checkpoint", checkpoint(func(k *Checkpoint) { k.Exchanges = shardedCheckpoint().Exchanges }), fault.Corrupt, "shards: 0, with version 0 of the bucket map"),
 		bad("R5-of-a-shard.checkpoint", sharded(func(k *Checkpoint) { k.Shards[0].Files[0].Length = -1 }), fault.Corrupt, "shard/000: file 0: length -1"),
 		bad("R3-name.checkpoint", checkpoint(func(k *Checkpoint) { k.Stores[0].Name = ".." }), fault.Corrupt, "want a folder inside the crawl"),

@@ -239,23 +239,23 @@ func (d *Driver) id(x *exchanged) (exchange.ID, error) {
 	return exchange.ID{Exchange: x.name, Round: x.round, Epoch: now.Epoch, Map: now.Map, Shards: x.plan.shards, By: x.by}, nil
 }
 
-// billed is the bill of what a shard sent in an exchange; nil if it has not sent all.
-func (d *Driver) billed(x *exchanged) (*exchange.Bill, error) {
+// sentManifest is the manifest of what a shard sent in an exchange; nil if it has not sent all.
+func (d *Driver) sentManifest(x *exchanged) (*exchange.Manifest, error) {
 	id, err := d.id(x)
 	if err != nil {
 		return nil, err
 	}
-	bill, err := exchange.ReadBill(durable.OS, x.dir(), id, x.plan.shard)
+	manifest, err := exchange.ReadManifest(durable.OS, x.dir(), id, x.plan.shard)
 	if err != nil {
 		return nil, nil // none, or of a round that was given up; of a damaged one send says what it is
 	}
-	return bill, nil
+	return manifest, nil
 }
 
 // isSent reports whether a shard has sent its part of an exchange, and all of it is there.
 func (d *Driver) isSent(x *exchanged) (bool, error) {
-	bill, err := d.billed(x)
-	return bill != nil && bill.Present(durable.OS, x.dir()) == nil, err
+	manifest, err := d.sentManifest(x)
+	return manifest != nil && manifest.Present(durable.OS, x.dir()) == nil, err
 }
 
 // exchangeMemory is what sorting the rows that a shard sends may take, in bytes; the rest waits on disk.

@@ -275,9 +275,9 @@ func (d *Driver) mustBeDone(of stageRound, at, n, own int, before string) (err e
 	}
 	for _, step := range s.steps {
 		if n != own && step.sent != nil && done && err == nil {
-			var bill *exchange.Bill
-			bill, err = d.billed(step.sent)
-			done = bill != nil
+			var manifest *exchange.Manifest
+			manifest, err = d.sentManifest(step.sent)
+			done = manifest != nil
 		}
 	}
 	if err != nil || done {

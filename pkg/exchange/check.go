@@ -19,8 +19,8 @@ import (
 
 // Bound is an exchange of a round as a checkpoint binds it.
 type Bound struct {
-	Name  string   `json:"name"`  // of its folder in the round's
-	Bills []string `json:"bills"` // checksum of each sender's, in order
+	Name      string   `json:"name"`  // of its folder in the round's
+	Manifests []string `json:"bills"` // checksum of each sender's, in order
 }
 
 // CheckBound is the rules that a checkpoint's list of exchanges follows.
@@ -30,8 +30,8 @@ func CheckBound(file string, all []Bound, shards int) error {
 		switch {
 		case !isName(b.Name) || i > 0 && all[i-1].Name >= b.Name:
 			bad.Found, bad.Want = fmt.Sprintf("name %.80q", b.Name), "a folder in the round's, in order of name"
-		case len(b.Bills) != shards || slices.ContainsFunc(b.Bills, func(s string) bool { return !store.IsSum(s) }):
-			bad.Found, bad.Want = fmt.Sprintf("%d bills", len(b.Bills)), fmt.Sprintf("the checksums of %d", shards)
+		case len(b.Manifests) != shards || slices.ContainsFunc(b.Manifests, func(s string) bool { return !store.IsSum(s) }):
+			bad.Found, bad.Want = fmt.Sprintf("%d manifests", len(b.Manifests)), fmt.Sprintf("the checksums of %d", shards)
 		default:
 			continue
 		}
@@ -53,8 +53,8 @@ type Round struct {
 	Ledgers []record.Ledger // with which each shard closed the round
 }
 
-// Bind looks at all exchanges of a round that is to be closed: the folders below the round's that have a bill. It refuses unless
-// all bills are there, and all parts by the length of their files, and all that was sent was received, and the reverse.
+// Bind looks at all exchanges of a round that is to be closed: the folders below the round's that have a manifest. It refuses unless
+// all manifests are there, and all parts by the length of their files, and all that was sent was received, and the reverse.
 func Bind(r Round) ([]Bound, error) {
 	list, err := r.FS.ReadDir(r.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -70,8 +70,8 @@ func Bind(r Round) ([]Bound, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(files, func(f fs.DirEntry) bool { return strings.HasSuffix(f.Name(), billSuffix) }) {
-			all = append(all, Bound{Name: e.Name(), Bills: make([]string, r.Shards)})
+		if slices.ContainsFunc(files, func(f fs.DirEntry) bool { return strings.HasSuffix(f.Name(), manifestSuffix) }) {
+			all = append(all, Bound{Name: e.Name(), Manifests: make([]string, r.Shards)})
 		}
 	}
 	slices.SortFunc(all, func(a, b Bound) int { return strings.Compare(a.Name, b.Name) })
@@ -80,17 +80,17 @@ func Bind(r Round) ([]Bound, error) {
 		if first == nil {
 			first = err
 		}
-	}, func(name string, bill *Bill) error { return bill.Present(r.FS, filepath.Join(r.Dir, name)) })
+	}, func(name string, manifest *Manifest) error { return manifest.Present(r.FS, filepath.Join(r.Dir, name)) })
 	return all, first
 }
 
-// Verify looks at the exchanges that a checkpoint bound: every bill is the one that was bound, and all that was sent was
+// Verify looks at the exchanges that a checkpoint bound: every manifest is the one that was bound, and all that was sent was
 // received. It reports each problem and goes on. Parts may be gone (RemoveParts).
 func Verify(r Round, all []Bound, problem func(error)) {
-	r.look(all, problem, func(string, *Bill) error { return nil })
+	r.look(all, problem, func(string, *Manifest) error { return nil })
 }
 
-// RemoveParts deletes the parts of exchanges that a checkpoint bound: nobody reads them any more. The bills stay.
+// RemoveParts deletes the parts of exchanges that a checkpoint bound: nobody reads them any more. The manifests stay.
 func RemoveParts(fsys durable.FS, roundDir string, all []Bound) error {
 	for _, b := range all {
 		dir := filepath.Join(roundDir, b.Name)
@@ -113,9 +113,9 @@ func RemoveParts(fsys durable.FS, roundDir string, all []Bound) error {
 	return nil
 }
 
-// look reads all bills of the exchanges, one at a time, and calls parts for each. A bill must have its checksum in all;
+// look reads all manifests of the exchanges, one at a time, and calls parts for each. A manifest must have its checksum in all;
 // where that is "", it is put there.
-func (r Round) look(all []Bound, problem func(error), parts func(name string, bill *Bill) error) {
+func (r Round) look(all []Bound, problem func(error), parts func(name string, manifest *Manifest) error) {
 	got := make([]map[string][]arrived, r.Shards)
 	for n := range got {
 		got[n] = map[string][]arrived{}
@@ -129,25 +129,25 @@ func (r Round) look(all []Bound, problem func(error), parts func(name string, bi
 		whole := true
 		id := ID{Exchange: b.Name, Round: r.Txn, Epoch: r.Epoch, Map: r.Map, Shards: r.Shards}
 		for from := range r.Shards {
-			bill, sum, err := readBill(r.FS, filepath.Join(r.Dir, b.Name), id, from)
-			if err == nil && b.Bills[from] != "" && b.Bills[from] != sum {
-				err = &fault.Error{Class: fault.Corrupt, File: BillPath(filepath.Join(r.Dir, b.Name), from), Found: "checksum " + sum, Want: b.Bills[from] + ", as the checkpoint says"}
+			manifest, sum, err := readManifest(r.FS, filepath.Join(r.Dir, b.Name), id, from)
+			if err == nil && b.Manifests[from] != "" && b.Manifests[from] != sum {
+				err = &fault.Error{Class: fault.Corrupt, File: ManifestPath(filepath.Join(r.Dir, b.Name), from), Found: "checksum " + sum, Want: b.Manifests[from] + ", as the checkpoint says"}
 			}
 			if err != nil {
 				problem(err)
 				whole = false
 				continue
 			}
-			b.Bills[from], id.By = sum, bill.By
-			if err := bill.Ledger.Balance(); err != nil {
-				problem(&fault.Error{File: BillPath(filepath.Join(r.Dir, b.Name), from), Err: err})
+			b.Manifests[from], id.By = sum, manifest.By
+			if err := manifest.Ledger.Balance(); err != nil {
+				problem(&fault.Error{File: ManifestPath(filepath.Join(r.Dir, b.Name), from), Err: err})
 			}
-			arrivals(bill.Ledger, r.Txn, got[from])
-			for to, p := range bill.Parts {
+			arrivals(manifest.Ledger, r.Txn, got[from])
+			for to, p := range manifest.Parts {
 				columns[to].rows += p.Rows
 				_, _ = columns[to].hash.WriteString(p.Hash)
 			}
-			if err := parts(b.Name, bill); err != nil {
+			if err := parts(b.Name, manifest); err != nil {
 				problem(err)
 			}
 		}
@@ -165,7 +165,7 @@ func (r Round) look(all []Bound, problem func(error), parts func(name string, bi
 		delete(gone, b.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(gone)) {
-		problem(&fault.Error{Class: fault.Corrupt, File: filepath.Join(r.Dir, name), Found: "no bills", Want: "those of an exchange whose rows were received, as ledgers say"})
+		problem(&fault.Error{Class: fault.Corrupt, File: filepath.Join(r.Dir, name), Found: "no manifests", Want: "those of an exchange whose rows were received, as ledgers say"})
 	}
 	for _, b := range all {
 		for to := range sent[b.Name] {

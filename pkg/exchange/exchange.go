@@ -4,17 +4,17 @@
 // of an exchange are in one folder, such as rounds/r12/links of the crawl folder:
 //
 //	007.run    the parts of shard 7, one behind the other: a run whose keys are the receivers
-//	007.json   the bill of shard 7: rows and hash of each part, length of the file, and its ledger up to here
+//	007.json   the manifest of shard 7: rows and hash of each part, length of the file, and its ledger up to here
 //
-// SPEC.md beside this file has the layout. Run writes the parts and the bill of one sender. Receive and Rows read
+// SPEC.md beside this file has the layout. Run writes the parts and the manifest of one sender. Receive and Rows read
 // what all senders sent to one receiver.
 //
 // # Invariants
 //
-//   - A bill appears after its parts: parts without a bill of their round, epoch and map do not count.
-//   - Run gives the same bytes for the same rows. With a bill in place, it writes nothing and refuses other rows.
-//   - Rows gives no row unless all N bills and files are there, of this exchange, round, epoch and map, and does
-//     not end well unless every part holds the rows of its bill. Rows come in order of sender, then as they stood.
+//   - A manifest appears after its parts: parts without a manifest of their round, epoch and map do not count.
+//   - Run gives the same bytes for the same rows. With a manifest in place, it writes nothing and refuses other rows.
+//   - Rows gives no row unless all N manifests and files are there, of this exchange, round, epoch and map, and does
+//     not end well unless every part holds the rows of its manifest. Rows come in order of sender, then as they stood.
 //   - A ledger ends at the exchange and a new one begins behind it. Check says whether both sides agree.
 package exchange
 
@@ -69,8 +69,8 @@ func Of(fsys durable.FS, crawlDir string) (ID, *shard.Map, error) {
 	return ID{Epoch: cur.Epoch, Map: m.Version, Shards: m.Shards}, m, nil
 }
 
-// differs says in what the bill is not that of a sender in id; "" if in nothing.
-func (b *Bill) differs(id ID, from int) (found, wanted string) {
+// differs says in what the manifest is not that of a sender in id; "" if in nothing.
+func (b *Manifest) differs(id ID, from int) (found, wanted string) {
 	for _, c := range []struct{ what, got, want string }{
 		{"round", b.Round, id.Round},
 		{"epoch", strconv.FormatUint(b.Epoch, 10), strconv.FormatUint(id.Epoch, 10)},
@@ -87,8 +87,8 @@ func (b *Bill) differs(id ID, from int) (found, wanted string) {
 	return "", ""
 }
 
-// Bill says what one shard sent in an exchange.
-type Bill struct {
+// Manifest says what one shard sent in an exchange.
+type Manifest struct {
 	Version int `json:"version"` // of the format
 	ID
 	From   int           `json:"from"`
@@ -104,10 +104,10 @@ type Sent struct {
 	Hash string `json:"hash"` // of the rows
 }
 
-// magic begins a bill's file.
+// magic begins a manifest's file.
 const magic = "mercator-bill"
 
-// version is that of bills and parts.
+// version is that of manifests and parts.
 const version = 2
 
 // runKind is the kind of the runs that hold parts: the rows of key 0 are one record stream without rows, whose schema is
@@ -119,23 +119,23 @@ func PartsPath(dir string, from int) string {
 	return filepath.Join(dir, fmt.Sprintf("%03d", from)+partsSuffix)
 }
 
-// BillPath is the place of a bill in an exchange's folder.
-func BillPath(dir string, from int) string {
-	return filepath.Join(dir, fmt.Sprintf("%03d", from)+billSuffix)
+// ManifestPath is the place of a manifest in an exchange's folder.
+func ManifestPath(dir string, from int) string {
+	return filepath.Join(dir, fmt.Sprintf("%03d", from)+manifestSuffix)
 }
 
 const (
-	partsSuffix = ".run"
-	billSuffix  = ".json"
+	partsSuffix    = ".run"
+	manifestSuffix = ".json"
 )
 
-// check is the list of rules that SPEC.md gives for a bill.
-func (b *Bill) check(name string) error {
+// check is the list of rules that SPEC.md gives for a manifest.
+func (b *Manifest) check(name string) error {
 	bad := func(place, found, want string) error {
 		return &fault.Error{Class: fault.Corrupt, File: name, Place: place, Found: found, Want: want}
 	}
 	if b.Version != version {
-		found := max(b.Version, 1) // bills of version 1 do not say it
+		found := max(b.Version, 1) // manifests of version 1 do not say it
 		hint := release.Reader(release.Exchange, uint64(found))
 		if found < version {
 			hint = fmt.Sprintf("made by an older version; %q says which stage of an open round sends it again", stagesOf(name))
@@ -172,30 +172,30 @@ func (b *Bill) check(name string) error {
 }
 
 // inHash is of the rows that were sent.
-func (b *Bill) inHash() string { return b.Ledger.Stages[len(b.Ledger.Stages)-1].InHash }
+func (b *Manifest) inHash() string { return b.Ledger.Stages[len(b.Ledger.Stages)-1].InHash }
 
-// ReadBill reads the bill of one sender, which must be of this exchange, round, epoch and map; fs.ErrNotExist if the sender
+// ReadManifest reads the manifest of one sender, which must be of this exchange, round, epoch and map; fs.ErrNotExist if the sender
 // has not finished.
-func ReadBill(fsys durable.FS, dir string, id ID, from int) (*Bill, error) {
-	b, _, err := readBill(fsys, dir, id, from)
+func ReadManifest(fsys durable.FS, dir string, id ID, from int) (*Manifest, error) {
+	b, _, err := readManifest(fsys, dir, id, from)
 	if err == nil || b != nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fault.Version) {
 		return b, err
 	}
-	return nil, damaged(BillPath(dir, from), err)
+	return nil, damaged(ManifestPath(dir, from), err)
 }
 
-// readBill returns the checksum of the bill's file too. Where id names no key, any will do.
-func readBill(fsys durable.FS, dir string, id ID, from int) (b *Bill, sum string, err error) {
-	file := BillPath(dir, from)
+// readManifest returns the checksum of the manifest's file too. Where id names no key, any will do.
+func readManifest(fsys durable.FS, dir string, id ID, from int) (b *Manifest, sum string, err error) {
+	file := ManifestPath(dir, from)
 	data, err := durable.ReadFile(fsys, file, store.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", &fault.Error{Class: fault.Corrupt, File: file, Found: "missing", Want: fmt.Sprintf("the bill of shard %d for exchange %s of round %s", from, id.Exchange, id.Round), Err: err,
+		return nil, "", &fault.Error{Class: fault.Corrupt, File: file, Found: "missing", Want: fmt.Sprintf("the manifest of shard %d for exchange %s of round %s", from, id.Exchange, id.Round), Err: err,
 			Hint: "run that shard's stage of the round first"}
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	if b, err = decodeBill(file, data); err != nil {
+	if b, err = decodeManifest(file, data); err != nil {
 		return nil, "", err
 	}
 	if id.By == "" {
@@ -207,11 +207,11 @@ func readBill(fsys durable.FS, dir string, id ID, from int) (b *Bill, sum string
 	return b, store.Sum(data), nil
 }
 
-// errOther marks a bill that is whole, but of another exchange.
+// errOther marks a manifest that is whole, but of another exchange.
 var errOther = errors.New("of another exchange")
 
-func decodeBill(file string, data []byte) (*Bill, error) {
-	b := new(Bill)
+func decodeManifest(file string, data []byte) (*Manifest, error) {
+	b := new(Manifest)
 	if err := store.Unseal(file, magic, data, b); err != nil {
 		return nil, err
 	}

@@ -137,8 +137,8 @@ func trial[T record.Row](t *testing.T, kind record.Kind, by string, some func(rn
 				must(t, err)
 				again, err := Run(t.Context(), s, input(kind, slices.Clone(sent[from])))
 				must(t, err)
-				if b, err := ReadBill(fsys, dir, s.ID, from); err != nil || !reflect.DeepEqual(b, again) {
-					t.Fatalf("%v: a repeated split has another bill", err)
+				if b, err := ReadManifest(fsys, dir, s.ID, from); err != nil || !reflect.DeepEqual(b, again) {
+					t.Fatalf("%v: a repeated split has another manifest", err)
 				}
 			}
 			for to := range shards {
@@ -186,7 +186,7 @@ func read(t testing.TB, fsys durable.FS, path string) []byte {
 func allFiles(t testing.TB, fsys durable.FS, shards int) (all []byte) {
 	for from := range shards {
 		all = append(all, read(t, fsys, PartsPath(dir, from))...)
-		all = append(all, read(t, fsys, BillPath(dir, from))...)
+		all = append(all, read(t, fsys, ManifestPath(dir, from))...)
 	}
 	return all
 }
@@ -307,8 +307,8 @@ func TestBadParts(t *testing.T) {
 		spoil      func(fsys *crashtest.FS, m *shard.Map)
 	}{
 		{"no part", "001.run: missing", func(fsys *crashtest.FS, _ *shard.Map) { must(t, fsys.Remove(PartsPath(dir, 1))) }},
-		{"no bill", "001.json: missing", func(fsys *crashtest.FS, _ *shard.Map) { must(t, fsys.Remove(BillPath(dir, 1))) }},
-		{"bill of another round", `000.json: body: round "r11", want "r12"`, func(fsys *crashtest.FS, m *shard.Map) {
+		{"no manifest", "001.json: missing", func(fsys *crashtest.FS, _ *shard.Map) { must(t, fsys.Remove(ManifestPath(dir, 1))) }},
+		{"manifest of another round", `000.json: body: round "r11", want "r12"`, func(fsys *crashtest.FS, m *shard.Map) {
 			s := split(fsys, m, ByHost, 0)
 			s.ID.Round = "r11"
 			in := input(record.KindLink, []record.Link{})
@@ -316,7 +316,7 @@ func TestBadParts(t *testing.T) {
 			_, err := Run(t.Context(), s, in)
 			must(t, err)
 		}},
-		{"bill of another epoch", `000.json: body: epoch "3", want "2"`, func(fsys *crashtest.FS, m *shard.Map) {
+		{"manifest of another epoch", `000.json: body: epoch "3", want "2"`, func(fsys *crashtest.FS, m *shard.Map) {
 			s := split(fsys, m, ByHost, 0)
 			s.ID.Epoch = 3
 			in := input(record.KindLink, []record.Link{})
@@ -324,10 +324,10 @@ func TestBadParts(t *testing.T) {
 			_, err := Run(t.Context(), s, in)
 			must(t, err)
 		}},
-		{"bill of another map", `000.json: body: bucket map "2", want "1"`, func(fsys *crashtest.FS, m *shard.Map) {
+		{"manifest of another map", `000.json: body: bucket map "2", want "1"`, func(fsys *crashtest.FS, m *shard.Map) {
 			s := split(fsys, m, ByHost, 0)
 			s.ID.Map = 2
-			must(t, fsys.Remove(BillPath(dir, 0)))
+			must(t, fsys.Remove(ManifestPath(dir, 0)))
 			_, err := Run(t.Context(), s, input(record.KindLink, []record.Link{}))
 			must(t, err)
 		}},
@@ -341,19 +341,19 @@ func TestBadParts(t *testing.T) {
 					put(t, fsys, PartsPath(dir, 1), parts)
 					return
 				}
-				must(t, other.Remove(BillPath(dir, 1)))
+				must(t, other.Remove(ManifestPath(dir, 1)))
 			}
 		}},
-		{"bill twice", `001.json: body: sender "0", want "1"`, func(fsys *crashtest.FS, _ *shard.Map) {
-			put(t, fsys, BillPath(dir, 1), read(t, fsys, BillPath(dir, 0)))
+		{"manifest twice", `001.json: body: sender "0", want "1"`, func(fsys *crashtest.FS, _ *shard.Map) {
+			put(t, fsys, ManifestPath(dir, 1), read(t, fsys, ManifestPath(dir, 0)))
 		}},
-		{"bill that differs", "001.run: part 2: ", func(fsys *crashtest.FS, m *shard.Map) {
-			b, err := ReadBill(fsys, dir, idOf(3, ByHost), 1)
+		{"manifest that differs", "001.run: part 2: ", func(fsys *crashtest.FS, m *shard.Map) {
+			b, err := ReadManifest(fsys, dir, idOf(3, ByHost), 1)
 			must(t, err)
 			b.Parts[2].Hash = strings.Repeat("0", 32)
 			data, err := store.Seal(magic, b)
 			must(t, err)
-			put(t, fsys, BillPath(dir, 1), data)
+			put(t, fsys, ManifestPath(dir, 1), data)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -392,17 +392,17 @@ func TestBadParts(t *testing.T) {
 	}
 }
 
-// A part or bill that was cut at any byte is never taken for whole.
+// A part or manifest that was cut at any byte is never taken for whole.
 func TestCuts(t *testing.T) {
 	fsys := crashtest.New()
 	_, id := links(t, fsys)
-	for _, path := range []string{PartsPath(dir, 1), BillPath(dir, 1)} {
+	for _, path := range []string{PartsPath(dir, 1), ManifestPath(dir, 1)} {
 		whole := read(t, fsys, path)
 		for n := range whole {
 			put(t, fsys, path, whole[:n])
 			if _, _, err := gather[record.Link](fsys, id, 2); fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), path) {
 				t.Fatalf("%s cut to %d bytes: %v, want exit code 3", path, n, err)
-			} else if hint := fault.HintOf(err); path == BillPath(dir, 1) && !strings.HasPrefix(hint, "remove it: rm "+path) {
+			} else if hint := fault.HintOf(err); path == ManifestPath(dir, 1) && !strings.HasPrefix(hint, "remove it: rm "+path) {
 				t.Fatalf("%s cut to %d bytes: hint %q", path, n, hint)
 			}
 		}
@@ -445,12 +445,12 @@ func TestSplitRefuses(t *testing.T) {
 	}
 	ended, stop := context.WithCancel(ended)
 	stop()
-	must(t, fsys.Remove(BillPath(dir, 1)))
+	must(t, fsys.Remove(ManifestPath(dir, 1)))
 	if _, err := Run(ended, s, input(record.KindLink, someLinks(rand.New(rand.NewPCG(5, 1)), 20))); !errors.Is(err, context.Canceled) {
 		t.Errorf("a split that was to end: %v", err)
 	}
-	if _, err := ReadBill(fsys, dir, s.ID, 1); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the bill of a split that has ended: %v", err)
+	if _, err := ReadManifest(fsys, dir, s.ID, 1); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the manifest of a split that has ended: %v", err)
 	}
 	try("again", "", ByHost, func(*list[record.Link]) {})
 	must(t, fsys.Remove(PartsPath(dir, 1)))
@@ -461,7 +461,7 @@ func TestSplitRefuses(t *testing.T) {
 }
 
 // Wherever a split is killed, its parts count all or not at all, and the same split again ends with the same bytes. So it is
-// when the folder has the parts and bill of an epoch that was undone.
+// when the folder has the parts and manifest of an epoch that was undone.
 func TestCrash(t *testing.T) {
 	m := newMap(t, 3)
 	rows := someLinks(rand.New(rand.NewPCG(5, 1)), 20)
@@ -496,9 +496,9 @@ func TestCrash(t *testing.T) {
 				fsys.CrashAt(n + 1)
 				err := run(fsys, 1, "2", rows)
 				left := fsys.AfterCrash(loss)
-				if _, berr := ReadBill(left, dir, idOf(3, ByHost), 1); berr == nil {
+				if _, berr := ReadManifest(left, dir, idOf(3, ByHost), 1); berr == nil {
 					if got := allFiles(t, left, 3); !bytes.Equal(got, want) {
-						t.Fatalf("old %v, crash at call %d: a bill, and not all of its parts", old, n+1)
+						t.Fatalf("old %v, crash at call %d: a manifest, and not all of its parts", old, n+1)
 					}
 				} else if _, _, gerr := gather[record.Link](left, idOf(3, ByHost), 2); fault.ClassOf(gerr).ExitCode() != 3 || err == nil {
 					t.Fatalf("old %v, crash at call %d: split %v, gather %v, want exit code 3", old, n+1, err, gerr)

@@ -32,16 +32,16 @@ type Incoming struct {
 	sent []Sent // by sender
 }
 
-// Receive looks at all bills of an exchange and at the lengths of the files with the parts. No part was read then.
+// Receive looks at all manifests of an exchange and at the lengths of the files with the parts. No part was read then.
 func Receive(fsys durable.FS, dir string, id ID, to int) (*Incoming, error) {
 	in := &Incoming{fs: fsys, dir: dir, id: id, to: to}
 	for from := range id.Shards {
-		b, err := ReadBill(fsys, dir, id, from)
+		b, err := ReadManifest(fsys, dir, id, from)
 		if err != nil {
 			return nil, err
 		}
 		if from > 0 && b.Kind != in.Kind {
-			return nil, &fault.Error{Class: fault.WrongKind, File: BillPath(dir, from), Found: fmt.Sprintf("%s rows", b.Kind), Want: fmt.Sprintf("%s rows, as in %s", in.Kind, BillPath(dir, 0))}
+			return nil, &fault.Error{Class: fault.WrongKind, File: ManifestPath(dir, from), Found: fmt.Sprintf("%s rows", b.Kind), Want: fmt.Sprintf("%s rows, as in %s", in.Kind, ManifestPath(dir, 0))}
 		}
 		if err := b.Present(fsys, dir); err != nil {
 			return nil, err
@@ -58,15 +58,15 @@ func Receive(fsys durable.FS, dir string, id ID, to int) (*Incoming, error) {
 }
 
 // Present is an error unless the sender's parts are in an exchange's folder, by the length of their file.
-func (b *Bill) Present(fsys durable.FS, dir string) error {
+func (b *Manifest) Present(fsys durable.FS, dir string) error {
 	file := PartsPath(dir, b.From)
 	info, err := fsys.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &fault.Error{Class: fault.Corrupt, File: file, Found: "missing", Want: fmt.Sprintf("parts of %d bytes, as %s says", b.Bytes, filepath.Base(BillPath(dir, b.From))), Err: err,
+		return &fault.Error{Class: fault.Corrupt, File: file, Found: "missing", Want: fmt.Sprintf("parts of %d bytes, as %s says", b.Bytes, filepath.Base(ManifestPath(dir, b.From))), Err: err,
 			Hint: fmt.Sprintf("%q says which stage sends them: run it again in the sender's shard", stagesOf(file))}
 	}
 	if err == nil && info.Size() != b.Bytes {
-		err = damaged(file, &fault.Error{Class: fault.Corrupt, File: file, Found: fmt.Sprintf("%d bytes", info.Size()), Want: fmt.Sprintf("%d, as its bill says", b.Bytes)})
+		err = damaged(file, &fault.Error{Class: fault.Corrupt, File: file, Found: fmt.Sprintf("%d bytes", info.Size()), Want: fmt.Sprintf("%d, as its manifest says", b.Bytes)})
 	}
 	return err
 }
@@ -172,7 +172,7 @@ func (g *Gathered[T]) open(from int) (err error) {
 	return nil
 }
 
-// Read gives the next row; io.EOF when every part has ended as its bill says. Errors stick.
+// Read gives the next row; io.EOF when every part has ended as its manifest says. Errors stick.
 func (g *Gathered[T]) Read(row *T) error {
 	if g.sticky == nil {
 		g.sticky = g.read(row)
@@ -184,13 +184,13 @@ func (g *Gathered[T]) read(row *T) error {
 	for g.n == g.in.sent[g.from].Rows {
 		if g.file != nil {
 			if key, err := g.rows.Peek(); err == nil && key == uint64(g.in.to)+1 {
-				return g.fault(fmt.Sprintf("more than %d rows", g.n), strconv.FormatUint(g.n, 10)+", as the bill says")
+				return g.fault(fmt.Sprintf("more than %d rows", g.n), strconv.FormatUint(g.n, 10)+", as the manifest says")
 			} else if err != nil && err != io.EOF {
 				return damaged(PartsPath(g.in.dir, g.from), err)
 			}
 			err := g.Close()
 			if hash := store.HexSum(&g.part); err == nil && hash != g.in.sent[g.from].Hash {
-				err = g.fault(fmt.Sprintf("%d rows with hash %s", g.n, hash), g.in.sent[g.from].Hash+", as the bill says")
+				err = g.fault(fmt.Sprintf("%d rows with hash %s", g.n, hash), g.in.sent[g.from].Hash+", as the manifest says")
 			}
 			if err != nil {
 				return err
@@ -208,7 +208,7 @@ func (g *Gathered[T]) read(row *T) error {
 		return damaged(PartsPath(g.in.dir, g.from), err)
 	}
 	if err == io.EOF || key != uint64(g.in.to)+1 {
-		return g.fault(fmt.Sprintf("%d rows", g.n), fmt.Sprintf("%d, as the bill says", g.in.sent[g.from].Rows))
+		return g.fault(fmt.Sprintf("%d rows", g.n), fmt.Sprintf("%d, as the manifest says", g.in.sent[g.from].Rows))
 	}
 	if n, err := record.ViewRow(form, row, g.shape); err != nil || n != len(form) {
 		return g.fault(fmt.Sprintf("row %d is no row of kind %s", g.n, g.in.Kind), "its byte form")

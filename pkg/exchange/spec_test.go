@@ -20,10 +20,10 @@ import (
 	"mercator/pkg/fault"
 )
 
-// vectorBill is the bill of the page's example.
-func vectorBill() *Bill {
+// vectorManifest is the manifest of the page's example.
+func vectorManifest() *Manifest {
 	h := func(n int) string { return fmt.Sprintf("%032x", n) }
-	return &Bill{Version: version, ID: ID{Exchange: "links", Round: "r12", Epoch: 2, Map: 1, Shards: 2, By: ByHost}, From: 1, Kind: record.KindLink,
+	return &Manifest{Version: version, ID: ID{Exchange: "links", Round: "r12", Epoch: 2, Map: 1, Shards: 2, By: ByHost}, From: 1, Kind: record.KindLink,
 		Bytes: 2000, Parts: []Sent{{Rows: 1, Hash: h(10)}, {Rows: 2, Hash: h(11)}},
 		Ledger: record.Ledger{Stages: []record.Stage{
 			{Name: "mextract", Txn: "r12", Made: []record.Count{{Reason: "link", N: 3}}, Out: 3, OutHash: h(9)},
@@ -31,8 +31,8 @@ func vectorBill() *Bill {
 		}}}
 }
 
-func sealBill(t testing.TB, edit func(b *Bill)) []byte {
-	b := vectorBill()
+func sealManifest(t testing.TB, edit func(b *Manifest)) []byte {
+	b := vectorManifest()
 	edit(b)
 	data, err := store.Seal(magic, b)
 	if err != nil {
@@ -41,51 +41,51 @@ func sealBill(t testing.TB, edit func(b *Bill)) []byte {
 	return data
 }
 
-// oldBill is a bill as version 1 had it, which did not say its version.
-func oldBill(t testing.TB) []byte {
+// oldManifest is a manifest as version 1 had it, which did not say its version.
+func oldManifest(t testing.TB) []byte {
 	data, err := store.Seal(magic, json.RawMessage(`{"exchange":"links","round":"r12","epoch":2,"map":1,"shards":2,"by":"host","from":1,"kind":"link","parts":[{"rows":1,"hash":"0000000000000000000000000000000a","bytes":2000},{"rows":2,"hash":"0000000000000000000000000000000b","bytes":2100}],"ledger":{"stages":[{"name":"mextract","txn":"r12","in":0,"passed":0,"consumed":0,"made":[{"reason":"link","n":3}],"out":3,"out_hash":"00000000000000000000000000000009"},{"name":"mmerge split","txn":"r12","in":3,"in_hash":"00000000000000000000000000000009","passed":0,"consumed":3,"out":0}]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(string(data), "mercator-bill 1 533 4e189acea2307d9fe464810d3f9d92ba\n") {
-		t.Errorf("a bill of version 1 began otherwise than %.60q", data)
+		t.Errorf("a manifest of version 1 began otherwise than %.60q", data)
 	}
 	return data
 }
 
 func vectors(t testing.TB) []spectest.Vector {
-	bad := func(name, says string, edit func(b *Bill)) spectest.Vector {
-		return spectest.Vector{Name: "bad/" + name, Bytes: sealBill(t, edit), Class: fault.Corrupt, Says: says}
+	bad := func(name, says string, edit func(b *Manifest)) spectest.Vector {
+		return spectest.Vector{Name: "bad/" + name, Bytes: sealManifest(t, edit), Class: fault.Corrupt, Says: says}
 	}
-	good := sealBill(t, func(*Bill) {})
+	good := sealManifest(t, func(*Manifest) {})
 	return []spectest.Vector{
-		{Name: "good/bill.json", Bytes: good, Gives: string(good)},
-		bad("R1-no-shards.json", "shard 1 of 0", func(b *Bill) { b.Shards = 0 }),
-		bad("R1-513-shards.json", "shard 1 of 513", func(b *Bill) { b.Shards = 513 }),
-		bad("R1-sender.json", "shard -1 of 2", func(b *Bill) { b.From = -1 }),
-		bad("R2-exchange.json", `exchange "a/b"`, func(b *Bill) { b.Exchange = "a/b" }),
-		bad("R2-round.json", `round ""`, func(b *Bill) { b.Round = "" }),
-		bad("R2-epoch.json", "epoch 9007199254740993", func(b *Bill) { b.Epoch = store.MaxGeneration + 1 }),
-		bad("R2-map.json", "map 0", func(b *Bill) { b.Map = 0 }),
-		bad("R3-key.json", `"address" of rows of kind "link"`, func(b *Bill) { b.By = ByAddress }),
-		bad("R4-parts.json", "parts: 1, want 2", func(b *Bill) { b.Parts = b.Parts[1:] }),
-		bad("R5-bytes.json", "bytes: 0", func(b *Bill) { b.Bytes = 0 }),
-		bad("R5-hash.json", `hash "00"`, func(b *Bill) { b.Parts[1].Hash = "00" }),
-		bad("R6-rows.json", "want 4 rows", func(b *Bill) { b.Parts[1].Rows++ }),
-		bad("R6-no-ledger.json", "want 3 rows", func(b *Bill) { b.Ledger.Stages = nil }),
-		{Name: "bad/R7-version-1.json", Bytes: sealBill(t, func(b *Bill) { b.Version = 1 }), Class: fault.Version, Says: "version: 1, want 2"},
-		{Name: "bad/R7-version-absent.json", Bytes: oldBill(t), Class: fault.Version, Says: "version: 1, want 2"},
-		{Name: "bad/R7-version-3.json", Bytes: sealBill(t, func(b *Bill) { b.Version = 3 }), Class: fault.Version, Says: "version: 3, want 2"},
-		bad("R8-round.json", `round "r11", want "r12"`, func(b *Bill) { b.Round = "r11" }),
-		bad("R8-sender.json", `sender "0", want "1"`, func(b *Bill) { b.From = 0 }),
+		{Name: "good/manifest.json", Bytes: good, Gives: string(good)},
+		bad("R1-no-shards.json", "shard 1 of 0", func(b *Manifest) { b.Shards = 0 }),
+		bad("R1-513-shards.json", "shard 1 of 513", func(b *Manifest) { b.Shards = 513 }),
+		bad("R1-sender.json", "shard -1 of 2", func(b *Manifest) { b.From = -1 }),
+		bad("R2-exchange.json", `exchange "a/b"`, func(b *Manifest) { b.Exchange = "a/b" }),
+		bad("R2-round.json", `round ""`, func(b *Manifest) { b.Round = "" }),
+		bad("R2-epoch.json", "epoch 9007199254740993", func(b *Manifest) { b.Epoch = store.MaxGeneration + 1 }),
+		bad("R2-map.json", "map 0", func(b *Manifest) { b.Map = 0 }),
+		bad("R3-key.json", `"address" of rows of kind "link"`, func(b *Manifest) { b.By = ByAddress }),
+		bad("R4-parts.json", "parts: 1, want 2", func(b *Manifest) { b.Parts = b.Parts[1:] }),
+		bad("R5-bytes.json", "bytes: 0", func(b *Manifest) { b.Bytes = 0 }),
+		bad("R5-hash.json", `hash "00"`, func(b *Manifest) { b.Parts[1].Hash = "00" }),
+		bad("R6-rows.json", "want 4 rows", func(b *Manifest) { b.Parts[1].Rows++ }),
+		bad("R6-no-ledger.json", "want 3 rows", func(b *Manifest) { b.Ledger.Stages = nil }),
+		{Name: "bad/R7-version-1.json", Bytes: sealManifest(t, func(b *Manifest) { b.Version = 1 }), Class: fault.Version, Says: "version: 1, want 2"},
+		{Name: "bad/R7-version-absent.json", Bytes: oldManifest(t), Class: fault.Version, Says: "version: 1, want 2"},
+		{Name: "bad/R7-version-3.json", Bytes: sealManifest(t, func(b *Manifest) { b.Version = 3 }), Class: fault.Version, Says: "version: 3, want 2"},
+		bad("R8-round.json", `round "r11", want "r12"`, func(b *Manifest) { b.Round = "r11" }),
+		bad("R8-sender.json", `sender "0", want "1"`, func(b *Manifest) { b.From = 0 }),
 		parts("good/parts.run", "", vectorParts),
-		parts("bad/R9-empty.run", "0 bytes, want 1, as its bill says", func() []byte { return []byte{} }),
+		parts("bad/R9-empty.run", "0 bytes, want 1, as its manifest says", func() []byte { return []byte{} }),
 		parts("bad/R10-cut.run", "no trailer", func() []byte { b := vectorParts(); return b[:len(b)-1] }),
 		parts("bad/R10-kind.run", "a run of spill, want one of exchange", func() []byte { return makeParts("spill", head("r12"), forms()...) }),
 		parts("bad/R11-no-schema.run", "no schema before the rows", func() []byte { return makeParts(runKind, nil, forms()...) }),
 		parts("bad/R11-round.run", `link rows of round "r11"`, func() []byte { return makeParts(runKind, head("r11"), forms()...) }),
-		parts("bad/R12-rows.run", "1 rows, want 2, as the bill says", func() []byte { return makeParts(runKind, head("r12"), forms()[0]) }),
-		parts("bad/R12-more.run", "more than 2 rows, want 2, as the bill says", func() []byte { return makeParts(runKind, head("r12"), forms()[0], forms()[1], forms()[1]) }),
+		parts("bad/R12-rows.run", "1 rows, want 2, as the manifest says", func() []byte { return makeParts(runKind, head("r12"), forms()[0]) }),
+		parts("bad/R12-more.run", "more than 2 rows, want 2, as the manifest says", func() []byte { return makeParts(runKind, head("r12"), forms()[0], forms()[1], forms()[1]) }),
 		parts("bad/R12-hash.run", "2 rows with hash ", func() []byte { return makeParts(runKind, head("r12"), forms()[0], forms()[0]) }),
 		parts("bad/R12-form.run", "row 1 is no row of kind link", func() []byte { return makeParts(runKind, head("r12"), forms()[0], forms()[1][1:]) }),
 	}
@@ -146,16 +146,16 @@ func makeParts(kind string, head []byte, rows ...[]byte) []byte {
 	return b.Bytes()
 }
 
-// readParts reads a file of parts behind the bill of the vectors' rows.
+// readParts reads a file of parts behind the manifest of the vectors' rows.
 func readParts(t testing.TB, file []byte) (string, error) {
 	const dir = "/c/rounds/r12/links"
 	id := ID{Exchange: "links", Round: "r12", Epoch: 2, Map: 1, Shards: 1, By: ByHost}
-	b := &Bill{Version: version, ID: id, Kind: record.KindLink, Bytes: int64(max(1, len(file))),
+	b := &Manifest{Version: version, ID: id, Kind: record.KindLink, Bytes: int64(max(1, len(file))),
 		Parts:  []Sent{{Rows: 2, Hash: store.Sum(slices.Concat(forms()...))}},
 		Ledger: record.Ledger{Stages: []record.Stage{{Name: "mmerge split", Txn: "r12", Consumed: 2}}}}
-	bill, err := store.Seal(magic, b)
+	manifest, err := store.Seal(magic, b)
 	fsys := crashtest.New()
-	if err = errors.Join(err, durable.MkdirAll(fsys, dir), durable.WriteFile(fsys, BillPath(dir, 0), bill), durable.WriteFile(fsys, PartsPath(dir, 0), file)); err != nil {
+	if err = errors.Join(err, durable.MkdirAll(fsys, dir), durable.WriteFile(fsys, ManifestPath(dir, 0), manifest), durable.WriteFile(fsys, PartsPath(dir, 0), file)); err != nil {
 		t.Fatal(err)
 	}
 	in, err := Receive(fsys, dir, id, 0)
@@ -198,24 +198,24 @@ func TestSpec(t *testing.T) {
 				return readParts(t, file)
 			}
 			fsys := crashtest.New()
-			if err := durable.WriteFile(fsys, BillPath("/", 1), file); err != nil {
+			if err := durable.WriteFile(fsys, ManifestPath("/", 1), file); err != nil {
 				t.Fatal(err)
 			}
-			b, err := ReadBill(fsys, "/", vectorBill().ID, 1)
+			b, err := ReadManifest(fsys, "/", vectorManifest().ID, 1)
 			if err != nil {
 				return "", err
 			}
-			return string(sealBill(t, func(v *Bill) { *v = *b })), nil
+			return string(sealManifest(t, func(v *Manifest) { *v = *b })), nil
 		},
 	})
 }
 
-// FuzzBill: what is accepted encodes again to the same.
-func FuzzBill(f *testing.F) {
-	_, body, _ := strings.Cut(string(sealBill(f, func(*Bill) {})), "\n")
+// FuzzManifest: what is accepted encodes again to the same.
+func FuzzManifest(f *testing.F) {
+	_, body, _ := strings.Cut(string(sealManifest(f, func(*Manifest) {})), "\n")
 	f.Add(body)
 	f.Fuzz(func(t *testing.T, body string) {
-		b, err := decodeBill("bill", fmt.Appendf(nil, "%s 1 %d %s\n%s", magic, len(body), store.Sum([]byte(body)), body))
+		b, err := decodeManifest("manifest", fmt.Appendf(nil, "%s 1 %d %s\n%s", magic, len(body), store.Sum([]byte(body)), body))
 		if err != nil {
 			return
 		}
@@ -223,7 +223,7 @@ func FuzzBill(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if once, err := decodeBill("bill", again); err != nil || !reflect.DeepEqual(once, b) {
+		if once, err := decodeManifest("manifest", again); err != nil || !reflect.DeepEqual(once, b) {
 			t.Fatalf("%v, %v, want %v", once, err, b)
 		}
 	})

@@ -38,10 +38,10 @@ type Split struct {
 	Progress func(n int64)         // gets the number of rows; may be nil
 }
 
-// Run reads all of in, and publishes its parts and then the bill. If a whole bill of this exchange is there, nothing is
+// Run reads all of in, and publishes its parts and then the manifest. If a whole manifest of this exchange is there, nothing is
 // written: the rows must be those that were sent (fault.Conflict). One of an older map is of a round that is closed: buckets
-// move between rounds alone. Nothing is sent in its place. When ctx ends, so does Run, without a bill.
-func Run[T record.Row](ctx context.Context, s Split, in merge.Rows[T]) (*Bill, error) {
+// move between rounds alone. Nothing is sent in its place. When ctx ends, so does Run, without a manifest.
+func Run[T record.Row](ctx context.Context, s Split, in merge.Rows[T]) (*Manifest, error) {
 	schema := in.Schema()
 	if err := CheckBy(schema.Kind, s.ID.By); err != nil {
 		return nil, err
@@ -49,19 +49,19 @@ func Run[T record.Row](ctx context.Context, s Split, in merge.Rows[T]) (*Bill, e
 	if err := s.ofRound(schema.Txn, schema.Epoch); err != nil {
 		return nil, err
 	}
-	sent, err := ReadBill(s.FS, s.Dir, s.ID, s.From)
+	sent, err := ReadManifest(s.FS, s.Dir, s.ID, s.From)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errOther) && !errors.Is(err, fault.Version) {
 		return nil, err
 	}
 	whole := err == nil
 	if !whole && sent != nil && sent.Round == s.ID.Round && sent.Epoch == s.ID.Epoch && sent.Map < s.ID.Map {
-		return nil, &fault.Error{Class: fault.Conflict, File: BillPath(s.Dir, s.From), Found: fmt.Sprintf("round %s, sent by bucket map %d", s.ID.Round, sent.Map),
+		return nil, &fault.Error{Class: fault.Conflict, File: ManifestPath(s.Dir, s.From), Found: fmt.Sprintf("round %s, sent by bucket map %d", s.ID.Round, sent.Map),
 			Want: fmt.Sprintf("a round of map %d", s.ID.Map), Hint: "the round is closed, and its rows have arrived: there is nothing to send"}
 	}
 	rows := merge.NewSorter(s.Memory, "")
 	defer rows.Close()
-	bill := &Bill{Version: version, ID: s.ID, From: s.From, Kind: schema.Kind, Parts: make([]Sent, s.ID.Shards)}
-	if err := sortRows(ctx, s, in, rows, bill.Parts); err != nil {
+	manifest := &Manifest{Version: version, ID: s.ID, From: s.From, Kind: schema.Kind, Parts: make([]Sent, s.ID.Shards)}
+	if err := sortRows(ctx, s, in, rows, manifest.Parts); err != nil {
 		return nil, err
 	}
 	t := in.Trailer()
@@ -73,18 +73,18 @@ func Run[T record.Row](ctx context.Context, s Split, in merge.Rows[T]) (*Bill, e
 			return sent, err
 		}
 	}
-	bill.Ledger = t.Ledger
-	bill.Ledger.Stages = append(append([]record.Stage(nil), t.Ledger.Stages...),
+	manifest.Ledger = t.Ledger
+	manifest.Ledger.Stages = append(append([]record.Stage(nil), t.Ledger.Stages...),
 		record.Stage{Name: "mmerge split", Txn: s.ID.Round, In: t.Rows, InHash: t.Hash.String(), Consumed: t.Rows})
-	return bill, writeParts[T](ctx, s, schema, rows, bill)
+	return manifest, writeParts[T](ctx, s, schema, rows, manifest)
 }
 
 // Send is Run for the rows of a stream.
-func (s Split) Send(ctx context.Context, in *record.Source) (*Bill, error) {
+func (s Split) Send(ctx context.Context, in *record.Source) (*Manifest, error) {
 	return record.ByKind(in.Kind(), send[record.URL], send[record.Fetch], send[record.Link], send[record.Module])(ctx, s, in)
 }
 
-func send[T record.Row](ctx context.Context, s Split, in *record.Source) (*Bill, error) {
+func send[T record.Row](ctx context.Context, s Split, in *record.Source) (*Manifest, error) {
 	rows, err := record.Rows[T](in)
 	if err != nil {
 		return nil, err
@@ -131,11 +131,11 @@ func sortRows[T record.Row](ctx context.Context, s Split, in merge.Rows[T], rows
 	return nil
 }
 
-// again says whether all that a bill says was sent is there; the rows of t must be these.
-func (s Split) again(t record.Trailer, sent *Bill) (there bool, err error) {
+// again says whether all that a manifest says was sent is there; the rows of t must be these.
+func (s Split) again(t record.Trailer, sent *Manifest) (there bool, err error) {
 	if got := t.Hash.String(); got != sent.inHash() {
 		return false, &fault.Error{Class: fault.Conflict, File: "input", Found: fmt.Sprintf("%d rows with hash %s", t.Rows, got),
-			Want: fmt.Sprintf("%s, as %s says were sent", sent.inHash(), BillPath(s.Dir, s.From)),
+			Want: fmt.Sprintf("%s, as %s says were sent", sent.inHash(), ManifestPath(s.Dir, s.From)),
 			Hint: "a receiver may have taken the parts already: to send other rows, abandon the round (mckpt abandon)"}
 	}
 	return sent.Present(s.FS, s.Dir) == nil, nil
@@ -144,8 +144,8 @@ func (s Split) again(t record.Trailer, sent *Bill) (there bool, err error) {
 // blockBytes is how many bytes of rows are packed together: what a receiver has in memory of one sender's, about.
 const blockBytes = 256 << 10
 
-// writeParts publishes the parts, and then the bill.
-func writeParts[T record.Row](ctx context.Context, s Split, schema *record.Schema, rows *merge.Sorter, b *Bill) error {
+// writeParts publishes the parts, and then the manifest.
+func writeParts[T record.Row](ctx context.Context, s Split, schema *record.Schema, rows *merge.Sorter, b *Manifest) error {
 	var head bytes.Buffer
 	stream, err := record.NewWriter[T](&head, record.WriterOptions{Like: schema, Txn: s.ID.Round, Now: schema.Now,
 		Epoch: strconv.FormatUint(s.ID.Epoch, 10), Resolver: schema.Resolver})
@@ -191,7 +191,7 @@ func writeParts[T record.Row](ctx context.Context, s Split, schema *record.Schem
 	if err := a.Commit(); err != nil {
 		return err
 	}
-	return durable.WriteFile(s.FS, BillPath(s.Dir, s.From), data)
+	return durable.WriteFile(s.FS, ManifestPath(s.Dir, s.From), data)
 }
 
 // ofRound refuses rows of another round or epoch.

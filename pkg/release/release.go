@@ -26,7 +26,7 @@ const (
 	Records      Format = "record stream"
 	Run          Format = "run"
 	Store        Format = "file of a store"
-	Exchange     Format = "bill of an exchange"
+	Exchange     Format = "manifest of an exchange"
 )
 
 // OfStore is the format of stores of a kind.
