@@ -110,7 +110,7 @@ func (r *Reader) Check(progress func(bytes int64)) error {
 			return err
 		}
 		before := c.ones
-		c.add(r.page)
+		c.addPage(r.page)
 		if ones := le.Uint64(r.page[onesAt:]); ones != c.ones-before {
 			return &fault.Error{Class: fault.Corrupt, File: r.name, Place: fmt.Sprintf("page %d", k), Found: fmt.Sprintf("%d bits set", c.ones-before), Want: fmt.Sprint(ones)}
 		}
@@ -131,7 +131,7 @@ type count struct {
 	blocks [blockBits + 1]uint64 // by the number of their bits
 }
 
-func (c *count) add(page []byte) {
+func (c *count) addPage(page []byte) {
 	for i := range pageBlocks {
 		n := 0
 		for b := page[i*blockBytes:][:blockBytes]; len(b) > 0; b = b[8:] {
@@ -203,7 +203,7 @@ func Write(out Output, polynomial uint64, pages int64, old *Reader, next func() 
 			return h, end
 		}
 		before := c.ones
-		c.add(page)
+		c.addPage(page)
 		le.PutUint64(page[onesAt:], c.ones-before)
 		le.PutUint64(page[numberAt:], uint64(k))
 		le.PutUint32(page[sumAt:], checksum(page[:sumAt]))
