@@ -152,12 +152,12 @@ func (m *marker) plan(w *window, keys []uint64, from int) (int, error) {
 			return 0, err
 		}
 		off, n := m.r.geo.block(k)
-		at, ok := w.take(off, int(n), int(m.r.aheadMax*BlockSize))
+		at, ok := w.addRead(off, int(n), int(m.r.aheadMax*BlockSize))
 		if !ok {
 			break
 		}
 		hi := len(keys)
-		if end, ok := m.end(); ok {
+		if end, ok := m.nextFirst(); ok {
 			hi = from + lowerFrom(keys[from:], end)
 		}
 		w.hits = append(w.hits, hit{k, first, from, hi, at, at + int(n)})
@@ -183,9 +183,9 @@ func (m *marker) find(key uint64) (k int64, first uint64, err error) {
 	return m.page*pageBlocks + int64(m.entry), m.firsts[m.entry], nil
 }
 
-// end is the first fingerprint after the block that find returned; false after
+// nextFirst is the first fingerprint after the block that find returned; false after
 // the last block.
-func (m *marker) end() (uint64, bool) {
+func (m *marker) nextFirst() (uint64, bool) {
 	switch {
 	case m.entry+1 < len(m.firsts):
 		return m.firsts[m.entry+1], true
@@ -195,9 +195,9 @@ func (m *marker) end() (uint64, bool) {
 	return 0, false
 }
 
-// take makes room for n bytes from off on, which is not below those taken before,
+// addRead makes room for n bytes from off on, which is not below those taken before,
 // and returns their place in the buffer; false if they do not go into room bytes.
-func (w *window) take(off int64, n, room int) (at int, ok bool) {
+func (w *window) addRead(off int64, n, room int) (at int, ok bool) {
 	if last := len(w.reads) - 1; last >= 0 {
 		e := &w.reads[last]
 		at = e.end
