@@ -63,7 +63,7 @@ func (w *Writer[T]) copyFrames(s *Source) (Trailer, error) {
 			break
 		}
 	}
-	t, err := s.end()
+	t, err := s.readTrailer()
 	if err != nil {
 		return Trailer{}, err
 	}
@@ -108,7 +108,7 @@ func (s *Source) skip(ctx context.Context) (Trailer, error) {
 			break
 		}
 	}
-	t, err := s.end()
+	t, err := s.readTrailer()
 	if err != nil {
 		return Trailer{}, err
 	}

@@ -110,13 +110,13 @@ func (f *framer) place() string {
 	return fmt.Sprintf("%s %d at byte %d", unit, f.n, f.at)
 }
 
-// begin starts the next frame. io.EOF means that the input ended before it.
-func (f *framer) begin() (magic uint32, err error) {
+// beginFrame starts the next frame. io.EOF means that the input ended before it.
+func (f *framer) beginFrame() (magic uint32, err error) {
 	f.n++
 	f.at = f.off
 	f.buf = f.buf[:0]
 	f.most = blockMax
-	switch err := f.take(4); {
+	switch err := f.readBytes(4); {
 	case err == errCut && len(f.buf) == 0:
 		return 0, io.EOF
 	case err != nil:
@@ -125,9 +125,9 @@ func (f *framer) begin() (magic uint32, err error) {
 	return binary.LittleEndian.Uint32(f.buf), nil
 }
 
-// take appends n more bytes of the input to f.buf; errCut if there are fewer.
+// readBytes appends n more bytes of the input to f.buf; errCut if there are fewer.
 // The buffer grows with what arrives, not with n.
-func (f *framer) take(n int) error {
+func (f *framer) readBytes(n int) error {
 	for n > 0 {
 		step := min(n, blockMax)
 		old := len(f.buf)
@@ -174,7 +174,7 @@ type packed struct {
 
 // packed reads the rest of a zstd frame.
 func (f *framer) packed(limit int) (p packed, err error) {
-	if err := f.take(1); err != nil {
+	if err := f.readBytes(1); err != nil {
 		return p, err
 	}
 	d := f.buf[4]
@@ -194,7 +194,7 @@ func (f *framer) packed(limit int) (p packed, err error) {
 	if !single {
 		head++ // window descriptor
 	}
-	if err := f.take(head); err != nil {
+	if err := f.readBytes(head); err != nil {
 		return p, err
 	}
 	var sz [8]byte
@@ -235,7 +235,7 @@ func (f *framer) blocks(size int) (raw bool, err error) {
 	sum := 0
 	f.most = len(f.buf) + size + size>>8 + 1024
 	for last := false; !last; {
-		if err := f.take(3); err != nil {
+		if err := f.readBytes(3); err != nil {
 			return raw, err
 		}
 		b := f.buf[len(f.buf)-3:]
@@ -257,7 +257,7 @@ func (f *framer) blocks(size int) (raw bool, err error) {
 		if len(f.buf)+n > f.most {
 			return raw, fmt.Errorf("more bytes in a zstd frame than its %d of content can need", size)
 		}
-		if err := f.take(n); err != nil {
+		if err := f.readBytes(n); err != nil {
 			return raw, err
 		}
 		sum += n
@@ -265,7 +265,7 @@ func (f *framer) blocks(size int) (raw bool, err error) {
 	if raw && sum != size {
 		return raw, fmt.Errorf("raw blocks that do not make the %d bytes that the zstd frame says", size)
 	}
-	return raw, f.take(4)
+	return raw, f.readBytes(4)
 }
 
 // keepBuffer is the content size from which join makes the frame's buffer into
@@ -308,7 +308,7 @@ func (e *checksumError) Error() string { return fmt.Sprintf("checksum %08x", e.g
 
 // trailer reads the rest of a skippable frame.
 func (f *framer) trailer() ([]byte, error) {
-	if err := f.take(4); err != nil {
+	if err := f.readBytes(4); err != nil {
 		return nil, err
 	}
 	n := binary.LittleEndian.Uint32(f.buf[4:])
@@ -316,7 +316,7 @@ func (f *framer) trailer() ([]byte, error) {
 		return nil, fmt.Errorf("a trailer of %d bytes, want %d to %d", n, trailerFixed-8+trailerSum, trailerFixed-8+trailerSum+MaxLedger)
 	}
 	f.most = 8 + int(n)
-	if err := f.take(int(n)); err != nil {
+	if err := f.readBytes(int(n)); err != nil {
 		return nil, err
 	}
 	return f.buf, nil
@@ -325,7 +325,7 @@ func (f *framer) trailer() ([]byte, error) {
 // arrow reads the rest of a bare Arrow message and returns it whole, in memory
 // of its own.
 func (f *framer) arrow(limit int) ([]byte, error) {
-	if err := f.take(4); err != nil {
+	if err := f.readBytes(4); err != nil {
 		return nil, err
 	}
 	n := int64(int32(binary.LittleEndian.Uint32(f.buf[4:])))
@@ -336,7 +336,7 @@ func (f *framer) arrow(limit int) ([]byte, error) {
 		return nil, fmt.Errorf("metadata of %d bytes", n)
 	}
 	f.most = limit + 8
-	if err := f.take(int(n)); err != nil {
+	if err := f.readBytes(int(n)); err != nil {
 		return nil, err
 	}
 	fl := &flat{b: f.buf[8:]}
@@ -347,7 +347,7 @@ func (f *framer) arrow(limit int) ([]byte, error) {
 	if body < 0 || body > int64(limit)-n {
 		return nil, fmt.Errorf("a message with a body of %d bytes, want at most %d", body, int64(limit)-n)
 	}
-	if err := f.take(int(body)); err != nil {
+	if err := f.readBytes(int(body)); err != nil {
 		return nil, err
 	}
 	msg := f.buf

@@ -105,14 +105,14 @@ func (l Ledger) out() uint64 {
 // hashes, which cannot be, are dropped. Otherwise both stand side by side in Joined.
 func (l Ledger) Merge(o Ledger) Ledger {
 	if l.sameChain(o) {
-		return l.add(o)
+		return l.plus(o)
 	}
 	joined := append([]Ledger(nil), l.parts()...)
 next:
 	for _, p := range o.parts() {
 		for i, j := range joined {
 			if j.sameChain(p) {
-				joined[i] = j.add(p)
+				joined[i] = j.plus(p)
 				continue next
 			}
 		}
@@ -147,14 +147,14 @@ func (l Ledger) sameChain(o Ledger) bool {
 	return true
 }
 
-// add sums two ledgers of the same chain.
-func (l Ledger) add(o Ledger) Ledger {
+// plus sums two ledgers of the same chain.
+func (l Ledger) plus(o Ledger) Ledger {
 	var out Ledger
 	for i, s := range l.Stages {
 		out.Stages = append(out.Stages, s.Plus(o.Stages[i]))
 	}
 	for i, j := range l.Joined {
-		out.Joined = append(out.Joined, j.add(o.Joined[i]))
+		out.Joined = append(out.Joined, j.plus(o.Joined[i]))
 	}
 	return out
 }

@@ -37,7 +37,7 @@ var ErrNoStream = errors.New("no record stream")
 func Open(in io.Reader, opt ReaderOptions) (*Source, error) {
 	s := &Source{opt: opt}
 	s.frames.in = bufio.NewReaderSize(in, 64<<10)
-	magic, err := s.frames.begin()
+	magic, err := s.frames.beginFrame()
 	switch {
 	case err == io.EOF:
 		return nil, s.cut("nothing in it, not even a schema")
@@ -158,7 +158,7 @@ func (s *Source) nextBatch() (b batch, t *Trailer, err error) {
 			return b, nil, err
 		}
 		if m.end {
-			t, err := s.end()
+			t, err := s.readTrailer()
 			return b, t, err
 		}
 		if b, err = parseBatch(m, s.layout, s.first); err != nil {
@@ -173,7 +173,7 @@ func (s *Source) nextBatch() (b batch, t *Trailer, err error) {
 
 // nextFrame begins the next frame of a stream that has not ended.
 func (s *Source) nextFrame() error {
-	magic, err := s.frames.begin()
+	magic, err := s.frames.beginFrame()
 	switch {
 	case err == io.EOF:
 		return s.cut(fmt.Sprintf("no %s (%d rows read)", s.ending(), s.rows))
@@ -201,11 +201,11 @@ func (s *Source) ending() string {
 	return "trailer"
 }
 
-// end reads what follows Arrow's end of stream: the trailer, whose hash of the
+// readTrailer reads what follows Arrow's end of stream: the trailer, whose hash of the
 // wire is compared here, or for bare Arrow nothing.
-func (s *Source) end() (*Trailer, error) {
+func (s *Source) readTrailer() (*Trailer, error) {
 	if s.bare {
-		if _, err := s.frames.begin(); err != io.EOF {
+		if _, err := s.frames.beginFrame(); err != io.EOF {
 			if err == nil || err == errCut {
 				err = errors.New("bytes behind Arrow's end of stream")
 			}
@@ -214,7 +214,7 @@ func (s *Source) end() (*Trailer, error) {
 		return &Trailer{}, nil
 	}
 	wire := sum128(&s.frames.wire)
-	magic, err := s.frames.begin()
+	magic, err := s.frames.beginFrame()
 	switch {
 	case err == io.EOF:
 		return nil, s.cut(fmt.Sprintf("no trailer (%d rows read)", s.rows))
@@ -239,7 +239,7 @@ func (s *Source) end() (*Trailer, error) {
 
 // nextStream begins the stream behind a trailer; io.EOF if there is none.
 func (s *Source) nextStream() error {
-	magic, err := s.frames.begin()
+	magic, err := s.frames.beginFrame()
 	switch {
 	case err == io.EOF:
 		return io.EOF

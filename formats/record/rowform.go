@@ -224,8 +224,8 @@ type parser struct {
 	bad  bool // left ended too early, or holds what AppendRow would not have written
 }
 
-// take takes n bytes.
-func (p *parser) take(n uint64) string {
+// takeBytes takes n bytes.
+func (p *parser) takeBytes(n uint64) string {
 	if n > uint64(len(p.left)) {
 		p.bad = true
 		return ""
@@ -237,7 +237,7 @@ func (p *parser) take(n uint64) string {
 
 // word takes a number of n bytes.
 func (p *parser) word(n int) (v uint64) {
-	s := p.take(uint64(n))
+	s := p.takeBytes(uint64(n))
 	for i := len(s) - 1; i >= 0; i-- {
 		v = v<<8 | uint64(s[i])
 	}
@@ -270,7 +270,7 @@ func (p *parser) varint() uint64 {
 }
 
 // text takes a length and that many bytes.
-func (p *parser) text() string { return p.take(p.varint()) }
+func (p *parser) text() string { return p.takeBytes(p.varint()) }
 
 // extra takes the unknown columns of a row: one at least, unless there was a late one. None has the name of one of taken.
 func (p *parser) extra(s *Schema, late bool, taken []column) (e Extra) {
@@ -294,10 +294,10 @@ func (p *parser) extra(s *Schema, late bool, taken []column) (e Extra) {
 		case typ.variable():
 			v = p.text()
 		case typ == typeBool:
-			v = p.take(1)
+			v = p.takeBytes(1)
 			p.bad = p.bad || v > "\x01"
 		default:
-			v = p.take(uint64(typ.width()))
+			v = p.takeBytes(uint64(typ.width()))
 		}
 		if p.bad || s == nil {
 			continue

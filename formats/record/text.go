@@ -450,7 +450,7 @@ func (x *Text[T]) ParseJSON(line []byte, row *T) error {
 			return err
 		}
 	}
-	return fill.end(row)
+	return fill.endRow(row)
 }
 
 // noColumn says that rows have no column of a name.
@@ -492,7 +492,7 @@ func (x *Text[T]) ParseCells(values []string, row *T) error {
 			return err
 		}
 	}
-	return fill.end(row)
+	return fill.endRow(row)
 }
 
 // filler collects a row's values.
@@ -518,8 +518,8 @@ func (f *filler[T]) own(name string, v any) error {
 	return nil
 }
 
-// end gives the row.
-func (f *filler[T]) end(row *T) error {
+// endRow gives the row.
+func (f *filler[T]) endRow(row *T) error {
 	if f.values != nil {
 		own, err := ownText(f.values)
 		if err != nil {

@@ -122,7 +122,7 @@ func NewWriter[T Row](out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	if err := w.collect(0, 0); err != nil {
 		return nil, err
 	}
-	return w, w.begin(out)
+	return w, w.writeSchema(out)
 }
 
 // Twin makes a Writer to which all rows go that w is given, as if they were written to both. It comes before the first row;
@@ -134,11 +134,11 @@ func (w *Writer[T]) Twin(out io.Writer, opt WriterOptions) (*Writer[T], error) {
 	}
 	opt.Threads = w.opt.Threads
 	t := &Writer[T]{shared: w.shared, opt: opt}
-	return t, t.begin(out)
+	return t, t.writeSchema(out)
 }
 
-// begin writes the schema.
-func (w *Writer[T]) begin(out io.Writer) error {
+// writeSchema writes the schema.
+func (w *Writer[T]) writeSchema(out io.Writer) error {
 	w.to = out
 	w.flushAfter = cmp.Or(w.flushAfter, w.opt.FlushAfter)
 	for _, f := range w.allFrames {
