@@ -155,7 +155,7 @@ func NewWriter[T record.Row](out io.Writer, like *record.Schema, table *Table[T]
 			w.made = append(w.made, newMade(c))
 		}
 	}
-	w.begin()
+	w.beginGroup()
 	return w, w.err
 }
 
@@ -182,7 +182,7 @@ func (w *Writer[T]) Write(row *T, path, round string) error {
 	}
 	if w.count++; w.count >= groupRows || w.group.Len() >= groupBytes {
 		w.flush()
-		w.begin()
+		w.beginGroup()
 	}
 	return w.err
 }
@@ -198,8 +198,8 @@ func (w *Writer[T]) Close() error {
 	return w.err
 }
 
-// begin starts a row group.
-func (w *Writer[T]) begin() {
+// beginGroup starts a row group.
+func (w *Writer[T]) beginGroup() {
 	if w.err != nil {
 		return
 	}
