@@ -142,7 +142,7 @@ func (t *Tx) claim() (again bool, err error) {
 		err = t.lookBack()
 	}
 	if err != nil {
-		t.end()
+		t.endAttempt()
 	}
 	return again, err
 }
@@ -234,8 +234,8 @@ func (t *Tx) Because(err error) error {
 	return err
 }
 
-// end notes that the attempt has given up, so that nobody waits for its end.
-func (t *Tx) end() {
+// endAttempt notes that the attempt has given up, so that nobody waits for its end.
+func (t *Tx) endAttempt() {
 	if ok, err := durable.Exists(t.s.fs, t.s.Path(t.attempt.file())); !ok || err != nil {
 		return
 	}

@@ -26,7 +26,7 @@ type Chain struct {
 // NewChain starts the checksum of a file without committed bytes.
 func NewChain() *Chain {
 	c := &Chain{hash: xxh3.New()}
-	c.begin()
+	c.beginLink()
 	return c
 }
 
@@ -37,11 +37,11 @@ func ResumeChain(e Entry) (*Chain, error) {
 	if n, err := hex.Decode(c.link[:], []byte(e.Link)); err != nil || n != len(c.link) || !IsSum(e.Link) {
 		return nil, &fault.Error{Class: fault.Corrupt, File: e.Path, Place: "link", Found: clip(e.Link), Want: "32 hex digits"}
 	}
-	c.begin()
+	c.beginLink()
 	return c, nil
 }
 
-func (c *Chain) begin() {
+func (c *Chain) beginLink() {
 	c.hash.Reset()
 	_, _ = c.hash.Write(c.link[:])
 }
@@ -55,7 +55,7 @@ func (c *Chain) Write(p []byte) (int, error) {
 		rest = rest[len(part):]
 		if c.length%chainBlock == 0 {
 			c.link = c.hash.Sum128().Bytes()
-			c.begin()
+			c.beginLink()
 		}
 	}
 	return len(p), nil

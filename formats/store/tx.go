@@ -107,14 +107,14 @@ func (s *Store) Begin(ctx context.Context, verb, txn string) (*Tx, *Done, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	t, done, err := s.begin(lock, verb, txn)
+	t, done, err := s.beginTx(lock, verb, txn)
 	if t == nil {
 		_ = lock.Close() // nothing was written through it
 	}
 	return t, done, err
 }
 
-func (s *Store) begin(lock io.Closer, verb, txn string) (*Tx, *Done, error) {
+func (s *Store) beginTx(lock io.Closer, verb, txn string) (*Tx, *Done, error) {
 	for {
 		v, err := s.settled()
 		if err != nil {
@@ -663,7 +663,7 @@ func (t *Tx) Abort() {
 	switch {
 	case t.published:
 	case t.attempt != nil:
-		t.end()
+		t.endAttempt()
 	case t.placed:
 		t.unplace()
 	}
