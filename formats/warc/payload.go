@@ -39,7 +39,7 @@ func (r *Reader) CheckPayload() error {
 		if !ok {
 			return r.err
 		}
-		raw.begin(m.Head.Size)
+		raw.beginBody(m.Head.Size)
 		h := sha1.New()
 		io.Copy(h, m.Payload) // chunks may be cut or wrong: what came before counts
 		io.Copy(io.Discard, block)
@@ -78,8 +78,8 @@ func (b *bodyHash) Write(p []byte) (int, error) {
 	return b.h.Write(p)
 }
 
-// begin says how many bytes stand before the body.
-func (b *bodyHash) begin(at int) {
+// beginBody says how many bytes stand before the body.
+func (b *bodyHash) beginBody(at int) {
 	b.begun = true
 	b.h.Write(b.first.Bytes()[at:])
 }
