@@ -153,8 +153,8 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	onRow := func(row *record.Fetch) {
-		totals.add(row)
-		states.add(ctx, row)
+		totals.countRow(row)
+		states.tellOutcome(ctx, row)
 		if row.Role == record.RolePage { // one for each URL, whatever else was asked for
 			progress.Add(1)
 		}
@@ -168,7 +168,7 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 	} else {
 		opt.Schema, opt.OnRow = in.Schema(), onRow
 		if std.Common.Stats != "" || progress != nil {
-			opt.OnQueues = totals.look
+			opt.OnQueues = totals.keepQueues
 		}
 		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 			return states.around(ctx, std, in, func() error {

@@ -121,8 +121,8 @@ func (s *states) show(protocols map[string]fetch.Protocol) {
 	}
 }
 
-// add tells the program of its scheme what became of a URL: a finding for each of these columns that is not empty.
-func (s *states) add(ctx context.Context, row *record.Fetch) {
+// tellOutcome tells the program of its scheme what became of a URL: a finding for each of these columns that is not empty.
+func (s *states) tellOutcome(ctx context.Context, row *record.Fetch) {
 	scheme, _, _ := canon.Split(row.URL)
 	change := s.changes[scheme]
 	if change == nil || row.Role != record.RolePage {

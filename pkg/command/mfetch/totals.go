@@ -29,8 +29,8 @@ type totals struct {
 	queues   fetch.BackQueues // when some were open last
 }
 
-// look keeps how the back queues stand, and how they stood when some were open last.
-func (t *totals) look(q fetch.BackQueues) {
+// keepQueues keeps how the back queues stand, and how they stood when some were open last.
+func (t *totals) keepQueues(q fetch.BackQueues) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.latest = q; q.Open == 0 {
@@ -57,7 +57,7 @@ func (t *totals) progress() (string, any) {
 	return p.String(), p
 }
 
-func (t *totals) add(row *record.Fetch) {
+func (t *totals) countRow(row *record.Fetch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if row.Role == record.RoleRobots {

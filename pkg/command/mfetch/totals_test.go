@@ -13,9 +13,9 @@ func TestEarlier(t *testing.T) {
 	now := time.Unix(1000, 0)
 	totals := newTotals(func() time.Time { return now })
 	for _, at := range []time.Duration{-time.Minute, -time.Second, time.Second} {
-		totals.add(&record.Fetch{Role: record.RolePage, Outcome: record.OutcomeFetched, FetchTime: record.TimeOf(now.Add(at))})
+		totals.countRow(&record.Fetch{Role: record.RolePage, Outcome: record.OutcomeFetched, FetchTime: record.TimeOf(now.Add(at))})
 	}
-	totals.add(&record.Fetch{Role: record.RolePage, Outcome: record.OutcomeDeferred})
+	totals.countRow(&record.Fetch{Role: record.RolePage, Outcome: record.OutcomeDeferred})
 	_, line := totals.progress()
 	if p := line.(fetch.Progress); p.Earlier != 2 || p.Replies() != 3 || p.Done != 4 {
 		t.Errorf("%+v", p)
