@@ -115,7 +115,7 @@ func (c *Crawl) DropInbox(number uint64) error { return c.fs.Remove(c.inboxFile(
 
 // Closed reports whether a round of that name was closed, in the crawl as it is now.
 func (c *Crawl) Closed(txn string) (bool, error) {
-	frontier, look, err := c.look()
+	frontier, look, err := c.viewFrontier()
 	if err != nil || look.Open() == txn {
 		return false, err
 	}
@@ -125,15 +125,15 @@ func (c *Crawl) Closed(txn string) (bool, error) {
 
 // OpenRound names the round that is open in the frontier; "" if there is none.
 func (c *Crawl) OpenRound() (txn string, err error) {
-	_, look, err := c.look()
+	_, look, err := c.viewFrontier()
 	if err != nil {
 		return "", err
 	}
 	return look.Open(), nil
 }
 
-// look looks at the frontier.
-func (c *Crawl) look() (frontier *store.Store, v *store.View, err error) {
+// viewFrontier looks at the frontier.
+func (c *Crawl) viewFrontier() (frontier *store.Store, v *store.View, err error) {
 	if frontier, err = c.frontier(); err == nil {
 		v, err = frontier.Look()
 	}
@@ -142,7 +142,7 @@ func (c *Crawl) look() (frontier *store.Store, v *store.View, err error) {
 
 // Rounds lists the names of the rounds that count, in their order; an open one comes last.
 func (c *Crawl) Rounds() ([]string, error) {
-	frontier, look, err := c.look()
+	frontier, look, err := c.viewFrontier()
 	if err != nil {
 		return nil, err
 	}

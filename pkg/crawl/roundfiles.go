@@ -62,7 +62,7 @@ func (c *Crawl) Kept() (*RoundFiles, error) {
 
 // kept lists the rounds of a shard, or of a crawl without any.
 func (c *Crawl) kept(cur store.Current) (rounds []keptRound, err error) {
-	frontier, look, err := c.look()
+	frontier, look, err := c.viewFrontier()
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (k *RoundFiles) Names() (names []string) {
 // keeps no such file is passed over, and so are files of another epoch: of a round that abandon or restore has undone. Options.Warn is told, once,
 // of closed rounds whose file is lost.
 func (k *RoundFiles) Files(names ...string) ([]string, error) {
-	files, lost, err := k.look(names)
+	files, lost, err := k.listFiles(names)
 	if len(lost) > 0 && k.c.opt.Warn != nil {
 		if warning := k.c.LostFiles(lost); warning.Error() != k.c.warned {
 			k.c.warned = warning.Error()
@@ -203,8 +203,8 @@ func (k *RoundFiles) Files(names ...string) ([]string, error) {
 	return files, err
 }
 
-// look lists the files, and the closed rounds that lost some.
-func (k *RoundFiles) look(names []string) (files, lost []string, err error) {
+// listFiles lists the files, and the closed rounds that lost some.
+func (k *RoundFiles) listFiles(names []string) (files, lost []string, err error) {
 	for _, r := range k.rounds {
 		for _, name := range names {
 			path := r.in.roundsPath(r.name, name+recordSuffix)
@@ -233,7 +233,7 @@ func (c *Crawl) LostFiles(rounds []string) error {
 
 // AllThere is fault.Corrupt where Files would warn: who calls it needs the rows of all rounds.
 func (k *RoundFiles) AllThere(names ...string) error {
-	_, lost, err := k.look(names)
+	_, lost, err := k.listFiles(names)
 	if err != nil || len(lost) == 0 {
 		return err
 	}

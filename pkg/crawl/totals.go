@@ -24,15 +24,15 @@ func (t Totals) with(ledgers ...record.Ledger) Totals {
 		seen = map[string]bool{}
 	}
 	for _, l := range ledgers {
-		t.add(l, seen)
+		t.addLedger(l, seen)
 	}
 	return t
 }
 
-// add adds the stages of a ledger that are not in seen, unless that is nil.
-func (t *Totals) add(l record.Ledger, seen map[string]bool) {
+// addLedger adds the stages of a ledger that are not in seen, unless that is nil.
+func (t *Totals) addLedger(l record.Ledger, seen map[string]bool) {
 	for _, j := range l.Joined {
-		t.add(j, seen)
+		t.addLedger(j, seen)
 	}
 	for _, s := range l.Stages {
 		if key := s.Name + " " + s.Store + " " + s.Txn + " " + s.InHash + " " + s.OutHash; seen != nil && s.InHash+s.OutHash != "" {

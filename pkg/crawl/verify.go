@@ -70,7 +70,7 @@ type LongFile struct {
 func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 	v := newVerifier(ctx, c)
 	v.Lost, v.Aside, v.Problems = []string{}, []string{}, []string{} // in JSON lists, also when they are empty
-	cur, numbers, err := v.begin()
+	cur, numbers, err := v.readCheckpoints()
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +178,8 @@ func (v *verifier) bind(number uint64) error {
 	return nil
 }
 
-// begin reads CURRENT, and the checkpoint and the list of checkpoints that belong to it: again where a commit came in between.
-func (v *verifier) begin() (cur store.Current, numbers []uint64, err error) {
+// readCheckpoints reads CURRENT, and the checkpoint and the list of checkpoints that belong to it: again where a commit came in between.
+func (v *verifier) readCheckpoints() (cur store.Current, numbers []uint64, err error) {
 	for {
 		if cur, err = v.c.current(); err != nil {
 			return cur, nil, err
