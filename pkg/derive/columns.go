@@ -97,8 +97,8 @@ func (d *detector) close() {
 // found is what a document looks like, and what it says of itself; "" where nothing can be told.
 type found struct{ mime, encoding, languages, title, language string }
 
-// look looks at the document of a row. encoding is the MIME name of its charset.
-func (d *detector) look(r *record.Fetch, file string) (f found) {
+// detect looks at the document of a row. encoding is the MIME name of its charset.
+func (d *detector) detect(r *record.Fetch, file string) (f found) {
 	if d == nil || r.Outcome != record.OutcomeFetched || r.Status != 200 || r.WARCFilename == "" || r.BodyLength <= 0 {
 		return f
 	}
@@ -191,7 +191,7 @@ func outcomeTable(d *detector, final *string) *parquet.Table[record.Fetch] {
 			status = int16(min(r.Status, math.MaxInt16))
 			redirect, digest, mime, truncated = r.RedirectURL, r.PayloadSHA1, r.MIME, r.Truncated
 			segment, subset = round, subsetOf(r)
-			seen = d.look(r, file)
+			seen = d.detect(r, file)
 			if file != from {
 				from, crawl = file, crawlOf(file)
 			}

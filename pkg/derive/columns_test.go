@@ -119,11 +119,11 @@ func TestDetected(t *testing.T) {
 			row := &record.Fetch{URL: "http://h/", Outcome: record.OutcomeFetched, Status: 200, MIME: "text/plain", Charset: "koi8-r", BodyLength: int64(len(c.body)), WARCFilename: name + ".warc.gz", WARCLength: int64(len(member))}
 			d := &detector{}
 			defer d.close()
-			if got := d.look(row, filepath.Join(crawl, "rounds", "r1", "marked.arrows.zst")); got != c.want {
+			if got := d.detect(row, filepath.Join(crawl, "rounds", "r1", "marked.arrows.zst")); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 			row.WARCFilename = "gone.warc.gz"
-			if got := d.look(row, filepath.Join(crawl, "rounds", "r1", "marked.arrows.zst")); got != (found{}) {
+			if got := d.detect(row, filepath.Join(crawl, "rounds", "r1", "marked.arrows.zst")); got != (found{}) {
 				t.Errorf("without the archive %q", got)
 			}
 		})

@@ -34,7 +34,7 @@ func (x *Index) Rows(ctx context.Context, rows *Rows, parts []warc.Part, done ma
 			if r.WARCFilename == "" {
 				return nil
 			}
-			rec, err := l.look(r, rows.Places.Odd > 0)
+			rec, err := l.readRecord(r, rows.Places.Odd > 0)
 			if err != nil {
 				return err
 			}
@@ -95,8 +95,8 @@ type looks struct {
 	file  *os.File
 }
 
-// look returns the record of a row, or nil if the row tells all of it. odd says that there are records that are not plain.
-func (l *looks) look(r *record.Fetch, odd bool) (*warc.Record, error) {
+// readRecord returns the record of a row, or nil if the row tells all of it. odd says that there are records that are not plain.
+func (l *looks) readRecord(r *record.Fetch, odd bool) (*warc.Record, error) {
 	if !odd && tells(r) {
 		return nil, nil
 	}

@@ -99,21 +99,21 @@ func encoder(w io.Writer) *json.Encoder {
 	return e
 }
 
-func (o *object) add(name string, value any) { *o = append(*o, member{name, value}) }
+func (o *object) addMember(name string, value any) { *o = append(*o, member{name, value}) }
 
 // envelope reads a record; what it returns makes what WAT says of it.
 func (w *Writer) envelope(r *warc.Reader, rec *warc.Record, file string) (func() object, *message, error) {
 	fields := object{{"WARC-Type", rec.Type}, {"WARC-Date", rec.Date.UTC().Format(time.RFC3339Nano)}}
 	if rec.ID != "" {
-		fields.add("WARC-Record-ID", "<"+rec.ID+">")
+		fields.addMember("WARC-Record-ID", "<"+rec.ID+">")
 	}
 	fields = append(fields, member{"Content-Length", number(rec.Length)}, member{"Content-Type", rec.ContentType})
 	if rec.TargetURI != "" {
-		fields.add("WARC-Target-URI", rec.TargetURI)
+		fields.addMember("WARC-Target-URI", rec.TargetURI)
 	}
 	for _, f := range rec.Fields {
 		if !slices.ContainsFunc(fields, func(m member) bool { return m.name == f.Name }) {
-			fields.add(f.Name, f.Value)
+			fields.addMember(f.Name, f.Value)
 		}
 	}
 	container := object{{"Filename", file}, {"Compressed", r.Codec() != warc.None}, {"Offset", number(rec.Offset)}}
@@ -140,7 +140,7 @@ func (w *Writer) envelope(r *warc.Reader, rec *warc.Record, file string) (func()
 	}
 	if codec == warc.Gzip {
 		header, crc := r.Inflated()
-		container.add("Gzip-Metadata", object{
+		container.addMember("Gzip-Metadata", object{
 			{"Deflate-Length", number(r.Good() - offset)}, // of the whole member
 			{"Header-Length", number(header)}, {"Footer-Length", "8"},
 			{"Inflated-CRC", number(int64(int32(crc)))}, {"Inflated-Length", number(inflated)},
@@ -149,26 +149,26 @@ func (w *Writer) envelope(r *warc.Reader, rec *warc.Record, file string) (func()
 	return func() object {
 		switch {
 		case m.head != nil:
-			payload.add("HTTP-Response-Metadata", w.response(m))
+			payload.addMember("HTTP-Response-Metadata", w.response(m))
 		case kind == warc.TypeRequest:
-			payload.add("HTTP-Request-Metadata", requestOf(request.Bytes(), m))
+			payload.addMember("HTTP-Request-Metadata", requestOf(request.Bytes(), m))
 		case kind == warc.TypeInfo:
-			payload.add("WARC-Info-Metadata", named(warc.ParseFields(info.Bytes())))
+			payload.addMember("WARC-Info-Metadata", named(warc.ParseFields(info.Bytes())))
 		case info.Len() > 0:
 			list := []object{}
 			for _, f := range warc.ParseFields(info.Bytes()) {
 				list = append(list, object{{"Name", f.Name}, {"Value", f.Value}})
 			}
-			payload.add("WARC-Metadata-Metadata", object{{"Metadata-Records", list}})
+			payload.addMember("WARC-Metadata-Metadata", object{{"Metadata-Records", list}})
 		}
-		payload.add("Actual-Content-Length", number(m.blockLength))
+		payload.addMember("Actual-Content-Length", number(m.blockLength))
 		slop := "4" // the line ends behind the block, which Common Crawl counts as part of fields
 		if info.Len() > 0 {
 			slop = "0"
 		}
-		payload.add("Trailing-Slop-Length", slop)
-		payload.add("Block-Digest", warc.FormatSHA1(m.block))
-		envelope.add("Payload-Metadata", payload)
+		payload.addMember("Trailing-Slop-Length", slop)
+		payload.addMember("Block-Digest", warc.FormatSHA1(m.block))
+		envelope.addMember("Payload-Metadata", payload)
 		return object{{"Container", container}, {"Envelope", envelope}}
 	}, m, nil
 }
@@ -190,7 +190,7 @@ func named(fields []warc.Field) object {
 	for _, f := range fields {
 		i := slices.IndexFunc(o, func(m member) bool { return m.name == f.Name })
 		if i < 0 {
-			o.add(f.Name, f.Value)
+			o.addMember(f.Name, f.Value)
 			continue
 		}
 		switch v := o[i].value.(type) {
@@ -230,9 +230,9 @@ func requestOf(head []byte, m *message) object {
 		{"Entity-Length", number(max(m.blockLength-int64(end)-4, 0))},
 	}
 	if int64(len(text)) == m.blockLength {
-		o.add("Entity-Digest", warc.FormatSHA1(sha1.Sum(head[min(end+4, len(head)):])))
+		o.addMember("Entity-Digest", warc.FormatSHA1(sha1.Sum(head[min(end+4, len(head)):])))
 	}
-	o.add("Entity-Trailing-Slop-Length", "0")
+	o.addMember("Entity-Trailing-Slop-Length", "0")
 	return o
 }
 
@@ -248,7 +248,7 @@ func (w *Writer) response(m *message) object {
 	}
 	switch extract.MediaType(m.doc) {
 	case "text/html", "application/xhtml+xml":
-		o.add("HTML-Metadata", htmlMetadata(m.doc))
+		o.addMember("HTML-Metadata", htmlMetadata(m.doc))
 	}
 	return o
 }
@@ -365,25 +365,25 @@ func htmlMetadata(doc *extract.Document) object {
 	p.read(doc)
 	head := object{}
 	if p.title != "" {
-		head.add("Title", p.title)
+		head.addMember("Title", p.title)
 	}
 	if p.base != "" {
-		head.add("Base", p.base)
+		head.addMember("Base", p.base)
 	}
 	for _, part := range []struct {
 		name string
 		list []object
 	}{{"Metas", p.metas}, {"Link", p.link}, {"Scripts", p.scripts}} {
 		if len(part.list) > 0 {
-			head.add(part.name, part.list)
+			head.addMember(part.name, part.list)
 		}
 	}
 	o := object{{"Head", head}}
 	if len(p.links) > 0 {
-		o.add("Links", p.links)
+		o.addMember("Links", p.links)
 	}
 	if p.cut {
-		o.add("Truncated", true)
+		o.addMember("Truncated", true)
 	}
 	return o
 }
@@ -462,7 +462,7 @@ func (p *metadata) endAnchor() {
 		text = strings.TrimSpace(string([]rune(text)[:maxAnchor]))
 	}
 	if text != "" {
-		p.anchor.add("text", text)
+		p.anchor.addMember("text", text)
 	}
 	p.keep(&p.links, p.anchor)
 	p.anchor, p.anchorText = nil, p.anchorText[:0]
@@ -512,7 +512,7 @@ func (p *metadata) tag(r *markup.Reader) {
 		var o object
 		for _, a := range metaAttributes {
 			if v, ok := value(a); ok {
-				o.add(a.name, v)
+				o.addMember(a.name, v)
 			}
 		}
 		if o != nil {
@@ -528,7 +528,7 @@ func (p *metadata) tag(r *markup.Reader) {
 		o := object{{"path", strings.ToUpper(e.Name) + "@/" + a.name}, {"url", u}}
 		for _, with := range at.with {
 			if v, ok := value(with); ok && i == 0 {
-				o.add(with.name, v)
+				o.addMember(with.name, v)
 			}
 		}
 		switch {
