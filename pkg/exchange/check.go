@@ -76,7 +76,7 @@ func Bind(r Round) ([]Bound, error) {
 	}
 	slices.SortFunc(all, func(a, b Bound) int { return strings.Compare(a.Name, b.Name) })
 	var first error
-	r.look(all, func(err error) {
+	r.eachManifest(all, func(err error) {
 		if first == nil {
 			first = err
 		}
@@ -87,7 +87,7 @@ func Bind(r Round) ([]Bound, error) {
 // Verify looks at the exchanges that a checkpoint bound: every manifest is the one that was bound, and all that was sent was
 // received. It reports each problem and goes on. Parts may be gone (RemoveParts).
 func Verify(r Round, all []Bound, problem func(error)) {
-	r.look(all, problem, func(string, *Manifest) error { return nil })
+	r.eachManifest(all, problem, func(string, *Manifest) error { return nil })
 }
 
 // RemoveParts deletes the parts of exchanges that a checkpoint bound: nobody reads them any more. The manifests stay.
@@ -113,9 +113,9 @@ func RemoveParts(fsys durable.FS, roundDir string, all []Bound) error {
 	return nil
 }
 
-// look reads all manifests of the exchanges, one at a time, and calls parts for each. A manifest must have its checksum in all;
+// eachManifest reads all manifests of the exchanges, one at a time, and calls parts for each. A manifest must have its checksum in all;
 // where that is "", it is put there.
-func (r Round) look(all []Bound, problem func(error), parts func(name string, manifest *Manifest) error) {
+func (r Round) eachManifest(all []Bound, problem func(error), parts func(name string, manifest *Manifest) error) {
 	got := make([]map[string][]arrived, r.Shards)
 	for n := range got {
 		got[n] = map[string][]arrived{}
