@@ -148,7 +148,7 @@ func (c *sheet) ref(kind, ref string) {
 	if c.take != nil {
 		c.take(ref)
 	} else {
-		c.add(kind, ref, false)
+		c.addLink(kind, ref, false)
 	}
 }
 

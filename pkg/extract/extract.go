@@ -150,8 +150,8 @@ func Find(doc *Document, opt Options) Page {
 	return page
 }
 
-// begin starts a document. False: its URL has no canonical form.
-func (f *finder) begin(doc *Document, opt Options) bool {
+// beginDocument starts a document. False: its URL has no canonical form.
+func (f *finder) beginDocument(doc *Document, opt Options) bool {
 	if opt.Sources == 0 {
 		opt.Sources = DefaultSources
 	}
@@ -181,7 +181,7 @@ func (f *finder) begin(doc *Document, opt Options) bool {
 // find finds the links of a document, which are in f.found then, and what else
 // there is to say in f.page.
 func (f *finder) find(doc *Document, opt Options) {
-	if !f.begin(doc, opt) {
+	if !f.beginDocument(doc, opt) {
 		return
 	}
 	f.header(doc.Header)
@@ -238,7 +238,7 @@ func Robots(doc *Document, opt Options) Page {
 }
 
 func (f *finder) findRobots(doc *Document, opt Options) {
-	if f.begin(doc, opt) && f.opt.Sources.has(FromRobots) {
+	if f.beginDocument(doc, opt) && f.opt.Sources.has(FromRobots) {
 		f.robots(doc.Body)
 		f.page.refuse(ReasonRepeated, f.repeated)
 	}
@@ -254,9 +254,9 @@ func (p *Page) refuse(reason string, n uint64) {
 	p.Refused[reason] += n
 }
 
-// add keeps a link unless it is there already, and returns its index in f.found,
+// addLink keeps a link unless it is there already, and returns its index in f.found,
 // or -1. It keeps no part of ref. One that is there already may have a text of its own: see texted.
-func (f *finder) add(kind, ref string, nofollow bool) int {
+func (f *finder) addLink(kind, ref string, nofollow bool) int {
 	if f.text && !isASCII(ref) && (f.encoding != nil || !utf8.ValidString(ref)) && f.opt.Canon.Precheck(ref) == nil {
 		ref = f.encodeQuery(validText(ref))
 	}

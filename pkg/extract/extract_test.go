@@ -258,7 +258,7 @@ func TestSheetWindow(t *testing.T) {
 	}
 	links := func(find func(c *sheet)) []Link {
 		c := sheet{finder: new(finder)}
-		c.begin(&Document{URL: "http://h/"}, Options{MaxLinks: 1 << 20})
+		c.beginDocument(&Document{URL: "http://h/"}, Options{MaxLinks: 1 << 20})
 		find(&c)
 		if c.page.Cut {
 			t.Error("cut")

@@ -58,7 +58,7 @@ func (f *finder) addAbsolute(kind, ref string, nofollow bool) int {
 		f.refuse(kind, ref, string(canon.ReasonOf(err)))
 		return -1
 	}
-	return f.add(kind, u, nofollow)
+	return f.addLink(kind, u, nofollow)
 }
 
 // linkHeader adds the links of a Link header field (RFC 8288 section 3). The text of
@@ -112,7 +112,7 @@ const maxParams = 64
 // setText gives a link its text, if there is room.
 func (f *finder) setText(link int, text string) {
 	var l label
-	l.add([]byte(text), f.opt.MaxText)
+	l.addText([]byte(text), f.opt.MaxText)
 	f.found.setText(link, l.b)
 }
 

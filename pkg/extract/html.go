@@ -122,7 +122,7 @@ var oneTree sync.Mutex
 
 // again forgets all but the links of the header.
 func (f *finder) again(doc *Document) {
-	f.begin(doc, f.opt)
+	f.beginDocument(doc, f.opt)
 	f.header(doc.Header)
 	f.text = true
 	f.html.reset()
@@ -177,7 +177,7 @@ func (f *finder) openAnchor() {
 
 // addText adds to the text of the open a element.
 func (f *finder) addText(text []byte) {
-	f.html.label.add(text, f.opt.MaxText)
+	f.html.label.addText(text, f.opt.MaxText)
 }
 
 // element adds the links of one HTML element.
@@ -249,7 +249,7 @@ func (f *finder) element(e *markup.Element) {
 		// A form that posts changes something: its action is not a link.
 		f.html.posts = isPost(e.Get(markup.AttrMethod))
 		if action := e.Get(markup.AttrAction); !f.html.posts && strings.TrimSpace(action) != "" {
-			f.add(linkkind.Form, action, hasToken(e.Get(markup.AttrRel), "nofollow"))
+			f.addLink(linkkind.Form, action, hasToken(e.Get(markup.AttrRel), "nofollow"))
 		}
 	case markup.TagBlockquote, markup.TagQ, markup.TagIns, markup.TagDel:
 		f.attr(linkkind.Cite, e, markup.AttrCite)
@@ -287,17 +287,17 @@ func (f *finder) svgElement(e *markup.Element) {
 		a = markup.AttrXlinkHref
 	}
 	if ref := e.Get(a); e.Tag == markup.TagA && e.Has>>a&1 != 0 {
-		f.add(linkkind.SVGA, ref, hasToken(e.Get(markup.AttrRel), "nofollow"))
+		f.addLink(linkkind.SVGA, ref, hasToken(e.Get(markup.AttrRel), "nofollow"))
 		f.openAnchor()
 	} else if ref = strings.TrimSpace(ref); ref != "" && ref[0] != '#' {
-		f.add(linkkind.SVG, ref, false)
+		f.addLink(linkkind.SVG, ref, false)
 	}
 }
 
 // anchor adds a hyperlink, for which an empty reference is the page itself.
 func (f *finder) anchor(kind string, e *markup.Element) {
 	if e.Has>>markup.AttrHref&1 != 0 {
-		f.add(kind, e.Get(markup.AttrHref), hasToken(e.Get(markup.AttrRel), "nofollow"))
+		f.addLink(kind, e.Get(markup.AttrHref), hasToken(e.Get(markup.AttrRel), "nofollow"))
 	}
 }
 
@@ -306,7 +306,7 @@ func (f *finder) alt(e *markup.Element) {
 	if f.last >= 0 && e.Has>>markup.AttrAlt&1 != 0 {
 		l := &f.html.alt
 		l.reset()
-		l.add(e.Bytes(markup.AttrAlt), f.opt.MaxText)
+		l.addText(e.Bytes(markup.AttrAlt), f.opt.MaxText)
 		f.texted(f.last, f.repeats, l.b)
 	}
 }
@@ -314,7 +314,7 @@ func (f *finder) alt(e *markup.Element) {
 // attr adds an embedded resource, for which an empty reference is none.
 func (f *finder) attr(kind string, e *markup.Element, name markup.Attr) {
 	if ref := e.Get(name); strings.TrimSpace(ref) != "" {
-		f.add(kind, ref, false)
+		f.addLink(kind, ref, false)
 	}
 }
 
@@ -322,7 +322,7 @@ func (f *finder) linkElement(e *markup.Element) {
 	rel := e.Get(markup.AttrRel)
 	if href := e.Get(markup.AttrHref); strings.TrimSpace(href) != "" {
 		if kind := relKind(rel, e.Get(markup.AttrHreflang)); kind != "" {
-			f.add(kind, href, hasToken(rel, "nofollow"))
+			f.addLink(kind, href, hasToken(rel, "nofollow"))
 		}
 	}
 	f.srcset(linkkind.Img, e.Get(markup.AttrImageSrcset))
@@ -336,7 +336,7 @@ func (f *finder) applet(e *markup.Element) {
 	}
 	for _, ref := range strings.Split(e.Get(markup.AttrArchive)+","+e.Get(markup.AttrCode), ",") {
 		if ref = strings.TrimSpace(ref); ref != "" {
-			f.add(linkkind.Applet, below+ref, false)
+			f.addLink(linkkind.Applet, below+ref, false)
 		}
 	}
 }
@@ -358,7 +358,7 @@ func (f *finder) lazy(e *markup.Element) {
 		case a == markup.AttrDataSrcset || a == markup.AttrDataLazySrcset:
 			f.srcset(kind, v)
 		case !strings.ContainsAny(v, " \t\r\n\f<>{}\"'()"):
-			f.add(kind, v, false)
+			f.addLink(kind, v, false)
 		}
 	}
 }
@@ -371,7 +371,7 @@ func (f *finder) meta(e *markup.Element) {
 		return
 	case strings.EqualFold(equiv, "refresh"):
 		if ref, ok := refreshRef(content); ok {
-			f.add(linkkind.Refresh, ref, false)
+			f.addLink(linkkind.Refresh, ref, false)
 		}
 		return
 	case process.Addresses(name, f.opt.Agent):
@@ -384,9 +384,9 @@ func (f *finder) meta(e *markup.Element) {
 		name = property
 	}
 	if kind := metaURLs[strings.ToLower(name)]; kind != "" {
-		f.add(kind, content, false)
+		f.addLink(kind, content, false)
 	} else if itemURLs[strings.ToLower(strings.TrimSpace(e.Get(markup.AttrItemprop)))] {
-		f.add(linkkind.Meta, content, false)
+		f.addLink(linkkind.Meta, content, false)
 	}
 }
 
@@ -408,7 +408,7 @@ func (f *finder) srcset(kind, s string) {
 		} else {
 			s = skipDescriptors(s)
 		}
-		f.add(kind, ref, false)
+		f.addLink(kind, ref, false)
 	}
 }
 
@@ -450,7 +450,7 @@ type label struct {
 
 func (l *label) reset() { *l = label{b: l.b[:0]} }
 
-func (l *label) add(text []byte, limit int) {
+func (l *label) addText(text []byte, limit int) {
 	for i := 0; i < len(text) && !l.full; {
 		word := i
 		for i < len(text) && isGraph[text[i]] {

@@ -43,7 +43,7 @@ func (f *finder) outcome() outcome {
 // tree. Beyond: the tree cannot be built.
 func differ(f *finder, body []byte, charset string) (diff string, declined, beyond bool) {
 	doc := &Document{URL: "http://h/d/", MIME: "text/html", Charset: charset, Body: body}
-	f.begin(doc, Options{})
+	f.beginDocument(doc, Options{})
 	f.again(doc)
 	if !f.flatHTML(doc) {
 		return "", true, false
@@ -177,7 +177,7 @@ func TestHTMLWindow(t *testing.T) {
 	var f finder
 	find := func(body, charset string) (outcome, bool) {
 		doc := &Document{URL: "http://h/d/", MIME: "text/html", Charset: charset, Body: []byte(body)}
-		f.begin(doc, Options{})
+		f.beginDocument(doc, Options{})
 		f.again(doc)
 		ok := f.flatHTML(doc)
 		return f.outcome(), ok
@@ -271,7 +271,7 @@ func TestCostlyTrees(t *testing.T) {
 		if len(d.Body) > maxTree {
 			t.Fatalf("%s: %d bytes at least", name, len(d.Body))
 		}
-		f.begin(d, Options{})
+		f.beginDocument(d, Options{})
 		f.again(d)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -54,7 +54,7 @@ func (f *finder) listing(b []byte) {
 		if dir {
 			ref += "/"
 		}
-		f.add(linkkind.Listing, ref, false)
+		f.addLink(linkkind.Listing, ref, false)
 		return true
 	})
 }
@@ -153,7 +153,7 @@ func (f *finder) menu(b []byte) {
 		if url, ok := strings.CutPrefix(selector, "URL:"); ok && line[0] == 'h' {
 			ref = url
 		}
-		if i := f.add(linkkind.Menu, ref, false); i >= 0 {
+		if i := f.addLink(linkkind.Menu, ref, false); i >= 0 {
 			f.setText(i, text)
 		}
 		return true

@@ -66,7 +66,7 @@ func (f *finder) jsonLD(b []byte) {
 			continue
 		}
 		if s = strings.TrimSpace(s); ok && named && s != "" && s[0] != '#' && !strings.ContainsAny(s, htmlSpace) {
-			f.add(linkkind.JSONLD, s, false)
+			f.addLink(linkkind.JSONLD, s, false)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (f *finder) scriptText(s []byte, bare bool) {
 			f.inline(bytes.Clone(s))
 		}
 	case isScriptRef(s, bare):
-		f.add(linkkind.ScriptGuess, string(s), false)
+		f.addLink(linkkind.ScriptGuess, string(s), false)
 	}
 }
 

@@ -50,7 +50,7 @@ func (f *finder) robots(body []byte) {
 					continue
 				}
 			}
-			f.add(linkkind.Sitemap, ref, false)
+			f.addLink(linkkind.Sitemap, ref, false)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (f *finder) textSitemap(in *bufio.Reader, named bool) {
 			}
 		}
 		if !long && s != "" && (named || strings.Contains(s, "://")) {
-			f.add(linkkind.SitemapURL, s, false)
+			f.addLink(linkkind.SitemapURL, s, false)
 		}
 		line, long = line[:0], false
 	}

@@ -43,7 +43,7 @@ func (f *finder) plainText(doc *Document) {
 			if ref[0]|0x20 == 'w' && !bytes.Contains(ref[:skip], []byte(":")) {
 				s = "http://" + s
 			}
-			f.add(linkkind.Text, s, false)
+			f.addLink(linkkind.Text, s, false)
 		}
 		i = end
 	}
@@ -173,7 +173,7 @@ func (f *finder) json(b []byte) {
 			continue
 		}
 		if s = strings.TrimSpace(s); ok && (isAbsolute(s) || named && s != "" && s[0] != '#' && !strings.ContainsAny(s, htmlSpace)) {
-			f.add(linkkind.JSON, s, false)
+			f.addLink(linkkind.JSON, s, false)
 		}
 	}
 }
@@ -256,7 +256,7 @@ func (f *finder) pdf(b []byte) {
 		return
 	}
 	for uri := range doc.Links() {
-		f.add(linkkind.PDF, strings.TrimSpace(uri), false)
+		f.addLink(linkkind.PDF, strings.TrimSpace(uri), false)
 		if f.found.different() >= f.opt.MaxLinks {
 			break
 		}

@@ -257,7 +257,7 @@ func (o *output) extract() (drop string, err error) {
 			return "", nil
 		}
 		o.text = append(o.text, u...)
-		o.add(len(u), canon.PartsOf(u), key, linkkind.Redirect, false, nil, row.Depth)
+		o.addRow(len(u), canon.PartsOf(u), key, linkkind.Redirect, false, nil, row.Depth)
 		return "", nil
 	case (row.Status < 200 || row.Status > 299) && isRobots:
 		return "", nil
@@ -425,13 +425,13 @@ func (o *output) links(depth uint16) {
 		}
 		o.text = text
 		url := text[start:]
-		o.add(len(url), p, o.Links.Canon.Key(url, p), found.kinds[l.kind], l.nofollow, found.text[l.anchor.start:l.anchor.end], depth)
+		o.addRow(len(url), p, o.Links.Canon.Key(url, p), found.kinds[l.kind], l.nofollow, found.text[l.anchor.start:l.anchor.end], depth)
 	}
 }
 
-// add makes a row of a link to a canonical URL, the last n bytes of o.text, unless the
+// addRow makes a row of a link to a canonical URL, the last n bytes of o.text, unless the
 // page had it before with the same text, or with any and this one has none.
-func (o *output) add(n int, p canon.Parts, key uint64, kind string, nofollow bool, text []byte, depth uint16) {
+func (o *output) addRow(n int, p canon.Parts, key uint64, kind string, nofollow bool, text []byte, depth uint16) {
 	row := &o.job.row
 	start := len(o.text) - n
 	again := key ^ fingerprint.OfString(kind)

@@ -42,7 +42,7 @@ func (f *finder) xmlTokens(in *bufio.Reader, otherwise string) (root string) {
 	x := xmlFinder{finder: f, item: -1, otherwise: otherwise}
 	for {
 		// Raw: no stack of open elements that a hostile file could make deep.
-		m.begin()
+		m.endToken()
 		tok, err := d.RawToken()
 		if err != nil {
 			f.page.Cut = f.page.Cut || errors.Is(err, errToken)
@@ -62,7 +62,7 @@ func (f *finder) xmlTokens(in *bufio.Reader, otherwise string) (root string) {
 				x.text = append(x.text, t...)
 			}
 		case xml.EndElement:
-			x.end(strings.ToLower(t.Name.Local))
+			x.endElement(strings.ToLower(t.Name.Local))
 		}
 	}
 }
@@ -191,7 +191,7 @@ func (x *xmlFinder) start(t xml.StartElement) bool {
 	return true
 }
 
-func (x *xmlFinder) end(name string) {
+func (x *xmlFinder) endElement(name string) {
 	if x.collecting == name {
 		text := strings.TrimSpace(string(x.text))
 		switch {
@@ -278,7 +278,7 @@ func (x *xmlFinder) link(kind, ref string) {
 		}
 		x.resolved, ref = b, markup.View(b[len(ref):])
 	}
-	x.add(kind, ref, false)
+	x.addLink(kind, ref, false)
 }
 
 // isAbsolute reports whether a text is one URL, with a scheme and host.
@@ -310,8 +310,8 @@ type meter struct {
 	last  byte // that was read
 }
 
-// begin says that a token ended. If it was a text, the < behind it was read.
-func (m *meter) begin() {
+// endToken says that a token ended. If it was a text, the < behind it was read.
+func (m *meter) endToken() {
 	m.n, m.limit = 0, 0
 	if m.last != '<' {
 		m.last = 0
