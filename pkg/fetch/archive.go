@@ -120,7 +120,7 @@ func (a *archive) openAlone() error {
 		}
 		last = name
 	}
-	if err := a.saved.end(); err != nil || last == "" {
+	if err := a.saved.sortContacts(); err != nil || last == "" {
 		return err
 	}
 	ok, err := a.reopen(last)
@@ -245,7 +245,7 @@ func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64,
 		}
 		keep = r.Good()
 		if out.Row.Role != "" {
-			if err := a.saved.add(out.Row.Role, out.Row.URL, index, group); err != nil {
+			if err := a.saved.addContact(out.Row.Role, out.Row.URL, index, group); err != nil {
 				return 0, err
 			}
 		}

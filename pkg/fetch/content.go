@@ -366,13 +366,13 @@ func (g *group) free() {
 	}
 }
 
-// begin makes g.rec a record about row.
-func (g *group) begin(kind, media string, row *record.Fetch) {
+// beginRecord makes g.rec a record about row.
+func (g *group) beginRecord(kind, media string, row *record.Fetch) {
 	g.rec = warc.Record{Type: kind, Date: row.FetchTime.Go(), TargetURI: row.URL, ContentType: media, Fields: g.fields[:0]}
 }
 
-// end appends g.rec, whose block is b.
-func (g *group) end(enc warc.Encoder, b []byte) (err error) {
+// endRecord appends g.rec, whose block is b.
+func (g *group) endRecord(enc warc.Encoder, b []byte) (err error) {
 	g.reader.Reset(b)
 	g.rec.Block, g.rec.Length = &g.reader, int64(len(b))
 	g.b, err = enc.Append(g.b, &g.rec)
@@ -415,7 +415,7 @@ func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *R
 	}
 	concurrent := ""
 	if reply != nil && reply.Response != nil {
-		g.begin(warc.TypeResponse, warc.MediaResponse, row)
+		g.beginRecord(warc.TypeResponse, warc.MediaResponse, row)
 		if reply.Media != "" {
 			g.rec.Type, g.rec.ContentType = warc.TypeResource, clean(reply.Media)
 		}
@@ -444,19 +444,19 @@ func encodeGroup(enc warc.Encoder, round warc.Round, row *record.Fetch, reply *R
 	}
 	if reply != nil && len(reply.Sent) > 0 && (reply.Response != nil || reply.spoken()) {
 		if reply.spoken() {
-			g.begin(warc.TypeMetadata, warc.MediaControl, row)
+			g.beginRecord(warc.TypeMetadata, warc.MediaControl, row)
 		} else {
-			g.begin(warc.TypeRequest, warc.MediaRequest, row)
+			g.beginRecord(warc.TypeRequest, warc.MediaRequest, row)
 			g.rec.Add(warc.FieldProtocol, reply.Protocol)
 		}
 		g.rec.Add(warc.FieldIPAddress, server)
 		g.rec.Add(warc.FieldConcurrentTo, concurrent)
-		if err := g.end(enc, reply.Sent); err != nil {
+		if err := g.endRecord(enc, reply.Sent); err != nil {
 			return nil, err
 		}
 	}
-	g.begin(warc.TypeMetadata, warc.MediaFields, row)
+	g.beginRecord(warc.TypeMetadata, warc.MediaFields, row)
 	g.rec.Add(warc.FieldConcurrentTo, concurrent)
 	g.block = warc.AppendOutcome(g.block[:0], round, row)
-	return g, g.end(enc, g.block)
+	return g, g.endRecord(enc, g.block)
 }

@@ -68,7 +68,7 @@ func (d *Deny) Reload() error {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if !rules.add(line, d.form) && bad == nil {
+		if !rules.addLine(line, d.form) && bad == nil {
 			bad = &fault.Error{Class: fault.Usage, File: d.path, Place: fmt.Sprintf("line %d", n), Found: fmt.Sprintf("%.100q", line),
 				Want: "a host, such as example.org, or the beginning of a URL, such as https://example.org/private", Hint: "a host stands for all hosts below it, too"}
 		}
@@ -90,8 +90,8 @@ func (d *Deny) held(err error) string {
 	return "the rules read before still hold"
 }
 
-// add takes one line in. It says whether that could be understood.
-func (r *denyRules) add(line string, form canon.Options) bool {
+// addLine takes one line in. It says whether that could be understood.
+func (r *denyRules) addLine(line string, form canon.Options) bool {
 	scheme, rest, isURL := strings.Cut(line, "://")
 	if !isURL {
 		name := strings.Trim(strings.TrimPrefix(line, "*."), ".")

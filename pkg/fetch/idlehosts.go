@@ -99,7 +99,7 @@ func (a *idleHosts) put(name string, c contact, now micros) {
 
 // putLater is put, unless a known contact keeps the host waiting longer.
 func (a *idleHosts) putLater(name string, c contact, now micros) {
-	if known, ok := a.take(name, now); ok && known.next > c.next {
+	if known, ok := a.takeContact(name, now); ok && known.next > c.next {
 		c = known
 	}
 	a.put(name, c, now)
@@ -111,7 +111,7 @@ func (a *idleHosts) moveToDisk(now micros) error {
 	rows := &unsorted{Sorter: merge.NewSorter(sortMemory, a.onDisk.dir)}
 	defer rows.Close()
 	for name, c := range a.inMemory {
-		if err := rows.add(idOf(name), func(b []byte) []byte { return c.append(binary.BigEndian.AppendUint64(b, a.moves), name) }); err != nil {
+		if err := rows.addRow(idOf(name), func(b []byte) []byte { return c.append(binary.BigEndian.AppendUint64(b, a.moves), name) }); err != nil {
 			return err
 		}
 	}
@@ -119,15 +119,15 @@ func (a *idleHosts) moveToDisk(now micros) error {
 		c, _ := parseContact(value[8:])
 		return c.counts(now)
 	}
-	if err := rows.addTo(&a.onDisk); err != nil {
+	if err := rows.addRunTo(&a.onDisk); err != nil {
 		return err // the run ends, and inMemory still keeps every host waiting
 	}
 	clear(a.inMemory)
 	return nil
 }
 
-// take forgets and returns what is remembered of a host, as of now.
-func (a *idleHosts) take(name string, now micros) (c contact, known bool) {
+// takeContact forgets and returns what is remembered of a host, as of now.
+func (a *idleHosts) takeContact(name string, now micros) (c contact, known bool) {
 	if c, known = a.inMemory[name]; known {
 		delete(a.inMemory, name)
 		return c, true

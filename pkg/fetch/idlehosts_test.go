@@ -24,7 +24,7 @@ func TestAbsentHosts(t *testing.T) {
 	for range 30_000 {
 		now += 10
 		name := fmt.Sprintf("h%d.test", rnd.IntN(hosts))
-		c, known := a.take(name, now)
+		c, known := a.takeContact(name, now)
 		want := model[name]
 		if want.next > now && (!known || c != want) || known && c != want {
 			t.Fatalf("at %d %s: %v, %v; want %v", now, name, c, known, want)
@@ -54,7 +54,7 @@ func TestAbsentHosts(t *testing.T) {
 			continue
 		}
 		ahead++
-		if got, _ := again.contacts.take(name, now); got != (contact{next: want.next, required: want.required}) {
+		if got, _ := again.contacts.takeContact(name, now); got != (contact{next: want.next, required: want.required}) {
 			t.Errorf("%s read again: %v, want %v", name, got, want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestAbsentHostsWithoutDisk(t *testing.T) {
 		a.put(fmt.Sprint("h", i), contact{next: 1000}, 1)
 	}
 	a.close()
-	if c, known := a.take("h0", 1); !known || c.next < 1000 || a.err == nil {
+	if c, known := a.takeContact("h0", 1); !known || c.next < 1000 || a.err == nil {
 		t.Errorf("take = %v, %v; error %v", c, known, a.err)
 	}
 	if err := newSchedulerWith(a).save(nil, 1); err != a.err || !strings.Contains(err.Error(), "closed") {
@@ -100,7 +100,7 @@ func TestAbsentHostsWithoutDisk(t *testing.T) {
 	if b.err == nil || len(b.inMemory) > b.max {
 		t.Errorf("where there is no folder: error %v, %d hosts in memory", b.err, len(b.inMemory))
 	}
-	if c, known := b.take("h19", 1); !known || c.next < 1000 {
+	if c, known := b.takeContact("h19", 1); !known || c.next < 1000 {
 		t.Errorf("of what the disk did not take: %v, %v", c, known)
 	}
 }

@@ -92,7 +92,7 @@ func (r *runner) resume(ctx context.Context) error {
 		var s savedRow
 		var ok bool
 		if err == nil {
-			s, ok, err = r.archive.saved.take(record.RolePage, row.URL)
+			s, ok, err = r.archive.saved.takeContact(record.RolePage, row.URL)
 		}
 		switch {
 		case err != nil:
@@ -182,7 +182,7 @@ func (r *runner) remember(row *record.Fetch) {
 	defer r.mu.Unlock()
 	now := r.now()
 	own := r.s.rules(row.Host)
-	c, _ := r.s.contacts.take(row.Host, now)
+	c, _ := r.s.contacts.takeContact(row.Host, now)
 	c.fails = failsAfter(row, c.fails)
 	gap, asked := r.gap(own, row, 0, c.fails)
 	if end := ended(row); end > c.ended {

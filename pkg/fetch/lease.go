@@ -208,7 +208,7 @@ func (a *archive) openFenced() error {
 			return err
 		}
 	}
-	if err := a.saved.end(); err != nil || again == "" {
+	if err := a.saved.sortContacts(); err != nil || again == "" {
 		return err
 	}
 	ok, err := a.reopen(again)

@@ -44,8 +44,8 @@ type level struct {
 // levelBlock is how much is read to find a value.
 const levelBlock = 4 << 10
 
-// add takes in rows in order of their ids.
-func (l *levels) add(rows *merge.Iter) error {
+// addRun takes in rows in order of their ids.
+func (l *levels) addRun(rows *merge.Iter) error {
 	if err := l.temporary(rows); err != nil {
 		return err
 	}
@@ -186,17 +186,17 @@ type unsorted struct {
 	row []byte
 }
 
-// add takes in a value; buf is what appends it.
-func (u *unsorted) add(i id, value func(b []byte) []byte) error {
+// addRow takes in a value; buf is what appends it.
+func (u *unsorted) addRow(i id, value func(b []byte) []byte) error {
 	u.row = value(append(u.row[:0], i[8:]...))
 	return u.Add(binary.BigEndian.Uint64(i[:]), u.row)
 }
 
-// addTo sorts the rows and adds them.
-func (u *unsorted) addTo(l *levels) error {
+// addRunTo sorts the rows and adds them.
+func (u *unsorted) addRunTo(l *levels) error {
 	rows, err := u.Sort()
 	if err != nil {
 		return err
 	}
-	return l.add(rows)
+	return l.addRun(rows)
 }

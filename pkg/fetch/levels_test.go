@@ -32,14 +32,14 @@ func TestLevels(t *testing.T) {
 		rows := &unsorted{Sorter: merge.NewSorter(0, l.dir)}
 		for k := range 1 + rnd.IntN(300) {
 			i, value := text(), fmt.Sprintf("%c%d.%d", "abx"[rnd.IntN(3)], round, k)
-			if err := rows.add(i, func(b []byte) []byte { return append(b, value...) }); err != nil {
+			if err := rows.addRow(i, func(b []byte) []byte { return append(b, value...) }); err != nil {
 				t.Fatal(err)
 			}
 			if value[0] != 'x' {
 				model[i] = append(model[i], value)
 			}
 		}
-		if err := rows.addTo(&l); err != nil {
+		if err := rows.addRunTo(&l); err != nil {
 			t.Fatal(err)
 		}
 		if len(l.runs) > 8 {

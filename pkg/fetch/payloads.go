@@ -130,11 +130,11 @@ func (p *payloads) close() { p.known.close() }
 func (p *payloads) find(digest [16]byte) (found payload, ok bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.look(digest)
+	return p.findHeld(digest)
 }
 
-// look is find. p.mu is held.
-func (p *payloads) look(digest [16]byte) (found payload, ok bool, err error) {
+// findHeld is find. p.mu is held.
+func (p *payloads) findHeld(digest [16]byte) (found payload, ok bool, err error) {
 	if found, ok = p.fresh[digest]; ok {
 		return found, true, nil
 	}
@@ -147,8 +147,8 @@ func (p *payloads) look(digest [16]byte) (found payload, ok bool, err error) {
 	return found, ok, cmp.Or(err, bad)
 }
 
-// add notes where the payload of a row was archived. If two workers archived it at one time, the first counts.
-func (p *payloads) add(row *record.Fetch) error {
+// addPayload notes where the payload of a row was archived. If two workers archived it at one time, the first counts.
+func (p *payloads) addPayload(row *record.Fetch) error {
 	fresh := payload{url: row.URL, date: row.FetchTime, file: row.WARCFilename, offset: row.WARCOffset}
 	var ok bool
 	if fresh.digest, ok = payloadDigest(row); !ok {
@@ -156,7 +156,7 @@ func (p *payloads) add(row *record.Fetch) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, known, err := p.look(fresh.digest); known || err != nil {
+	if _, known, err := p.findHeld(fresh.digest); known || err != nil {
 		return err
 	}
 	p.fresh[fresh.digest] = fresh
@@ -171,12 +171,12 @@ func (p *payloads) spill() error {
 	rows := &unsorted{Sorter: merge.NewSorter(sortMemory, p.known.dir)}
 	defer rows.Close()
 	for digest, known := range p.fresh {
-		if err := rows.add(digest, known.append); err != nil {
+		if err := rows.addRow(digest, known.append); err != nil {
 			return err
 		}
 	}
 	clear(p.fresh)
-	return rows.addTo(&p.known)
+	return rows.addRunTo(&p.known)
 }
 
 // commit makes the round's payloads a part of the next generation.

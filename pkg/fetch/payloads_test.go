@@ -60,12 +60,12 @@ func TestPayloadsAreFoundAgain(t *testing.T) {
 			if !found {
 				known[n] = row(n).URL
 				added = append(added, n)
-				if err := p.add(row(n)); err != nil {
+				if err := p.addPayload(row(n)); err != nil {
 					t.Fatal(err)
 				}
 				again := *row(n)
 				again.URL = "http://later.test/" // a later one does not count
-				if err := p.add(&again); err != nil {
+				if err := p.addPayload(&again); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -242,14 +242,14 @@ type recalled struct {
 
 const recalledMax = 1 << 14
 
-func (w *recalled) add(url string, names []string) {
+func (w *recalled) addNames(url string, names []string) {
 	if len(names) > 0 && w.n+len(names) <= recalledMax {
 		w.names[url] = append(w.names[url], names...)
 		w.n += len(names)
 	}
 }
 
-func (w *recalled) take(url string) []string {
+func (w *recalled) takeNames(url string) []string {
 	names := w.names[url]
 	delete(w.names, url)
 	w.n -= len(names)
@@ -258,14 +258,14 @@ func (w *recalled) take(url string) []string {
 
 // recall takes in a robots row of an earlier run of the batch.
 func (c *robotsCache) recall(row *record.Fetch, text []byte, redirected *recalled) error {
-	names := redirected.take(row.URL)
+	names := redirected.takeNames(row.URL)
 	if name, ok := strings.CutSuffix(row.URL, "/robots.txt"); ok && strings.Count(name, "/") == 2 {
 		names = append(names, name)
 	}
 	v, why, next := robotsRow(row)
 	if v == asking {
 		if url, _, err := canon.URL(next); err == nil && url != row.URL {
-			redirected.add(url, names)
+			redirected.addNames(url, names)
 		}
 		return nil // where the redirects end nowhere, the contact is gone through again
 	}

@@ -20,7 +20,7 @@ func (r *runner) serveRobots(ctx context.Context, h *host, e *robotsRequest, row
 	if row.URL == "" {
 		row = nil
 	}
-	switch saved, ok, err := r.archive.saved.take(record.RoleRobots, e.url); {
+	switch saved, ok, err := r.archive.saved.takeContact(record.RoleRobots, e.url); {
 	case err != nil:
 		return turn{}, false, err
 	case ok:

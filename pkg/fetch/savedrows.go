@@ -58,28 +58,28 @@ func parseSavedRow(b []byte) (r savedRow, rest []byte) {
 	return r, b[1:]
 }
 
-// add notes a contact, behind all others.
-func (s *savedRows) add(role, url string, file int, off int64) error {
+// addContact notes a contact, behind all others.
+func (s *savedRows) addContact(role, url string, file int, off int64) error {
 	if s.rows.Sorter == nil {
 		s.rows.Sorter = merge.NewSorter(sortMemory, s.byURL.dir)
 	}
 	row := savedRow{s.n, int64(file), off, role == record.RolePage}
 	s.n++
-	return s.rows.add(savedID(role, url), row.append)
+	return s.rows.addRow(savedID(role, url), row.append)
 }
 
-// end is called when all are there.
-func (s *savedRows) end() error {
+// sortContacts is called when all are there.
+func (s *savedRows) sortContacts() error {
 	if s.n == 0 {
 		return nil
 	}
 	defer s.rows.Close()
 	s.taken = make([]uint64, s.n/64+1)
-	return s.rows.addTo(&s.byURL)
+	return s.rows.addRunTo(&s.byURL)
 }
 
-// take hands out the first contact of a role with a URL, once.
-func (s *savedRows) take(role, url string) (row savedRow, ok bool, err error) {
+// takeContact hands out the first contact of a role with a URL, once.
+func (s *savedRows) takeContact(role, url string) (row savedRow, ok bool, err error) {
 	if s.n == 0 {
 		return row, false, nil
 	}

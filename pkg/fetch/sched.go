@@ -233,7 +233,7 @@ func (s *scheduler) host(name string, now micros) *host {
 	h = newHost(name)
 	h.polite = s.rules(name)
 	s.opened++
-	if c, known := s.contacts.take(name, now); known {
+	if c, known := s.contacts.takeContact(name, now); known {
 		h.next, h.required, h.fails, h.timeouts = c.next, c.required, c.fails, c.timeouts
 		if c.next <= now {
 			h.required = 0

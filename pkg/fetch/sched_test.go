@@ -212,7 +212,7 @@ func TestFailuresInMemory(t *testing.T) {
 	if most > rememberedMax {
 		t.Errorf("%d hosts without work in memory, want at most %d", most, rememberedMax)
 	}
-	if c, _ := s.contacts.take(fmt.Sprint("h", 5*rememberedMax-1), 5*rememberedMax); c.fails != 1 {
+	if c, _ := s.contacts.takeContact(fmt.Sprint("h", 5*rememberedMax-1), 5*rememberedMax); c.fails != 1 {
 		t.Error("the last failure is forgotten")
 	}
 }

@@ -50,12 +50,12 @@ func newSpool(dir string, like *record.Schema) (*spool, error) {
 
 func (s *spool) close() error { return s.f.Close() }
 
-// end is the offset of the next row.
-func (s *spool) end() int64 { return s.done + int64(len(s.tail)) }
+// size is the offset of the next row.
+func (s *spool) size() int64 { return s.done + int64(len(s.tail)) }
 
 // push appends a row to q.
 func (s *spool) push(q *queue, row *record.URL) error {
-	at := s.end()
+	at := s.size()
 	if q.n > 0 {
 		if err := s.link(q.tail, at); err != nil {
 			return err
@@ -91,7 +91,7 @@ func (s *spool) link(row, next int64) error {
 
 // blob appends bytes that stand outside the chains and returns their offset.
 func (s *spool) blob(parts ...[]byte) (int64, error) {
-	at := s.end()
+	at := s.size()
 	for _, b := range parts {
 		if err := s.write(b); err != nil {
 			return 0, err
@@ -118,7 +118,7 @@ func (s *spool) flush() error {
 }
 
 func (s *spool) readAt(b []byte, at int64) error {
-	if at >= s.done && at+int64(len(b)) <= s.end() {
+	if at >= s.done && at+int64(len(b)) <= s.size() {
 		copy(b, s.tail[at-s.done:])
 		return nil
 	}
@@ -133,7 +133,7 @@ func (s *spool) readAt(b []byte, at int64) error {
 
 // peek fills row with the first row of q, which is not empty.
 func (s *spool) peek(q *queue, row *record.URL) error {
-	n := int(min(spoolGuess, s.end()-q.head))
+	n := int(min(spoolGuess, s.size()-q.head))
 	s.row = slices.Grow(s.row[:0], n)[:n]
 	if err := s.readAt(s.row, q.head); err != nil {
 		return err

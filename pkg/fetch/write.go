@@ -96,7 +96,7 @@ func (w *writer) write(ctx context.Context) error {
 			}
 			var err error
 			if o.whole { // others may refer to it from here on, since it is in the file
-				if err = w.payloads.add(o.row); err != nil {
+				if err = w.payloads.addPayload(o.row); err != nil {
 					return err
 				}
 			}
