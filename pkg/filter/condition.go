@@ -104,8 +104,8 @@ type suffix struct {
 	hash uint64
 }
 
-// begin makes room for the answers of n candidates.
-func (v *view) begin(n, programs int) {
+// resetAnswers makes room for the answers of n candidates.
+func (v *view) resetAnswers(n, programs int) {
 	v.programs = programs
 	v.answers = slices.Grow(v.answers[:0], n*programs)[:n*programs]
 	clear(v.answers)

@@ -235,7 +235,7 @@ func (j *Judge) Document(ctx context.Context, c Candidate) (Verdict, error) {
 // so that it is asked once for many of them.
 func (j *Judge) all(ctx context.Context, candidates []Candidate, verdicts []Verdict, document bool) error {
 	v := &j.view
-	v.begin(len(candidates), len(j.programs))
+	v.resetAnswers(len(candidates), len(j.programs))
 	j.pending = j.pending[:0]
 	for i := range candidates {
 		v.reset(i, &candidates[i], document)

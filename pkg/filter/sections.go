@@ -131,7 +131,7 @@ func namesOf(c condition) (all []string, ok bool) {
 // Holding returns those of the rules, by their numbers, whose conditions hold for a URL. It is for what Sections returns.
 func (j *Judge) Holding(c *Candidate, rules []int) (holding []int) {
 	v := &j.view
-	v.begin(1, 0)
+	v.resetAnswers(1, 0)
 	v.reset(0, c, false)
 	for _, i := range rules {
 		if j.filter.Rules[i].cond.holds(v) {
