@@ -37,9 +37,9 @@ type voices struct {
 	give    func(other uint64, weight float64, voices int) error
 }
 
-func (v *voices) add(other uint64, weight float64) error {
+func (v *voices) addVoice(other uint64, weight float64) error {
 	if len(v.others) > 0 && host(v.others[0]) != host(other) {
-		if err := v.end(); err != nil {
+		if err := v.giveVoices(); err != nil {
 			return err
 		}
 	}
@@ -49,7 +49,7 @@ func (v *voices) add(other uint64, weight float64) error {
 	return nil
 }
 
-func (v *voices) end() error {
+func (v *voices) giveVoices() error {
 	for i, other := range v.others {
 		if err := v.give(other, v.weights[i], len(v.others)); err != nil {
 			return err
@@ -122,7 +122,7 @@ func (f *Folder) weigh(runs int) (forward, backward *table, err error) {
 	edge, err := cursorOf(sorted)
 	for ; err == nil && !edge.end; err = edge.next() {
 		if edge.key != target {
-			if err := v.end(); err != nil {
+			if err := v.giveVoices(); err != nil {
 				return nil, nil, err
 			}
 			there, err := page.to(edge.key)
@@ -134,12 +134,12 @@ func (f *Folder) weigh(runs int) (forward, backward *table, err error) {
 			}
 		}
 		if of > f.opt.Threshold {
-			if err := v.add(edgeOf(edge.payload)); err != nil {
+			if err := v.addVoice(edgeOf(edge.payload)); err != nil {
 				return nil, nil, err
 			}
 		}
 	}
-	if err = errors.Join(err, v.end()); err != nil {
+	if err = errors.Join(err, v.giveVoices()); err != nil {
 		return nil, nil, err
 	}
 	if err := byTarget.Close(); err != nil {
@@ -158,20 +158,20 @@ func (f *Folder) weigh(runs int) (forward, backward *table, err error) {
 		edge, err := cursorOf(sorted)
 		for ; err == nil && !edge.end; err = edge.next() {
 			if edge.key != source {
-				if err := v.end(); err != nil {
+				if err := v.giveVoices(); err != nil {
 					return err
 				}
 				source = edge.key
 			}
 			target, _ := edgeOf(edge.payload)
-			if err := v.add(target, math.Float64frombits(binary.BigEndian.Uint64(edge.payload[16:]))); err != nil {
+			if err := v.addVoice(target, math.Float64frombits(binary.BigEndian.Uint64(edge.payload[16:]))); err != nil {
 				return err
 			}
 			if err := add(source, edge.payload[:16]); err != nil {
 				return err
 			}
 		}
-		return errors.Join(err, v.end())
+		return errors.Join(err, v.giveVoices())
 	})
 	if err != nil {
 		return nil, nil, err
