@@ -339,7 +339,7 @@ func (x *Expansion) Run(ctx context.Context, progress func(n int64)) error {
 					return nil
 				}
 				if err == nil {
-					err = x.take(ctx, tx, i)
+					err = x.expandWord(ctx, tx, i)
 				}
 				if err != nil {
 					return err
@@ -374,8 +374,8 @@ const (
 	mostPerQuery = 400 // topics
 )
 
-// take works on a word: a query's word has topics, one for each sense, and a topic's word has similar ones.
-func (x *Expansion) take(ctx context.Context, tx *sql.Tx, i item) error {
+// expandWord works on a word: a query's word has topics, one for each sense, and a topic's word has similar ones.
+func (x *Expansion) expandWord(ctx context.Context, tx *sql.Tx, i item) error {
 	state := done
 	switch {
 	case i.topic == "":
