@@ -52,7 +52,7 @@ type last struct {
 func Again(files []File, q Query, mem int64, each func(*record.URL) error) error {
 	s := newSorting(mem)
 	add := func(kind What, u *record.URL, wanted bool) error {
-		return s.add(kind, u.URL, func(b []byte) []byte {
+		return s.addEvent(kind, u.URL, func(b []byte) []byte {
 			if !wanted {
 				return b
 			}

@@ -142,7 +142,7 @@ const maxKeys = 1 << 17
 // keys are those of rows that are of interest, as long as there are not too many: then all rows may be.
 type keys map[uint64]struct{}
 
-func (k keys) add(key uint64) {
+func (k keys) addKey(key uint64) {
 	if len(k) < maxKeys {
 		k[key] = struct{}{}
 	}
@@ -187,7 +187,7 @@ func (l *Links) targets(mem int64, targets *merge.Sorter, bad keys) (unchecked U
 		return nil, err
 	}
 	return unchecked, s.ends(func(key uint64, row []byte) error {
-		bad.add(key)
+		bad.addKey(key)
 		return targets.Add(key, row)
 	}, func(c *chain, row []byte, failure string) error {
 		t := target{Broken: Broken{Failure: failure}}
@@ -203,7 +203,7 @@ func (l *Links) targets(mem int64, targets *merge.Sorter, bad keys) (unchecked U
 		for _, h := range c.hops[1:] {
 			t.Redirects = append(t.Redirects, h.url)
 		}
-		bad.add(c.id)
+		bad.addKey(c.id)
 		return add(targets, c.id, t)
 	})
 }
@@ -299,7 +299,7 @@ func (l *Links) links(mem int64, targets *merge.Sorter, bad keys, links *merge.S
 			return err
 		}
 		c.Page, c.Kind, c.Text, c.URL, c.Number, c.Found = link.SrcURL, link.LinkKind, link.Text, link.URL, n, link.Discovered
-		pages.add(link.SrcKey)
+		pages.addKey(link.SrcKey)
 		return add(links, link.SrcKey, &c)
 	})
 }

@@ -53,7 +53,7 @@ type sorting struct {
 
 func newSorting(mem int64) *sorting { return &sorting{mem: mem, events: merge.NewSorter(mem/2, "")} }
 
-func (s *sorting) add(kind What, url string, further func([]byte) []byte) error {
+func (s *sorting) addEvent(kind What, url string, further func([]byte) []byte) error {
 	s.number++
 	s.buf = append(binary.AppendUvarint(s.buf[:0], s.number), byte(kind))
 	s.buf = record.AppendText(s.buf, url)

@@ -28,11 +28,11 @@ func Refusals(files []File, rule string, mem int64, each func(*Refusal) error) e
 	for _, f := range files {
 		var err error
 		refused := func(url, found string, x record.Extra) error {
-			return s.add(f.What, url, func(b []byte) []byte { return record.AppendText(record.AppendText(b, x.Text(RefusedColumn)), found) })
+			return s.addEvent(f.What, url, func(b []byte) []byte { return record.AppendText(record.AppendText(b, x.Text(RefusedColumn)), found) })
 		}
 		switch f.What {
 		case Queued:
-			err = Read(f.Path, func(u *record.URL) error { return s.add(f.What, u.URL, nil) })
+			err = Read(f.Path, func(u *record.URL) error { return s.addEvent(f.What, u.URL, nil) })
 		case Dropped:
 			err = Read(f.Path, func(u *record.URL) error { return refused(u.URL, u.Via, u.Extra) })
 		case Fetched:
@@ -40,7 +40,7 @@ func Refusals(files []File, rule string, mem int64, each func(*Refusal) error) e
 				if r.Role != record.RolePage {
 					return nil
 				}
-				return s.add(f.What, r.URL, nil)
+				return s.addEvent(f.What, r.URL, nil)
 			})
 		case Refused:
 			err = Read(f.Path, func(l *record.Link) error { return refused(l.URL, l.SrcURL, l.Extra) })
@@ -96,7 +96,7 @@ func RefusedLinks(files []File, rule string, mem int64, each func(*record.Link) 
 				return nil
 			}
 			l.Extra = record.Extra{}
-			return s.add(f.What, l.URL, func(b []byte) []byte { return record.AppendRow(b, l) })
+			return s.addEvent(f.What, l.URL, func(b []byte) []byte { return record.AppendRow(b, l) })
 		}); err != nil {
 			s.events.Close()
 			return err
