@@ -107,7 +107,7 @@ func Files(dst Dest, op Op, sets []Set, opt Options) error {
 			}
 			o.files = append(o.files, &input{it: it})
 			if !o.sparse {
-				if err := m.plan.add(r, lo); err != nil {
+				if err := m.plan.addFile(r, lo); err != nil {
 					return err
 				}
 			}
@@ -145,8 +145,8 @@ type planned struct {
 	first uint64
 }
 
-// add makes r, from the block of key lo on, a part of the plan.
-func (p *plan) add(r *fpfile.Reader, lo uint64) error {
+// addFile makes r, from the block of key lo on, a part of the plan.
+func (p *plan) addFile(r *fpfile.Reader, lo uint64) error {
 	if r.Count() == 0 {
 		return nil
 	}
@@ -222,8 +222,8 @@ type input struct {
 	rest []uint64 // that were read with others, and are above what was taken
 }
 
-// take appends the keys up to hi to dst.
-func (f *input) take(dst []uint64, hi uint64) ([]uint64, error) {
+// takeKeys appends the keys up to hi to dst.
+func (f *input) takeKeys(dst []uint64, hi uint64) ([]uint64, error) {
 	n := notAbove(f.rest, hi)
 	dst = append(dst, f.rest[:n]...)
 	f.rest = f.rest[:copy(f.rest, f.rest[n:])]
@@ -266,8 +266,8 @@ func (m *merger) failed() bool {
 	return m.err != nil
 }
 
-// end says that a range is done, or by what error all of it ends.
-func (m *merger) end(err error) {
+// endRange says that a range is done, or by what error all of it ends.
+func (m *merger) endRange(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.done++
@@ -315,7 +315,7 @@ func (w *worker) run() {
 			}
 			err = w.dst.AddKeys(keys)
 		}
-		w.end(err)
+		w.endRange(err)
 	}
 }
 
@@ -343,7 +343,7 @@ func (w *worker) read() error {
 	take := func(buf *[]uint64) func(f *input) error {
 		*buf, w.ends = (*buf)[:0], w.ends[:0]
 		return func(f *input) (err error) {
-			*buf, err = f.take(*buf, hi)
+			*buf, err = f.takeKeys(*buf, hi)
 			w.ends = append(w.ends, len(*buf))
 			return err
 		}

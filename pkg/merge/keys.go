@@ -105,14 +105,14 @@ func SortKeys(in KeyReader, mem int64, dir string, polynomial uint64) (*KeyFile,
 				}
 				RadixSort(keys, scratch)
 			}
-			if err := s.add(Compact(keys)); err != nil {
+			if err := s.addKeys(Compact(keys)); err != nil {
 				return nil, err
 			}
 			n = 0
 		}
 		if err == io.EOF {
 			chunk, scratch = nil, nil // space for the merger
-			return s.end()
+			return s.mergeRuns()
 		}
 	}
 }
@@ -137,9 +137,9 @@ type keySorter struct {
 	last       uint64 // of the open run
 }
 
-// add adds keys, which ascend strictly, to the open run if they go on where it
+// addKeys adds keys, which ascend strictly, to the open run if they go on where it
 // ends, or else to a new one.
-func (s *keySorter) add(keys []uint64) error {
+func (s *keySorter) addKeys(keys []uint64) error {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -173,8 +173,8 @@ func (s *keySorter) add(keys []uint64) error {
 	return s.levels[0][len(s.levels[0])-1].AddKeys(keys)
 }
 
-// end returns all runs as one.
-func (s *keySorter) end() (*KeyFile, error) {
+// mergeRuns returns all runs as one.
+func (s *keySorter) mergeRuns() (*KeyFile, error) {
 	var all []*KeyFile
 	for _, l := range s.levels {
 		all = append(all, l...)

@@ -111,7 +111,7 @@ func (m *Records[T]) Trailer() record.Trailer {
 func (m *Records[T]) Read(row *T) error {
 	if !m.begun {
 		m.begun = true
-		if err := m.begin(); err != nil {
+		if err := m.readFirst(); err != nil {
 			return err
 		}
 	} else if m.heap.Len() > 0 {
@@ -132,7 +132,7 @@ func (m *Records[T]) Read(row *T) error {
 	return nil
 }
 
-func (m *Records[T]) begin() error {
+func (m *Records[T]) readFirst() error {
 	for _, s := range m.inputs {
 		switch err := m.read(s); {
 		case err == nil:
