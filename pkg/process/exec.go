@@ -208,10 +208,10 @@ type folder struct {
 
 // Begin makes the program's folder from the state so far, and tells it.
 func (e *Exec) Begin(ctx context.Context, old io.Reader, txn string) (State, error) {
-	return e.begin(ctx, old, txn, MaxStateFiles)
+	return e.beginState(ctx, old, txn, MaxStateFiles)
 }
 
-func (e *Exec) begin(ctx context.Context, old io.Reader, txn string, most int) (State, error) {
+func (e *Exec) beginState(ctx context.Context, old io.Reader, txn string, most int) (State, error) {
 	dir, err := os.MkdirTemp("", "mercator-module-"+e.ModuleName+"-")
 	if err != nil {
 		return nil, err

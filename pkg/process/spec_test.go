@@ -133,7 +133,7 @@ var program = &Exec{ModuleName: "p", Command: "true"}
 type threeFiles struct{ *Exec }
 
 func (p threeFiles) Begin(ctx context.Context, old io.Reader, txn string) (State, error) {
-	return p.begin(ctx, old, txn, 3)
+	return p.beginState(ctx, old, txn, 3)
 }
 
 // stateStore makes the store of a module with a state, in the folder of its name.

@@ -119,7 +119,7 @@ func (w *lines) text(s []byte) {
 				c = []byte("\uFFFD")
 			}
 			if w.gap && len(w.b) > 0 && w.b[len(w.b)-1] != '\n' {
-				w.add(' ')
+				w.addByte(' ')
 			}
 			w.gap, w.empty = false, 0
 			if free := w.max - len(w.b); len(c) > free {
@@ -134,7 +134,7 @@ func (w *lines) text(s []byte) {
 	}
 }
 
-func (w *lines) add(c byte) {
+func (w *lines) addByte(c byte) {
 	if len(w.b) < w.max {
 		w.b = append(w.b, c)
 	}
@@ -146,7 +146,7 @@ func (w *lines) line() {
 		return
 	}
 	w.empty++
-	w.add('\n')
+	w.addByte('\n')
 }
 
 func (w *lines) full() bool     { return len(w.b) >= w.max }
