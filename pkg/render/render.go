@@ -434,10 +434,10 @@ func (s *session) close() {
 	if s.judge != nil {
 		_ = s.judge.Close()
 	}
-	s.end()
+	s.closeBrowser()
 }
 
-func (s *session) end() {
+func (s *session) closeBrowser() {
 	if s.browser != nil {
 		s.browser.Close()
 		s.browser = nil
@@ -536,7 +536,7 @@ func (s *session) render(ctx context.Context, p *Waiting) *rendered {
 		if r.failed == nil {
 			break
 		}
-		s.end()
+		s.closeBrowser()
 		if r.crashes++; r.crashes == crashesOfPage {
 			return r
 		}
