@@ -179,7 +179,7 @@ func start(ctx context.Context, path, dir string, o Options, apart bool) (b *Bro
 	defer stop()
 	var version struct{ UserAgent string }
 	if err := b.pipe.call(within, "", "Browser.getVersion", nothing{}, &version); err != nil {
-		b.end()
+		b.endProcess()
 		return nil, err
 	}
 	b.agent = strings.Replace(version.UserAgent, "Headless", "", 1)
@@ -247,7 +247,7 @@ func usedBy(group int) (memory int64, procs int) {
 
 func (b *Browser) kill() { _ = syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL) }
 
-func (b *Browser) end() {
+func (b *Browser) endProcess() {
 	b.kill()
 	<-b.ended
 	b.pipe.to.Close()
@@ -271,6 +271,6 @@ func (b *Browser) Close() error {
 		case <-time.After(3 * time.Second):
 		}
 	}
-	b.end()
+	b.endProcess()
 	return nil
 }

@@ -100,9 +100,9 @@ func (b *Browser) Load(ctx context.Context, what render.Page) (r render.Result, 
 	if err := p.run(limit); err != nil && limit.Err() == nil || within.Err() != nil {
 		return r, err
 	} else if err != nil {
-		p.end(render.CutTime)
+		p.cutShort(render.CutTime)
 	}
-	if err := p.take(within, &r); err != nil {
+	if err := p.takeDocument(within, &r); err != nil {
 		return r, err
 	}
 	p.mu.Lock()
@@ -226,8 +226,8 @@ var (
 	more string // clicks on what loads more: how many elements there were, or -1
 )
 
-// take takes the page as it stands.
-func (p *page) take(ctx context.Context, r *render.Result) error {
+// takeDocument takes the page as it stands.
+func (p *page) takeDocument(ctx context.Context, r *render.Result) error {
 	// A script that does not end would let nothing else run.
 	if err := p.pipe.send(p.session, "Runtime.terminateExecution", nothing{}, nil); err != nil {
 		return err
@@ -346,7 +346,7 @@ func (p *page) answer(q *render.Request) (a render.Answer) {
 	return a
 }
 
-func (p *page) end(reason string) {
+func (p *page) cutShort(reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cut == "" {
