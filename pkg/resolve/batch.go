@@ -217,14 +217,14 @@ func (r *batch[R]) run(ctx context.Context) error {
 				r.blocks = nil
 				continue
 			}
-			r.take(w)
+			r.queueBlock(w)
 		case <-r.late:
 			r.behind = groupRows
 		case slots <- struct{}{}:
 			n := r.missing[0]
 			r.missing = r.missing[1:]
 			begun := r.opt.Now()
-			r.opt.Resolver.begin(r.learnt.name(n), func(a *answer) { r.came <- came{n, a, r.opt.Now().Sub(begun)} })
+			r.opt.Resolver.startLookup(r.learnt.name(n), func(a *answer) { r.came <- came{n, a, r.opt.Now().Sub(begun)} })
 		case a := <-r.came:
 			r.learn(a)
 		case <-ctx.Done():
@@ -287,8 +287,8 @@ func (r *batch[R]) read(ctx context.Context) {
 	}
 }
 
-// take puts a block into the queue.
-func (r *batch[R]) take(w *block) {
+// queueBlock puts a block into the queue.
+func (r *batch[R]) queueBlock(w *block) {
 	w.numbers = make([]uint32, len(w.names))
 	for i, name := range w.names {
 		n, isNew := r.learnt.find(name)

@@ -98,7 +98,7 @@ func Names(ctx context.Context, r *Resolver, recordType string, now func() time.
 	for number := uint64(1); err == nil && ctx.Err() == nil; number++ {
 		l := line{number: number}
 		if l.text, l.long, err = readLine(lines); l.text != "" && n.room.Acquire(ctx, l.size()) == nil {
-			n.take(l)
+			n.takeLine(l)
 		}
 	}
 	if n.room.Acquire(ctx, maxLines) != nil { // all results are written
@@ -113,8 +113,8 @@ func Names(ctx context.Context, r *Resolver, recordType string, now func() time.
 	return n.stats, err
 }
 
-// take finds the name of a line, and its result if that is known, or asks for it.
-func (n *names) take(l line) {
+// takeLine finds the name of a line, and its result if that is known, or asks for it.
+func (n *names) takeLine(l line) {
 	l.name = l.text
 	legal := !l.long
 	if legal && l.text[0] == '{' {

@@ -315,7 +315,7 @@ func (r *Resolver) Lookup(ctx context.Context, name string) Answer {
 // ask has a name looked up as soon as there is a slot.
 func (r *Resolver) ask(name string, l *lookup) {
 	r.slots <- struct{}{}
-	r.begin(name, func(a *answer) {
+	r.startLookup(name, func(a *answer) {
 		r.mu.Lock()
 		n, _ := r.known.find(name)
 		r.known.set(n, a)
@@ -373,9 +373,9 @@ type resolution struct {
 	done  func(*answer)
 }
 
-// begin asks for a name, in a slot that the caller has taken. done is called once, from
+// startLookup asks for a name, in a slot that the caller has taken. done is called once, from
 // another goroutine or before begin returns, and must not block: all questions wait for it.
-func (r *Resolver) begin(name string, done func(*answer)) {
+func (r *Resolver) startLookup(name string, done func(*answer)) {
 	types := []uint16{dns.TypeA, dns.TypeAAAA}
 	switch r.cfg.Family {
 	case "4":
@@ -394,12 +394,12 @@ func (r *Resolver) begin(name string, done func(*answer)) {
 		// Both at once, if there is another slot; else the second in the first one's place.
 		select {
 		case r.slots <- struct{}{}:
-			res.walks[1].begin()
+			res.walks[1].askTarget()
 		default:
 			res.walks[0].then = &res.walks[1]
 		}
 	}
-	res.walks[0].begin()
+	res.walks[0].askTarget()
 }
 
 // answer makes one of what the walks found.
@@ -441,12 +441,12 @@ type walk struct {
 	then   *walk         // is to be asked for in this one's place
 }
 
-func (w *walk) begin() { w.ask(w.target, w.qtype) }
+func (w *walk) askTarget() { w.ask(w.target, w.qtype) }
 
 // step follows the reply as far as it leads.
 func (w *walk) step() {
 	if !w.arrives() {
-		w.begin()
+		w.askTarget()
 		return
 	}
 	w.query, w.reply = query{}, nil
@@ -455,7 +455,7 @@ func (w *walk) step() {
 	}
 	if w.then != nil {
 		w.then.place = w.place
-		w.then.begin()
+		w.then.askTarget()
 	} else {
 		w.leave()
 	}

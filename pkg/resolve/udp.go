@@ -110,8 +110,8 @@ func (s *socket) enlist(q *question) (uint16, *waiting, error) {
 	return id, w, nil
 }
 
-// end tells a question that still waits what came of it. The mutex is held.
-func (s *socket) end(id uint16, w *waiting, wire []byte, err error) {
+// endQuestion tells a question that still waits what came of it. The mutex is held.
+func (s *socket) endQuestion(id uint16, w *waiting, wire []byte, err error) {
 	if s.waiting[id] == w {
 		w.timer.Stop()
 		delete(s.waiting, id)
@@ -122,7 +122,7 @@ func (s *socket) end(id uint16, w *waiting, wire []byte, err error) {
 func (s *socket) fail(id uint16, w *waiting, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.end(id, w, nil, err)
+	s.endQuestion(id, w, nil, err)
 }
 
 // read hands replies to those who wait for them, until the socket is closed.
@@ -146,7 +146,7 @@ func (s *socket) refused(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, w := range s.waiting {
-		s.end(id, w, nil, err)
+		s.endQuestion(id, w, nil, err)
 	}
 }
 
@@ -163,7 +163,7 @@ func (s *socket) deliver(m []byte) {
 		return // late, or forged
 	}
 	if err := w.query.compare(m); err != errBadReply { // else wait on for the true one
-		s.end(id, w, bytes.Clone(m), err)
+		s.endQuestion(id, w, bytes.Clone(m), err)
 	}
 }
 
