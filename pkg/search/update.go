@@ -261,12 +261,12 @@ func (u *update) read(ctx context.Context, f File, store string, out chan<- []jo
 					var err error
 					switch {
 					case j.row.Outcome == record.OutcomeNotModified:
-						err = d.look(store, j)
+						err = d.readHeader(store, j)
 					case !has(&j.row):
 					case !j.row.Duplicate && j.row.ContentFP != j.row.LastContentFP:
 						err = d.read(store, j)
 					default:
-						err = d.look(store, j)
+						err = d.readHeader(store, j)
 					}
 					if err != nil {
 						return err
@@ -313,7 +313,7 @@ func (u *update) apply(ctx context.Context, store string, j *job) error {
 	case record.OutcomeDeferred, record.OutcomeParked:
 		return nil // nobody asked
 	case record.OutcomeNotModified:
-		if err := u.documents[0].look(store, j); err != nil {
+		if err := u.documents[0].readHeader(store, j); err != nil {
 			return err
 		}
 		if j.noindex {
@@ -327,7 +327,7 @@ func (u *update) apply(ctx context.Context, store string, j *job) error {
 			if r.ContentFP == 0 {
 				return u.gone(ctx, r.URL)
 			}
-			return u.add(ctx, store, j)
+			return u.addDocument(ctx, store, j)
 		}
 	}
 	if !u.Retries.Final(r) {
@@ -336,8 +336,8 @@ func (u *update) apply(ctx context.Context, store string, j *job) error {
 	return u.gone(ctx, r.URL)
 }
 
-// add puts the document of a URL in.
-func (u *update) add(ctx context.Context, store string, j *job) error {
+// addDocument puts the document of a URL in.
+func (u *update) addDocument(ctx context.Context, store string, j *job) error {
 	r := &j.row
 	var old sql.NullInt64
 	var gone bool
@@ -347,7 +347,7 @@ func (u *update) add(ctx context.Context, store string, j *job) error {
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if err := u.documents[0].look(store, j); err != nil {
+	if err := u.documents[0].readHeader(store, j); err != nil {
 		return err
 	}
 	if known && !j.noindex && fp == int64(r.ContentFP) {
@@ -429,7 +429,7 @@ func (u *update) again(ctx context.Context, now *record.Fetch) error {
 		return err
 	}
 	r.ContentFP, r.FetchTime = uint64(fp), now.FetchTime
-	return u.add(ctx, store, &job{row: r})
+	return u.addDocument(ctx, store, &job{row: r})
 }
 
 // gone takes a URL out. What it had is remembered: it may come back unchanged.
@@ -494,8 +494,8 @@ func (d reader) documents(store string) *extract.Documents {
 	return from
 }
 
-// look reads the header of a job's reply, if nobody has.
-func (d reader) look(store string, j *job) error {
+// readHeader reads the header of a job's reply, if nobody has.
+func (d reader) readHeader(store string, j *job) error {
 	if j.looked {
 		return nil
 	}
