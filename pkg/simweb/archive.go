@@ -52,7 +52,7 @@ func OpenArchive(parts []warc.Part, port int, at time.Time, lax *warc.Tolerance)
 	a := &Archive{at: at, port: fmt.Sprintf(":%d", port), names: map[string]int{}, index: map[uint64]place{}, hosts: map[string]int{}}
 	var names []string
 	for _, part := range parts {
-		if err := a.add(part, lax); err != nil {
+		if err := a.addPart(part, lax); err != nil {
 			a.Close()
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func OpenArchive(parts []warc.Part, port int, at time.Time, lax *warc.Tolerance)
 	return a, nil
 }
 
-func (a *Archive) add(part warc.Part, lax *warc.Tolerance) error {
+func (a *Archive) addPart(part warc.Part, lax *warc.Tolerance) error {
 	f, length, err := part.Open()
 	if err != nil {
 		return err
