@@ -48,7 +48,7 @@ type lives struct {
 	observed        float64
 }
 
-func (l *lives) add(s float64, ended bool) {
+func (l *lives) addLife(s float64, ended bool) {
 	l.observed += s
 	if ended {
 		l.ended[lifeBin(s)]++
@@ -162,9 +162,9 @@ func (h *Histories) End(added error) (_ *Changes, err error) {
 	types, domains := make([]lives, len(h.types.list)), make([]lives, len(h.domains.list))
 	life := func(p *page, end uint64, ended bool) {
 		s := float64(end-p.since) / 1e6
-		all.add(s, ended)
-		types[p.typ].add(s, ended)
-		domains[p.domain].add(s, ended)
+		all.addLife(s, ended)
+		types[p.typ].addLife(s, ended)
+		domains[p.domain].addLife(s, ended)
 	}
 	var p page
 	finish := func() {

@@ -58,7 +58,7 @@ func newHosts(mem int64) hosts {
 		slowest: top[Host]{name: hostName, n: TopWorst, key: func(h *Host) float64 { return h.MeanUS }}}
 }
 
-func (hs *hosts) add(r *record.Fetch) error {
+func (hs *hosts) addRow(r *record.Fetch) error {
 	h := hs.of[r.Host]
 	if h == nil {
 		if len(hs.of) >= maxHosts {
@@ -106,8 +106,8 @@ func (hs *hosts) flush() error {
 	return nil
 }
 
-// end calls each for all hosts, each whole.
-func (hs *hosts) end(added error, each func(*Host)) (err error) {
+// eachHost calls each for all hosts, each whole.
+func (hs *hosts) eachHost(added error, each func(*Host)) (err error) {
 	defer func() { err = errors.Join(err, hs.sorter.Close()) }()
 	if added != nil {
 		return added

@@ -40,7 +40,7 @@ type Lack struct {
 	URLs []string `json:"urls"` // some of them
 }
 
-func (l *Lack) add(url string) {
+func (l *Lack) addURL(url string) {
 	if l.N++; len(l.URLs) < TopWorst {
 		l.URLs = append(l.URLs, url)
 	}
@@ -90,13 +90,13 @@ func PagesOf(mem int64, rows func(func(*record.Fetch) error) error, facts func(*
 		}
 		p.Read++
 		if title == "" {
-			p.WithoutTitle.add(page.URL)
+			p.WithoutTitle.addURL(page.URL)
 		}
 		if description == "" {
-			p.WithoutDescription.add(page.URL)
+			p.WithoutDescription.addURL(page.URL)
 		}
 		if language == "" {
-			p.WithoutLanguage.add(page.URL)
+			p.WithoutLanguage.addURL(page.URL)
 		}
 		if title == "" {
 			return nil
@@ -107,7 +107,7 @@ func PagesOf(mem int64, rows func(func(*record.Fetch) error) error, facts func(*
 	if err != nil {
 		return nil, err
 	}
-	p.Slowest, p.Largest = slowest.end(), largest.end()
+	p.Slowest, p.Largest = slowest.rows(), largest.rows()
 	it, err := titles.Sort()
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func PagesOf(mem int64, rows func(func(*record.Fetch) error) error, facts func(*
 		return nil, err
 	}
 	finish()
-	p.Shared = shared.end()
+	p.Shared = shared.rows()
 	return p, nil
 }
 
@@ -160,7 +160,7 @@ func (t *top[T]) cut() {
 	t.list = t.list[:min(len(t.list), t.n)]
 }
 
-func (t *top[T]) end() (list []T) {
+func (t *top[T]) rows() (list []T) {
 	t.cut()
 	for _, row := range t.list {
 		list = append(list, *row)

@@ -174,7 +174,7 @@ func (c *Collector) Add(r *record.Fetch) error {
 			c.first = r.FetchTime
 		}
 		c.last = max(c.last, end)
-		c.times.add(r.FetchTime, replied(r), r.BodyLength)
+		c.times.addContact(r.FetchTime, replied(r), r.BodyLength)
 	}
 	if replied(r) {
 		c.statuses[statusText(r.Status)]++
@@ -208,7 +208,7 @@ func (c *Collector) Add(r *record.Fetch) error {
 			}
 		}
 	}
-	return c.hosts.add(r)
+	return c.hosts.addRow(r)
 }
 
 func statusText(status uint16) string {
@@ -218,7 +218,7 @@ func statusText(status uint16) string {
 // End gives the statistics, and ends the Collector. added is the error of adding.
 func (c *Collector) End(added error) (*Stats, error) {
 	s := &c.s
-	err := c.hosts.end(added, func(h *Host) {
+	err := c.hosts.eachHost(added, func(h *Host) {
 		s.Hosts++
 		if h.Replies > 0 {
 			s.Servers++
@@ -229,7 +229,7 @@ func (c *Collector) End(added error) (*Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Largest, s.Failing, s.Slowest = c.hosts.largest.end(), c.hosts.failing.end(), c.hosts.slowest.end()
+	s.Largest, s.Failing, s.Slowest = c.hosts.largest.rows(), c.hosts.failing.rows(), c.hosts.slowest.rows()
 	s.First, s.Last = timeText(c.first), timeText(c.last)
 	s.Outcomes, s.Statuses = Counts(c.outcomes), Counts(c.statuses)
 	for _, n := range c.types.list(func(g *group) uint64 { return g.documents }) {

@@ -101,7 +101,7 @@ type timeline struct {
 
 func newTimeline() timeline { return timeline{time.Second, map[int64]*Slot{}} }
 
-func (t *timeline) add(at record.Time, replied bool, bytes int64) {
+func (t *timeline) addContact(at record.Time, replied bool, bytes int64) {
 	n := int64(at) / t.width.Microseconds()
 	s := t.slots[n]
 	for s == nil && len(t.slots) >= maxSlots {

@@ -213,7 +213,7 @@ type byRound[T any] struct {
 	last int // in that
 }
 
-func (l *byRound[T]) add(one T) {
+func (l *byRound[T]) addRound(one T) {
 	if l.n = max(l.n, 1); len(l.list) > 0 && l.last < l.n {
 		l.plus(&l.list[len(l.list)-1], &one)
 		l.last++
@@ -252,8 +252,8 @@ func newRounds() rounds {
 	return rounds{topics: newTable(), spreads: byRound[Spread]{plus: (*Spread).plus}, yields: byRound[Yield]{plus: (*Yield).plus}}
 }
 
-// end ends a round.
-func (r *rounds) end() {
+// endRound ends a round.
+func (r *rounds) endRound() {
 	if r.name == "" {
 		return
 	}
@@ -264,11 +264,11 @@ func (r *rounds) end() {
 		s.Round, s.ContactsS = r.name, r.contacts
 		r.times.Rounds++
 		r.times.Spread.plus(&s)
-		r.spreads.add(s)
+		r.spreads.addRound(s)
 	}
 	if r.yield.Fetched > 0 {
 		r.yield.Round = r.name
-		r.yields.add(r.yield)
+		r.yields.addRound(r.yield)
 	}
 	r.spent, r.contacts, r.yield = nil, 0, Yield{}
 }
@@ -277,7 +277,7 @@ func (r *rounds) end() {
 // one after the other.
 func (c *Collector) Round(name string, spent []Spent) {
 	if c.rounds.name != name {
-		c.rounds.end()
+		c.rounds.endRound()
 		c.rounds.name = name
 	}
 	c.rounds.spent = append(c.rounds.spent, spent...)
@@ -285,7 +285,7 @@ func (c *Collector) Round(name string, spent []Spent) {
 
 // result takes over the figures by round.
 func (r *rounds) result(s *Stats) {
-	r.end()
+	r.endRound()
 	if r.times.Rounds > 0 {
 		r.times.ByRound = r.spreads.list
 		for i := range r.times.ByRound {
