@@ -95,7 +95,7 @@ func empty(dir string) (bool, error) {
 }
 
 func (c *copier) pull(ctx context.Context, prepare func(dir, name string, newest uint64) error) (err error) {
-	if err := c.look(ctx); err != nil {
+	if err := c.listRemote(ctx); err != nil {
 		return err
 	}
 	l, _, err := c.newest(ctx)

@@ -219,7 +219,7 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 		return err
 	}
 	c.staged, c.stagedBytes = nil, 0
-	if err := c.look(ctx); err != nil {
+	if err := c.listRemote(ctx); err != nil {
 		return err
 	}
 	if err := c.readSent(); err != nil {
@@ -285,7 +285,7 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 	}
 	slices.SortFunc(next.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	if c.put {
-		if err := c.look(ctx); err != nil {
+		if err := c.listRemote(ctx); err != nil {
 			return err
 		}
 	}
@@ -330,8 +330,8 @@ func (c *copier) restored(inv *crawl.Inventory) bool {
 	return err == nil && now.Epoch != inv.Current.Epoch
 }
 
-// look lists the remote. It passes by a folder in it that has snapshots of its own: that is another copy.
-func (c *copier) look(ctx context.Context) (err error) {
+// listRemote lists the remote. It passes by a folder in it that has snapshots of its own: that is another copy.
+func (c *copier) listRemote(ctx context.Context) (err error) {
 	if c.have, err = c.to.list(ctx); err != nil {
 		return err
 	}
@@ -594,11 +594,11 @@ func (c *copier) link(ctx context.Context, f crawl.CrawlFile, p Part) error {
 	if err != nil {
 		return err
 	}
-	return c.add(ctx, f.Path, p)
+	return c.addStaged(ctx, f.Path, p)
 }
 
-// add counts what was staged, and sends when it is much.
-func (c *copier) add(ctx context.Context, path string, p Part) error {
+// addStaged counts what was staged, and sends when it is much.
+func (c *copier) addStaged(ctx context.Context, path string, p Part) error {
 	c.staged = append(c.staged, object(path, p))
 	c.stagedBytes += p.Length
 	c.done.Copied++
@@ -686,7 +686,7 @@ func (c *copier) cut(ctx context.Context, f crawl.CrawlFile, from, to int64, als
 	if err := os.Rename(out.Name(), c.staging(name)); err != nil {
 		return p, err
 	}
-	return p, c.add(ctx, f.Path, p)
+	return p, c.addStaged(ctx, f.Path, p)
 }
 
 // growing is file for one to which bytes are added, and in which none change: what was sent before stays.
