@@ -162,12 +162,25 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Every < time.Second {
 		return &fault.Error{Class: fault.Usage, Place: "--every", Found: c.Every.String(), Want: "1s or more"}
 	}
-	page, err := pageOf(ctx, std, c.Crawl, "", c.Every)
+	log := std.LogsJSON() // is read by others: no token goes there, and without one nobody gets the page
+	if log && c.Metrics == "" {
+		return &fault.Error{Class: fault.Usage, Place: "MERCATOR_LOG", Found: "json, for a page with a token in its address, which no log gets", Want: "none, or --metrics FILE.prom",
+			Hint: fault.Quote("env", "-u", "MERCATOR_LOG", "mcrawl", "watch", c.Crawl)}
+	}
+	var page []byte
+	if !log {
+		page, err = pageOf(ctx, std, c.Crawl, "", c.Every)
+	}
 	if err == nil && c.Metrics != "" {
 		err = driver.WriteMetrics(ctx, c.Crawl, c.Metrics, std.Now())
 	}
 	if err != nil {
 		return err
+	}
+	if log {
+		std.Warn("%s is written every %v; no page is served, since no log gets its token", c.Metrics, c.Every)
+		c.keepMetrics(ctx, std)
+		return nil
 	}
 	listener, err := net.Listen("tcp", c.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -227,11 +240,7 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 		w.Header().Set("Referrer-Policy", "no-referrer") // the address holds the token
 		_, _ = w.Write(latest)
 	})}
-	at := fmt.Sprintf("http://%s/?token=%s", listener.Addr(), token)
-	if std.LogsJSON() { // a log is read by others
-		at = fmt.Sprintf("http://%s/, with a token that no log gets,", listener.Addr())
-	}
-	fmt.Fprintf(std.Err, "mcrawl: %s shows %s; Ctrl-C ends it\n", at, cli.Printable(c.Crawl))
+	fmt.Fprintf(std.Err, "mcrawl: http://%s/?token=%s shows %s; Ctrl-C ends it\n", listener.Addr(), token, cli.Printable(c.Crawl))
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if c.Metrics != "" {

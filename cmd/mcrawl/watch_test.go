@@ -121,8 +121,14 @@ func TestWatch(t *testing.T) {
 		t.Errorf("after an interrupt: %v", err)
 	}
 
-	// A log has no token.
-	cmd = exec.Command(filepath.Join(bin, "mcrawl"), "watch", crawl, "--listen", "127.0.0.1:0")
+	// No log gets the token: the page is refused, and the file of metrics is kept all the same.
+	cmd = exec.Command(filepath.Join(bin, "mcrawl"), "watch", crawl)
+	cmd.Env = append(os.Environ(), "MERCATOR_LOG=json")
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), `"hint":"env -u MERCATOR_LOG mcrawl watch `) {
+		t.Errorf("%v: %s", err, out)
+	}
+	metrics := filepath.Join(t.TempDir(), "crawl.prom")
+	cmd = exec.Command(filepath.Join(bin, "mcrawl"), "watch", crawl, "--metrics", metrics)
 	cmd.Env = append(os.Environ(), "MERCATOR_LOG=json")
 	if said, err = cmd.StderrPipe(); err == nil {
 		err = cmd.Start()
@@ -131,8 +137,11 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	line, _ = bufio.NewReader(said).ReadString('\n')
-	if strings.Contains(line, "token=") || !strings.Contains(line, `"message":"http://127.0.0.1:`) {
+	if strings.Contains(line, "http://") || !strings.Contains(line, "no page is served") {
 		t.Errorf("logged %q", line)
+	}
+	if text, err := os.ReadFile(metrics); err != nil || !strings.Contains(string(text), "mercator_") {
+		t.Errorf("%v: %q", err, text)
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
