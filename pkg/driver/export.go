@@ -327,6 +327,8 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	return file.Commit()
 }
 
+var rename = os.Rename // a test has it fail
+
 // newFolder makes the folder to with what fill puts into it: all or nothing. It is not there, empty, or has only files of an older
 // export, by their names, which are replaced.
 func newFolder(to string, exported func(name string) bool, fill func(dir string) error) (err error) {
@@ -365,7 +367,10 @@ func newFolder(to string, exported func(name string) bool, fill func(dir string)
 	if err := os.Rename(to, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.Rename(part, to); err != nil {
+	if err := rename(part, to); err != nil {
+		if back := os.Rename(old, to); !errors.Is(back, fs.ErrNotExist) {
+			err = errors.Join(err, back)
+		}
 		return err
 	}
 	return errors.Join(os.RemoveAll(old), durable.OS.SyncDir(filepath.Dir(to)))

@@ -73,4 +73,18 @@ func TestNewFolder(t *testing.T) {
 		}
 	}
 	names("a", "b")
+
+	// It comes back if the new one does not get its name.
+	rename = func(string, string) error { return full }
+	t.Cleanup(func() { rename = os.Rename })
+	if err := newFolder(a, ours, write); !errors.Is(err, full) {
+		t.Errorf("got %v", err)
+	}
+	if err := newFolder(filepath.Join(dir, "c"), ours, write); err == nil || err.Error() != full.Error() {
+		t.Errorf("got %v", err)
+	}
+	if list, err := os.ReadDir(a); err != nil || len(list) != 1 || list[0].Name() != "other" {
+		t.Errorf("%v, %v, want other", list, err)
+	}
+	names("a", "b")
 }
