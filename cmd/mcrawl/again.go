@@ -60,7 +60,7 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 			continue
 		}
 		hint := fault.DidYouMean(name, outcomes)
-		if _, err := statusOf("", name); err == nil {
+		if _, err := statusOf("", name); err == nil || strings.HasPrefix(name, "redirect-") {
 			hint = "--status has the statuses of replies"
 		}
 		return &fault.Error{Class: fault.Usage, Place: "--outcome", Found: fmt.Sprintf("no outcome %q", name), Want: strings.Join(outcomes, ", "), Hint: hint}

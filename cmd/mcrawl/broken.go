@@ -3,18 +3,20 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
 	"mercator/pkg/fault"
 	"mercator/pkg/history"
+	"mercator/pkg/setting"
 )
 
 type brokenCmd struct {
 	Crawl  string   `arg:"" help:"The crawl folder."`
 	Since  string   `placeholder:"ROUND" help:"Leave out links that were broken after this round or checkpoint, too."`
-	Accept []string `placeholder:"CODE" help:"Statuses that are no failure, such as 403,429 or 5xx."`
+	Accept []string `placeholder:"NAME" help:"What is no failure: statuses such as 403 or 5xx, or other failures by name."`
 	SoFar  bool     `help:"Take an unfinished crawl as it is: exit with 0 unless a link is broken."`
 	asRows
 }
@@ -40,9 +42,14 @@ Examples:
 func (c *brokenCmd) Run(ctx context.Context, std *cli.Std) error {
 	q := driver.Broken{Since: c.Since}
 	for _, text := range c.Accept {
+		if slices.Contains(history.Failures, text) {
+			q.Except = append(q.Except, text)
+			continue
+		}
 		status, err := statusOf("--accept", text)
 		if err != nil {
-			return err
+			return &fault.Error{Class: fault.Usage, Place: "--accept", Found: fmt.Sprintf("%q", text), Want: "a status such as 404, a class such as 5xx, or " + setting.Or(history.Failures),
+				Hint: fault.DidYouMean(text, history.Failures)}
 		}
 		q.Accept = append(q.Accept, status)
 	}

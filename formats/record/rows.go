@@ -2,6 +2,7 @@ package record
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -135,6 +136,19 @@ const (
 	RoleAgain  = "again" // a page that a reply led back to, asked once more with the cookies that it has now: beside the batch
 	RoleLogin  = "login" // a contact of a login with a form, or one whose reply said that the session had ended: it is not archived
 )
+
+// RedirectError begins what Error says of a redirect that leads to no URL of the crawl; the reason and a detail follow, as in package canon.
+const RedirectError = "redirect: "
+
+// RedirectWhy are these; "" where there is no such redirect.
+func (f *Fetch) RedirectWhy() string {
+	for part := range strings.SplitSeq(f.Error, "; ") {
+		if why, found := strings.CutPrefix(part, RedirectError); found {
+			return why
+		}
+	}
+	return ""
+}
 
 // OfPage reports whether a row is of a page: one of the batch, or one that was asked again beside it.
 func (f *Fetch) OfPage() bool { return f.Role == RolePage || f.Role == RoleAgain }

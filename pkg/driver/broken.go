@@ -23,6 +23,7 @@ import (
 // Broken says which broken links are asked for.
 type Broken struct {
 	Accept []uint16 // statuses, or classes, that are no failure
+	Except []string // of history.Failures, that are none either
 	Since  string   // a round or a checkpoint: links that were broken then are left out; "": none are
 }
 
@@ -49,7 +50,7 @@ func (d *Driver) Broken(ctx context.Context, q Broken, each func(*history.Broken
 	if len(links.Fetched) == 0 {
 		return sum, empty(d.Crawl)
 	}
-	links.Accept = q.Accept
+	links.Accept, links.Except = q.Accept, q.Except
 	pages := merge.NewSorter(historyMemory/8, "") // by hash
 	defer func() { err = errors.Join(err, pages.Close()) }()
 	told := func(b *history.Broken) error {
@@ -156,7 +157,7 @@ func (d *Driver) brokenSince(now *history.Links, then *crawl.RoundFiles, each fu
 	if err != nil {
 		return nil, err
 	}
-	before.Accept = now.Accept
+	before.Accept, before.Except = now.Accept, now.Except
 	all := merge.NewSorter(historyMemory/8, "") // by hash: of then no payload, of now a number and the row
 	defer func() { err = errors.Join(err, all.Close()) }()
 	out := merge.NewSorter(historyMemory/8, "") // by number

@@ -35,6 +35,7 @@ const (
 // visit is the last fetch of a URL.
 type visit struct {
 	url, host, outcome, why string
+	astray                  string // why nobody can go where it leads
 	status                  uint16
 	times                   int           // that the URL was fetched
 	document                bool          // a reply with a body, and no redirect
@@ -63,7 +64,7 @@ func (v *visits) add(row *record.Fetch, head bool) {
 	if old != nil && old.document {
 		return // it was fetched once
 	}
-	is := &visit{url: strings.Clone(row.URL), host: strings.Clone(row.Host), outcome: strings.Clone(row.Outcome), why: strings.Clone(row.Error), status: row.Status}
+	is := &visit{url: strings.Clone(row.URL), host: strings.Clone(row.Host), outcome: strings.Clone(row.Outcome), why: strings.Clone(row.Error), astray: strings.Clone(row.RedirectWhy()), status: row.Status}
 	switch {
 	case row.Outcome == record.OutcomeNotModified:
 		is.document = true
@@ -306,9 +307,8 @@ func (is *visit) happened() string {
 		return "status 304: not modified, though nobody asked for a change"
 	case is.status == 305 || is.status == 306:
 		return fmt.Sprintf("status %d: a proxy is to be used", is.status)
-	case is.status >= 300 && is.status < 400 && strings.Contains(is.why, "redirect: "):
-		_, why, _ := strings.Cut(is.why, "redirect: ")
-		return fmt.Sprintf("status %d, and nobody can go where it leads (Location): %s", is.status, why)
+	case is.status >= 300 && is.status < 400 && is.astray != "":
+		return fmt.Sprintf("status %d, and nobody can go where it leads (Location): %s", is.status, is.astray)
 	case is.status >= 300 && is.status < 400:
 		return fmt.Sprintf("status %d without a place to go to (Location)", is.status)
 	case is.status >= 300:

@@ -131,7 +131,7 @@ func redirect(row *record.Fetch, ref string, form canon.Options) {
 	}
 	url, _, err := form.Resolve(row.URL, ref)
 	if err != nil {
-		also(row, "redirect: "+err.Error())
+		also(row, record.RedirectError+err.Error())
 		return
 	}
 	row.RedirectURL = url

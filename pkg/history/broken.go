@@ -36,6 +36,7 @@ type Links struct {
 	Fetched  []string // files of fetch rows, in the order of the rounds
 	Found    []string // files of link rows
 	Accept   []uint16 // statuses from 400 on, or classes (4 is 400 to 499), that are no failure
+	Except   []string // of Failures, that are none either
 	Redirect Target
 	Tried    uint64 // set by Each: URLs with an outcome
 }
@@ -45,6 +46,12 @@ type Target func(r *record.Fetch) (url string, key uint64, ok bool)
 
 // Unchecked counts the URLs that no server was asked for, by their last outcome.
 type Unchecked map[string]uint64
+
+// Failures are the names of those that are no statuses.
+var Failures = append(slices.Clone(unreached), FailureLoop, FailureLimit, FailureURL)
+
+// unreached are the outcomes of URLs of which nobody knows a document.
+var unreached = []string{record.OutcomeDNS, record.OutcomeConnect, record.OutcomeTLS, record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeProtocol}
 
 // failed names the failure of a row; "" if it is none. checked is false of an outcome that says nothing of a document.
 func (l *Links) failed(r *record.Fetch) (failure string, checked bool) {
@@ -59,7 +66,8 @@ func (l *Links) failed(r *record.Fetch) (failure string, checked bool) {
 		return "", true
 	case record.OutcomeNotModified:
 		return "", true
-	case record.OutcomeDNS, record.OutcomeConnect, record.OutcomeTLS, record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeProtocol:
+	}
+	if slices.Contains(unreached, r.Outcome) {
 		return r.Outcome, true
 	}
 	return "", false
@@ -69,7 +77,8 @@ func (l *Links) failed(r *record.Fetch) (failure string, checked bool) {
 func nowhere(r *record.Fetch) bool {
 	switch r.Status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return r.RedirectURL == "" && !strings.Contains(r.Error, "redirect: "+string(canon.ReasonScheme))
+		reason, _, _ := strings.Cut(r.RedirectWhy(), ": ")
+		return r.RedirectURL == "" && canon.Reason(reason) != canon.ReasonScheme
 	}
 	return false
 }
@@ -174,7 +183,7 @@ func (l *Links) targets(mem int64, targets *merge.Sorter, bad keys) (unchecked U
 		if !checked {
 			unchecked[r.Outcome]++
 		}
-		if failure == "" {
+		if failure == "" || slices.Contains(l.Except, failure) {
 			return nil
 		}
 		b, err := json.Marshal(target{Broken{URL: r.URL, Failure: failure, Error: r.Error, Checked: r.FetchTime.Go().Truncate(time.Second)}, r.Via == ""})
@@ -196,7 +205,7 @@ func (l *Links) targets(mem int64, targets *merge.Sorter, bad keys) (unchecked U
 				return err
 			}
 		}
-		if t.Failure == "" {
+		if t.Failure == "" || slices.Contains(l.Except, t.Failure) {
 			return nil
 		}
 		t.URL, t.Seed = c.hops[0].url, c.seed

@@ -69,6 +69,7 @@ func TestBroken(t *testing.T) {
 		rows      []record.Fetch
 		links     []record.Link
 		accept    []uint16
+		except    []string
 		want      string // joined by commas
 		unchecked string
 	}{
@@ -85,6 +86,13 @@ func TestBroken(t *testing.T) {
 		{name: "a redirect to what is no URL", rows: []record.Fetch{page, says(tried("x", 2, "302", 0), "redirect: invalid: no host")}, links: one, want: "redirect-url x p t"},
 		{name: "a redirect to what is too long", rows: []record.Fetch{page, says(tried("x", 2, "308", 0), "body: cut; redirect: too-long")}, links: one, want: "redirect-url x p t"},
 		{name: "a redirect to a program", rows: []record.Fetch{page, says(tried("x", 2, "302", 0), "redirect: scheme: mailto")}, links: one},
+		{name: "a scheme in other words", rows: []record.Fetch{page, says(tried("x", 2, "302", 0), "head: redirect: scheme: mailto; redirect: invalid: redirect: scheme: x")}, links: one, want: "redirect-url x p t"},
+		{name: "a scheme of another sort", rows: []record.Fetch{page, says(tried("x", 2, "302", 0), "redirect: schemeless")}, links: one, want: "redirect-url x p t"},
+		{name: "a program behind other words", rows: []record.Fetch{page, says(tried("x", 2, "302", 0), "body: cut; redirect: scheme: tel")}, links: one},
+		{name: "a loop that is accepted", rows: []record.Fetch{page, tried("x", 2, "301 y", 0), tried("y", 3, "301 x", 0), tried("z", 2, record.OutcomeTimeout, 0)}, except: []string{FailureLoop},
+			links: append(one[:1:1], linkTo("p", 1, "z", "u")), want: "timeout z p u"},
+		{name: "a time-out that is accepted, and a chain to it", rows: []record.Fetch{page, tried("x", 2, "301 y", 0), tried("y", 3, record.OutcomeTimeout, 0)}, except: []string{record.OutcomeTimeout}, links: append(one[:1:1], linkTo("p", 1, "y", "u"))},
+		{name: "nowhere that is accepted", rows: []record.Fetch{page, tried("x", 2, "301", 0)}, except: []string{FailureURL}, links: one},
 		{name: "a chain to nowhere", rows: []record.Fetch{page, tried("x", 2, "301 y", 0), tried("y", 3, "302", 0)}, links: one, want: "redirect-url x>y p t"},
 		{name: "choices", rows: []record.Fetch{page, tried("x", 2, "300", 0)}, links: one},
 		{name: "put off, then parked", rows: []record.Fetch{page, tried("x", 2, record.OutcomeDeferred, 0), tried("x", 3, record.OutcomeParked, 0)}, links: one, unchecked: "1 parked;"},
@@ -117,7 +125,7 @@ func TestBroken(t *testing.T) {
 		{name: "a sitemap of a robots.txt", rows: []record.Fetch{tried("x", 2, "404", 0)}, links: []record.Link{linkTo("robots", 1, "x", "")}, want: "404 x robots"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := Links{Fetched: []string{write(t, nil, tt.rows...)}, Found: []string{write(t, nil, tt.links...)}, Accept: tt.accept}
+			l := Links{Fetched: []string{write(t, nil, tt.rows...)}, Found: []string{write(t, nil, tt.links...)}, Accept: tt.accept, Except: tt.except}
 			got, unchecked := brokenIn(t, l, 1<<20)
 			if text := strings.Join(got, ","); text != tt.want || unchecked != tt.unchecked {
 				t.Errorf("%q, %q unchecked, want %q, %q", text, unchecked, tt.want, tt.unchecked)
