@@ -66,6 +66,7 @@ var settings = map[string][2]string{
 
 	"frontier.per_host":            {`7`, "7"},
 	"frontier.per_domain":          {`7`, "7"},
+	"frontier.max_host_bytes":      {`"7K"`, "7168"},
 	"round_time":                   {`"7m"`, "7m0s"},
 	"frontier.max_attempts":        {`7`, "7"},
 	"frontier.retry_delay":         {`"7s"`, "7s"},

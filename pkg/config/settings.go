@@ -119,6 +119,8 @@ type Batch struct {
 	Number    int `key:"batch" default:"10000" range:"1" group:"The batch:" short:"n" placeholder:"10000" help:"At most this many URLs." note:"in a round, of each shard"`
 	PerHost   int `key:"frontier.per_host" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a host." note:"0: any number"`
 	PerDomain int `key:"frontier.per_domain" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a registered domain." note:"0: any number"`
+
+	MaxHostBytes Size `key:"frontier.max_host_bytes" sheet:"host" range:"0" like:"0" group:"The batch:" name:"max-host-bytes" placeholder:"SIZE" help:"Refuse URLs of a host that has sent so many." note:"bytes of bodies, such as 500M; what a round has begun it finishes; 0: any number"`
 }
 
 // RoundTime bounds the time of a batch.

@@ -249,6 +249,7 @@ func absorb(h, ev *Host) {
 	h.Retried += ev.Retried
 	h.Deferred += ev.Deferred
 	h.Dead += ev.Dead
+	h.Bytes = min(h.Bytes+ev.Bytes, math.MaxInt64)
 	h.ParkedUntil = max(h.ParkedUntil, ev.ParkedUntil)
 	if ev.Contacts == 0 {
 		return

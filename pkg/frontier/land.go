@@ -106,7 +106,7 @@ func ofRound(name string, t record.Trailer, txn string) error {
 
 // contact is what a row tells about its host.
 func contact(o *record.Fetch) Host {
-	ev := Host{Key: hostKey(o.Host), Host: o.Host, ParkedUntil: max(o.RetryAfter, 0)}
+	ev := Host{Key: hostKey(o.Host), Host: o.Host, ParkedUntil: max(o.RetryAfter, 0), Bytes: uint64(max(o.BodyLength, 0))}
 	if o.Addr == "" || o.FetchTime <= 0 {
 		return ev
 	}

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -34,6 +35,9 @@ type NextOptions struct {
 	// for a connection, then make no tail.
 	For        time.Duration
 	Politeness Politeness // with For
+	// HostBytes is how many bytes of bodies a host may have sent before its URLs are refused, as those that Judge refuses; 0: any
+	// number, nil: of each host.
+	HostBytes func(host string) uint64
 	// Judge is asked about each URL that the batch would take. What it refuses leaves the frontier: it is in flight
 	// with the batch, and finished by the update. nil: every URL is wanted.
 	Judge   Judge
@@ -47,6 +51,52 @@ type NextOptions struct {
 type Judge interface {
 	// Waiting stores for each URL the ledger's reason to refuse it, such as filter:docs of rule docs; "" if there is none.
 	Waiting(ctx context.Context, urls []*record.URL, reasons []string) error
+}
+
+// RefusedBytes is the reason to refuse URLs of a host that has sent as many bytes as it may.
+const RefusedBytes = "host-bytes"
+
+// byteJudge refuses URLs of such hosts, and those that another judge refuses.
+type byteJudge struct {
+	Judge // nil: none
+	fs    files
+	hosts []run
+	most  func(host string) uint64
+}
+
+func (j byteJudge) Waiting(ctx context.Context, urls []*record.URL, reasons []string) error {
+	clear(reasons)
+	if j.Judge != nil {
+		if err := j.Judge.Waiting(ctx, urls, reasons); err != nil {
+			return err
+		}
+	}
+	type of struct {
+		key uint64
+		n   int // of the URL
+	}
+	var all []of
+	for n, u := range urls {
+		all = append(all, of{hostKey(u.Host), n})
+	}
+	slices.SortFunc(all, func(a, b of) int { return cmp.Compare(a.key, b.key) })
+	table := openTable(j.fs, j.hosts)
+	defer table.close()
+	var group []Host
+	for i, o := range all {
+		if i == 0 || all[i-1].key != o.key {
+			var err error
+			if group, err = find(table, o.key, group[:0]); err != nil {
+				return err
+			}
+		}
+		for _, h := range group {
+			if most := j.most(h.Host); h.Host == urls[o.n].Host && most > 0 && h.Bytes >= most && reasons[o.n] == "" {
+				reasons[o.n] = RefusedBytes
+			}
+		}
+	}
+	return nil
 }
 
 // judgedTogether is how many URLs a judge is asked about at a time, since it may have to ask a program, and
@@ -558,6 +608,12 @@ func (p *picker) within(perHost int) {
 // pick picks a batch. The picker tells what is left in the queues, and must be closed.
 func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, out outlets) (*picker, error) {
 	o.PerHost, o.PerDomain = min(o.PerHost, MaxCapped), min(o.PerDomain, MaxCapped) // no batch with a limit has more
+	if o.HostBytes != nil {
+		if s.policy.links == onlyLinks {
+			return nil, &fault.Error{Class: fault.Usage, Found: "a limit of bytes per host for policy " + s.policy.name, Want: "none: it visits a URL any number of times"}
+		}
+		o.Judge = byteJudge{o.Judge, fs, s.Hosts, o.HostBytes}
+	}
 	if o.For > 0 || len(s.Dead) > 0 {
 		return pickKnown(ctx, fs, s, now, o, out)
 	}

@@ -99,6 +99,71 @@ func TestRefusedAtNext(t *testing.T) {
 	}
 }
 
+// Bodies count by host, whatever they are of, and URLs of a host that has sent enough are refused from then on; a higher limit, or another host,
+// lets them through. A filter's reason comes first.
+func TestHostBytes(t *testing.T) {
+	for _, o := range []NextOptions{{N: 2}, {N: 2, For: time.Minute, Politeness: politeness30}} {
+		t.Run(o.For.String(), func(t *testing.T) {
+			b := open(t, crashtest.New(), Params{})
+			for _, host := range []string{"a.test", "b.test"} {
+				for n := range 4 {
+					if err := b.add("", newURL(host, fmt.Sprint(n), 0)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			now := record.Time(1e12)
+			most := map[string]uint64{"a.test": 100}
+			var refused []string
+			o.HostBytes = func(host string) uint64 { return most[host] }
+			o.Refused = func(u *record.URL, reason string) error {
+				refused = append(refused, reason+" "+strings.TrimPrefix(u.URL, "http://"))
+				return nil
+			}
+			round := func(bytes int64, want string) {
+				t.Helper()
+				refused = nil
+				o.Txn = fmt.Sprint("r", now)
+				batch, err := b.next(now, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var rows []record.Fetch
+				got := refused
+				for _, u := range batch {
+					got = append(got, strings.TrimPrefix(u.URL, "http://"))
+					for _, role := range []string{record.RoleRobots, record.RolePage} {
+						row := fetchOf(u, record.OutcomeFetched, 200, now)
+						row.Role, row.BodyLength = role, bytes
+						rows = append(rows, row)
+					}
+				}
+				if text := strings.Join(got, ", "); text != want {
+					t.Errorf("%s, want %s", text, want)
+				}
+				if err := b.update(o.Txn, now, rows); err != nil {
+					t.Fatal(err)
+				}
+				b.check()
+				now += 3600e6
+			}
+			round(30, "a.test/0, b.test/0")
+			round(30, "a.test/1, b.test/1") // 60 bytes so far, and 120 behind it
+			round(1000, "host-bytes a.test/2, host-bytes a.test/3, b.test/2, b.test/3")
+			if h, found, err := b.f.Host(context.Background(), "a.test"); err != nil || !found || h.Bytes != 120 || h.Finished != 4 {
+				t.Errorf("%+v, %v", h, err)
+			}
+			if err := b.add("", newURL("a.test", "4", 0), newURL("a.test", "5", 0)); err != nil {
+				t.Fatal(err)
+			}
+			most["a.test"], o.N = 121, 1
+			round(1, "a.test/4")
+			o.Judge = pathJudge("5")
+			round(1, "5 a.test/5")
+		})
+	}
+}
+
 var politeness30 = Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Millisecond, DelayFactor: 1, MaxDelay: time.Second}}, Connections: 100, Duration: time.Millisecond}
 
 // A queue of which all is refused ends: the batch is empty, and after the update so is the frontier.

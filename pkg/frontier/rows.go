@@ -100,6 +100,7 @@ type Host struct {
 	ParkedUntil record.Time // latest time that the server asked for (Retry-After)
 	Addr        string      // last contacted
 	Last        []LevelPlace
+	Bytes       uint64 // of bodies that it sent, those of robots.txt and repetitions included
 }
 
 // Domain is a registered domain's state.
@@ -220,7 +221,7 @@ func (h *Host) numbers() [11]*uint64 {
 	return [...]*uint64{&h.Discovered, &h.Finished, &h.Fetched, &h.Retried, &h.Deferred, &h.Dead, &h.Contacts, &h.Failures, &h.DurationUS, &h.SpreadUS, &h.DelayUS}
 }
 
-// Append gives host; the numbers; the times; addr; the number of front queues, and level and place of each.
+// Append gives host; the numbers; the times; addr; the number of front queues, and level and place of each; bytes, unless 0.
 func (h *Host) Append(b []byte) []byte {
 	b = record.AppendText(b, h.Host)
 	for _, x := range h.numbers() {
@@ -232,6 +233,9 @@ func (h *Host) Append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(h.Last)))
 	for _, l := range h.Last {
 		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(l.Level)), l.Place)
+	}
+	if h.Bytes > 0 {
+		b = binary.AppendUvarint(b, h.Bytes)
 	}
 	return b
 }
@@ -248,6 +252,10 @@ func (h *Host) Parse(key uint64, payload []byte) error {
 		l := LevelPlace{uint8(f.uint(math.MaxUint8)), f.uint(math.MaxUint64)}
 		f.bad = f.bad || len(h.Last) > 0 && l.Level <= h.Last[len(h.Last)-1].Level
 		h.Last = append(h.Last, l)
+	}
+	if f.left != "" {
+		h.Bytes = f.uint(math.MaxInt64)
+		f.bad = f.bad || h.Bytes == 0
 	}
 	return f.end("a host")
 }
@@ -345,6 +353,7 @@ func (h *Host) MarshalJSON() ([]byte, error) {
 		Dead        uint64            `json:"dead"`
 		Contacts    uint64            `json:"contacts"`
 		Failures    uint64            `json:"failures_in_a_row"`
+		Bytes       uint64            `json:"body_bytes"`
 		DurationUS  uint64            `json:"mean_duration_us"`
 		SpreadUS    uint64            `json:"duration_spread_us"`
 		DelayUS     uint64            `json:"mean_delay_us"`
@@ -352,7 +361,7 @@ func (h *Host) MarshalJSON() ([]byte, error) {
 		ParkedUntil string            `json:"parked_until,omitempty"`
 		Addr        string            `json:"addr,omitempty"`
 		LastPlace   map[string]uint64 `json:"last_place"`
-	}{h.Host, h.Discovered, h.Discovered - h.Finished, h.Finished, h.Fetched, h.Retried, h.Deferred, h.Dead, h.Contacts, h.Failures,
+	}{h.Host, h.Discovered, h.Discovered - h.Finished, h.Finished, h.Fetched, h.Retried, h.Deferred, h.Dead, h.Contacts, h.Failures, h.Bytes,
 		h.DurationUS, h.SpreadUS, h.DelayUS, instant(h.LastContact), instant(h.ParkedUntil), h.Addr, places})
 }
 

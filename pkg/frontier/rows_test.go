@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -196,7 +197,9 @@ func vectors(t testing.TB) (all []spectest.Vector) {
 	host := h.Append(nil)
 	table := func(name string, b []byte) { bad(name, KindHosts, "a host", b) }
 	table("R02-cut", host[:len(host)-1])
-	table("R02-bytes-left", append(bytes.Clone(host), 0))
+	table("R02-bytes-left", append(bytes.Clone(host), 1, 0))
+	table("R02-bytes", append(bytes.Clone(host), 0))
+	table("R02-bytes-range", binary.AppendUvarint(bytes.Clone(host), 1<<63))
 	table("R02-text", set(host, 0, 0x7f))
 	table("R02-queues", set(host, len(host)-5, 0x81, 0x02))
 	table("R02-queue-twice", set(host, len(host)-2, 1))

@@ -320,6 +320,18 @@ func (s *Sheets) Limits(all config.NewURLs) (depth func(url, host string) int, u
 	return depth, urls
 }
 
+// HostBytes are the most bytes of a host, of a crawl that has these for all; nil where no host has a limit.
+func (s *Sheets) HostBytes(all config.Batch) func(host string) uint64 {
+	if all.MaxHostBytes == 0 && !s.Gives("frontier.max_host_bytes") {
+		return nil
+	}
+	return func(host string) uint64 {
+		own := all
+		s.Host(host, &own)
+		return uint64(own.MaxHostBytes)
+	}
+}
+
 // Politeness is that of a crawl that has these delays for all.
 func (s *Sheets) Politeness(all config.Delays) politeness.Policy {
 	p := politeness.Policy{Rules: all.Rules()}

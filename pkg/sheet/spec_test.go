@@ -58,7 +58,7 @@ func vectors() []spectest.Vector {
 		bad("R4-condition", `line 1, column 15: host "A.test", want "a.test", its canonical form`, "sheet a: host A.test\n fetch.timeout 1s\n"),
 		bad("R4-exec", `line 1, column 14: "exec", want a test: any, host,`, "sheet a: not exec judge\n fetch.timeout 1s\n"),
 		bad("R4-depth", `line 1, column 10: "depth"`, "sheet a: depth > 2\n fetch.timeout 1s\n"),
-		bad("R5-unknown", `line 2: unknown setting "fetch.timout", want one that sheets may give: frontier.max_attempts,`, of+" fetch.timout 1s\n"),
+		bad("R5-unknown", `line 2: unknown setting "fetch.timout", want one that sheets may give: frontier.max_host_bytes,`, of+" fetch.timout 1s\n"),
 		bad("R5-whole-crawl", "line 2: fetch.connections, a setting of the whole crawl, want one that sheets may give", of+" fetch.connections 3\n"),
 		bad("R6-duration", `line 2: politeness.min_delay "5", want a duration of 0s or more, such as 1s`, of+" politeness.min_delay 5\n"),
 		bad("R6-range", `line 3: fetch.timeout 0s, want 1ms or more`, of+" politeness.min_delay 5s\n fetch.timeout 0s\n"),

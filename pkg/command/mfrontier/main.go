@@ -213,13 +213,17 @@ type batchFlags struct {
 	Duration               time.Duration `range:"0s" group:"Speed of fetching, as of mfetch:" default:"500ms" help:"Expected duration of a contact with a new host."`
 }
 
-func (f *batchFlags) politeness(names []string) (frontier.Politeness, error) {
+func (f *batchFlags) politeness(names []string) (frontier.Politeness, *sheet.Sheets, error) {
 	sheets, err := sheetsOf(f.SheetsFlag, names)
-	return frontier.Politeness{Policy: sheets.Politeness(f.Delays), AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration}, err
+	return frontier.Politeness{Policy: sheets.Politeness(f.Delays), AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration}, sheets, err
 }
 
-// rules loads the filter, which takes of the frontier's memory.
-func (f *batchFlags) rules(std *cli.Std, of *frontier.Frontier, names []string) (*filter.Filter, error) {
+// judge has the filter, if there is one, judge the URLs of a batch. It takes of the frontier's memory. An error of end means that
+// verdicts are not to be trusted.
+func (f *batchFlags) judge(std *cli.Std, of *frontier.Frontier, names []string, o *frontier.NextOptions) (end func() error, err error) {
+	if f.Filter == "" {
+		return func() error { return nil }, nil
+	}
 	schemes, err := canon.ParseSchemes(names)
 	if err != nil {
 		return nil, err
@@ -228,16 +232,22 @@ func (f *batchFlags) rules(std *cli.Std, of *frontier.Frontier, names []string) 
 	if err := of.SetMemory(max(std.MemoryLimit()-2*lists, frontier.LeastMemory)); err != nil {
 		return nil, err
 	}
-	return filter.Load(f.Filter, filter.Options{Memory: lists, Schemes: schemes})
+	rules, err := filter.Load(f.Filter, filter.Options{Memory: lists, Schemes: schemes})
+	if err != nil {
+		return nil, err
+	}
+	judge := rules.NewJudge()
+	o.Judge = judge
+	return func() error { return cmp.Or(judge.Close(), rules.Close()) }, nil
 }
 
 // options are the flags as they are meant; those that make no batch are fault.Usage.
 func (f *batchFlags) options(txn string, schemes []string) (frontier.NextOptions, error) {
-	polite, err := f.politeness(schemes)
+	polite, sheets, err := f.politeness(schemes)
 	if err != nil {
 		return frontier.NextOptions{}, err
 	}
-	o := frontier.NextOptions{N: f.Number, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: polite, Txn: txn}
+	o := frontier.NextOptions{N: f.Number, PerHost: f.PerHost, PerDomain: f.PerDomain, For: f.For, Politeness: polite, HostBytes: sheets.HostBytes(f.Batch), Txn: txn}
 	return o, o.Check()
 }
 
@@ -277,7 +287,7 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 		spec.Threads = 1 // that compress the batch: each takes some 3 MiB
 	}
 	return cli.RunStage(ctx, std, spec, nil, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-		if c.Filter == "" {
+		if c.Filter == "" && o.HostBytes == nil {
 			return f.Next(ctx, b, o)
 		}
 		return c.filtered(ctx, std, f, b, o)
@@ -287,13 +297,13 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 // refusedColumn is the further column of the rows of --refused.
 var refusedColumn = record.NewSchema(record.KindURL, record.Column{Name: "refused", Text: true})
 
-// filtered takes a batch without the URLs that the filter refuses. Their file is complete before the batch is committed.
+// filtered takes a batch without the URLs that the filter or a limit of bytes refuses. Their file is complete before the batch is committed.
 func (c *nextCmd) filtered(ctx context.Context, std *cli.Std, f *frontier.Frontier, b *stage.Batch[record.URL, record.URL], o frontier.NextOptions) error {
-	rules, err := c.rules(std, f, c.Scheme)
+	end, err := c.judge(std, f, c.Scheme, &o)
 	if err != nil {
 		return err
 	}
-	defer rules.Close()
+	defer end()
 	var side *cli.Side[record.URL]
 	if c.Refused != "" {
 		of := record.WriterOptions{Txn: c.Txn, Now: b.Now(), Like: refusedColumn}
@@ -305,9 +315,7 @@ func (c *nextCmd) filtered(ctx context.Context, std *cli.Std, f *frontier.Fronti
 		}
 		defer side.Abort()
 	}
-	judge := rules.NewJudge()
-	defer judge.Close()
-	o.Judge, o.Refused = judge, func(u *record.URL, reason string) error {
+	o.Refused = func(u *record.URL, reason string) error {
 		row := *u
 		row.Extra = refusedColumn.Texts(func(string) string { return reason })
 		return side.Write(reason, &row)
@@ -315,7 +323,7 @@ func (c *nextCmd) filtered(ctx context.Context, std *cli.Std, f *frontier.Fronti
 	if err := f.Next(ctx, b, o); err != nil {
 		return err
 	}
-	if err := judge.Close(); err != nil { // verdicts are not to be trusted
+	if err := end(); err != nil {
 		return err
 	}
 	return side.Publish(record.Stage{Name: "mfrontier next refused"}, record.Ledger{})

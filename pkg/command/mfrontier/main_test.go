@@ -163,7 +163,7 @@ func TestDefaultPoliteness(t *testing.T) {
 	if _, err := parser.Parse([]string{"next", "crawl/frontier"}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := g.Next.politeness(g.Next.Scheme)
+	got, _, err := g.Next.politeness(g.Next.Scheme)
 	if err != nil || !reflect.DeepEqual(got, frontier.DefaultPoliteness) {
 		t.Errorf("%+v, want %+v", got, frontier.DefaultPoliteness)
 	}

@@ -20,7 +20,6 @@ import (
 	"mercator/pkg/config"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
-	"mercator/pkg/filter"
 	"mercator/pkg/frontier"
 )
 
@@ -266,7 +265,7 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	polite, err := c.politeness(c.Scheme)
+	polite, _, err := c.politeness(c.Scheme)
 	if err != nil {
 		return err
 	}
@@ -285,22 +284,12 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err != nil {
 			return err
 		}
-		var judge *filter.Judge
-		if c.Filter != "" {
-			rules, err := c.rules(std, f, c.Scheme)
-			if err != nil {
-				return err
-			}
-			defer rules.Close()
-			judge = rules.NewJudge()
-			defer judge.Close()
-			o.Judge = judge
+		end, err := c.judge(std, f, c.Scheme, &o)
+		if err != nil {
+			return err
 		}
 		plan, err = f.PlanNext(ctx, o, record.TimeOf(std.Now()), o.Politeness)
-		if err == nil && judge != nil {
-			err = judge.Close() // verdicts are not to be trusted
-		}
-		if err != nil {
+		if err := cmp.Or(err, end()); err != nil {
 			return err
 		}
 	}
