@@ -101,6 +101,7 @@ var settings = map[string][2]string{
 	"fetch.proxy":                  {`"socks5://127.0.0.1:7"`, "socks5://127.0.0.1:7"},
 	"fetch.refused_ok":             {`true`, "true"},
 	"fetch.tls_insecure":           {`true`, "true"},
+	"robots.keep":                  {`"7m"`, "7m0s"},
 	"robots.engine":                {`"temoto"`, "temoto"},
 	"network.allow_net":            {`["127.0.0.0/8", "::1/128"]`, "[127.0.0.0/8 ::1/128]"},
 	"network.deny":                 {`"deny.txt"`, "FOLDER/deny.txt"},

@@ -78,13 +78,14 @@ const Unrecorded = "who was contacted last is not on record"
 
 // Options say how a batch is fetched. Zero durations, Deadline aside, are no delay.
 type Options struct {
-	Store     *store.Store
-	Protocols map[string]Protocol // by scheme
-	Canon     canon.Options       // of redirects, which are not rewritten, and of the keys of robots rows
-	Resolver  Resolver            // for rows without a valid address; nil: they fail
-	Guard     Guard               // nil: every address may be contacted
-	Method    string              // of requests for pages: "" is GET
-	Robots    ParseRobots         // nil: robots.txt is not asked for
+	Store      *store.Store
+	Protocols  map[string]Protocol // by scheme
+	Canon      canon.Options       // of redirects, which are not rewritten, and of the keys of robots rows
+	Resolver   Resolver            // for rows without a valid address; nil: they fail
+	Guard      Guard               // nil: every address may be contacted
+	Method     string              // of requests for pages: "" is GET
+	Robots     ParseRobots         // nil: robots.txt is not asked for
+	KeepRobots time.Duration       // for how long one of a round before holds; 0: politeness.KeepRobots
 
 	ContactTime       time.Duration // the longest that one of the Protocols takes for a contact; 0: DefaultTimeout
 	Connections       int           // at a time, at least 1
@@ -194,6 +195,7 @@ func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Opti
 	defer r.refusals.f.Close()
 	r.count = r.refusals.countRow
 	r.robots = newRobotsCache(opt.Robots, r.sp, &r.mu)
+	r.robots.keep = opt.KeepRobots
 	tx := b.Tx()
 	if err := r.robots.load(opt.Store, tx.Base(), r.started); err != nil {
 		return err

@@ -621,5 +621,16 @@ func TestRulesAreADayOld(t *testing.T) {
 				t.Errorf("round %s: %v, want %s", txn, got, want)
 			}
 		}
+		// They hold as long as the options say, and no longer.
+		forbidden = false
+		for i, keep := range []time.Duration{30 * time.Minute, time.Minute} {
+			time.Sleep((2 - time.Duration(i)) * time.Minute)
+			opt.MinDelay, opt.KeepRobots = 0, keep
+			txn, want := fmt.Sprint("r", 5+i), []string{record.OutcomeRobotsDenied, record.OutcomeFetched}[i]
+			one := []record.URL{url("http://h0.test/" + txn)}
+			if got := outcomes(t, run(t, opt, txn, one), one); got[one[0].URL] != want {
+				t.Errorf("rules that hold for %v: %v, want %s", keep, got, want)
+			}
+		}
 	})
 }

@@ -133,6 +133,7 @@ func robotsText(row *record.Fetch, text []byte) []byte {
 // to it is guarded by runner.mu.
 type robotsCache struct {
 	parse ParseRobots
+	keep  time.Duration // Options.KeepRobots
 	sp    *spool
 	spMu  *sync.Mutex // guards sp
 
@@ -434,7 +435,7 @@ func saveModules(tx *store.Tx, role string, rows func(write func(*record.Module)
 func (c *robotsCache) load(st *store.Store, base *store.Manifest, now time.Time) error {
 	return loadRobots(st, base, func(row *record.Module, t time.Time, rules bool, text string) error {
 		fp := row.Key
-		if !t.Add(robotsKeep).After(now) || t.After(now) || len(c.known) >= c.max || c.known[fp] != nil {
+		if !t.Add(cmp.Or(c.keep, robotsKeep)).After(now) || t.After(now) || len(c.known) >= c.max || c.known[fp] != nil {
 			return nil
 		}
 		a := &authority{fp: fp, verdict: allowAll, fetched: t.UnixMicro()}

@@ -237,7 +237,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 	if err != nil {
 		return opt, err
 	}
-	opt.Robots = parse
+	opt.Robots, opt.KeepRobots = parse, c.RobotsKeep
 	if c.Sim != "" {
 		web, err := newSim(c.Sim, c.userAgent(), std.Now)
 		if err != nil {
