@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"mercator/pkg/cli"
@@ -84,6 +85,13 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 		robots += fmt.Sprintf(", Crawl-delay %vs", e.Robots.Delay)
 	}
 	line("robots", "%s", robots)
+	login := strings.Join(e.Logins, "; ")
+	if e.Login != nil {
+		login += "; its last contact: " + e.Login.Text()
+	}
+	if login != "" {
+		line("login", "%s", login)
+	}
 	state := e.State
 	if e.Parked != "" {
 		state += " as " + e.Parked

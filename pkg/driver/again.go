@@ -167,7 +167,7 @@ func (d *Driver) CheckRule(rule string) error {
 		return err
 	}
 	defer rules.Close()
-	names := map[string]bool{"default": true, "scheme": true, "invalid": true, "too-long": true, "nofollow": true, "too-many": true, "redirect-limit": true}
+	names := map[string]bool{"default": true, "scheme": true, "invalid": true, "too-long": true, "nofollow": true, "too-many": true, "redirect-limit": true, frontier.RefusedBytes: true}
 	for _, r := range rules.Rules {
 		names[r.Name] = true
 	}

@@ -37,9 +37,14 @@ type Explained struct {
 	Shard *int   `json:"shard,omitempty"` // that owns the host; nil: the crawl has none
 	owner int    // the same; 0 where the crawl has none
 
+	most uint64    // bytes that its host may send, if it has sent them; 0: it may send more
+	hold time.Time // no host is contacted before, since a run did not end well; zero: it did
+
 	Filter *DecidedBy    `json:"filter,omitempty"` // nil: the crawl has no filter
 	Sheets []SheetOf     `json:"sheets,omitempty"`
 	Robots RobotsVerdict `json:"robots"`
+	Logins []string      `json:"logins,omitempty"` // what is sent to its server alone, without values
+	Login  *LastOutcome  `json:"login,omitempty"`  // the last contact of a login with its host
 
 	Known  bool         `json:"known"` // the crawl has found it, or it was given
 	State  string       `json:"state"` // a constant In… of package frontier, "done", "dropped" or "unknown"
@@ -93,7 +98,7 @@ type LastOutcome struct {
 	Outcome string    `json:"outcome"`
 	Status  uint16    `json:"status,omitempty"`
 	Error   string    `json:"error,omitempty"`
-	At      time.Time `json:"at"`
+	At      time.Time `json:"at,omitzero"`
 }
 
 // The states of URLs that do not wait.
@@ -154,12 +159,35 @@ func (d *Driver) Explain(ctx context.Context, input string) (*Explained, error) 
 	if err != nil {
 		return nil, err
 	}
+	if file, err := conf.Setting("fetch.login"); err != nil {
+		return nil, err
+	} else if len(file) > 0 {
+		logins, err := http1.ReadLogins(file[0])
+		if err != nil {
+			return nil, err
+		}
+		e.Logins = logins.Kinds(url, d.opt.Now())
+	}
+	if most := sheets.HostBytes(conf.File.Batch); most != nil {
+		h, _, err := d.frontier[e.owner].Host(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		if e.most = most(host); e.most == 0 || h.Bytes < e.most {
+			e.most = 0
+		}
+	}
 	newest, err := d.Crawl.Current()
 	polite := sheets.Politeness(conf.File.Politeness.Delays)
 	own := polite.Of(host)
 	e.Robots.Ignored = own.NoRobots
-	e.Robots.Old = !kept.Robots.IsZero() && d.opt.Now().Sub(kept.Robots) > politeness.KeepRobots
-	e.conclude(d, row.Due, kept.May(own), own.Window, newest == nil)
+	if d.Crawl.Driven() == "" { // else contacts are made now
+		if e.hold, err = fetch.Hold(store.Folder(d.plan.of(e.owner).path(fetch.Kind), store.Options{}), d.opt.Now(), polite); err != nil {
+			return nil, err
+		}
+	}
+	e.Robots.Old = !kept.Robots.IsZero() && d.opt.Now().Sub(kept.Robots) > conf.File.Fetch.RobotsKeep
+	e.conclude(d, row.Due, kept.May(own), own.Window, conf.File.Fetch.RobotsKeep, newest == nil)
 	return e, err
 }
 
@@ -223,14 +251,31 @@ func (d *Driver) explainLast(e *Explained, key uint64, row *record.URL) error {
 	if err != nil {
 		return err
 	}
-	files, err := kept.Files(d.outcomes())
+	files, err := kept.Files("dropped", d.outcomes())
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
+		round := filepath.Base(filepath.Dir(file))
+		if strings.HasPrefix(filepath.Base(file), "dropped.") {
+			err := history.Read(file, func(u *record.URL) error {
+				if u.Key == key {
+					e.Last = &LastOutcome{Round: round, Outcome: record.OutcomeRefused, Error: u.Extra.Text(history.RefusedColumn)}
+					row.Via, row.Depth, row.Sitemap, row.Requisite = u.Via, u.Depth, u.Sitemap, u.Requisite
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		err := history.Read(file, func(r *record.Fetch) error {
+			if r.Role == record.RoleLogin && r.Host == e.Host {
+				e.Login = &LastOutcome{round, r.Outcome, r.Status, r.Error, r.FetchTime.Go().UTC()}
+			}
 			if r.Key == key && r.Role == record.RolePage {
-				e.Last = &LastOutcome{filepath.Base(filepath.Dir(file)), r.Outcome, r.Status, r.Error, r.FetchTime.Go().UTC()}
+				e.Last = &LastOutcome{round, r.Outcome, r.Status, r.Error, r.FetchTime.Go().UTC()}
 				row.Via, row.Depth, row.Sitemap, row.Requisite = r.Via, r.Depth, r.Sitemap, r.Requisite
 			}
 			return nil
@@ -314,7 +359,7 @@ func (d *Driver) explainRobots(e *Explained, conf *config.Config) (kept fetch.Ke
 
 // conclude says when the URL may be fetched, and why not yet. due is when it is, and next when its host may be contacted. fresh: nothing is
 // committed yet.
-func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window *politeness.Window, fresh bool) {
+func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window *politeness.Window, keep time.Duration, fresh bool) {
 	dir := d.Crawl.Dir()
 	now := d.opt.Now()
 	waits := !slices.Contains([]string{stateDone, stateDropped, stateUnknown}, e.State)
@@ -334,16 +379,33 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 		e.Why = fmt.Sprintf("the crawl has not found it: %q adds it", mcrawl("add", dir, e.URL))
 		return
 	case e.Robots.Verdict == "denied" && !e.Robots.Ignored && !e.Robots.Old:
-		e.Ever, e.Why = false, "robots.txt forbids it; that file holds until "+e.Robots.At.Add(politeness.KeepRobots).UTC().Format(time.RFC3339)
+		sooner := mcrawl("set", dir, "robots.keep=1s")
+		if e.State == stateDone {
+			sooner += " && " + mcrawl("again", dir, "--outcome", record.OutcomeRobotsDenied)
+		}
+		e.Ever, e.Why = false, fmt.Sprintf("robots.txt forbids it; that file holds until %s: %q asks for it sooner", e.Robots.At.Add(keep).UTC().Format(time.RFC3339), sooner+" && "+mcrawl("run", dir))
 		return
 	case e.State == stateDropped:
 		e.Why = fmt.Sprintf("it was found, and no page of the crawl is kept of it: %q says whether a rule dropped it", mcrawl("refused", dir))
+		return
+	case e.State == stateDone && e.Last.Error == frontier.RefusedBytes:
+		e.Why = fmt.Sprintf("its host had sent the bytes that frontier.max_host_bytes lets it send: with a higher limit, %q takes it in again", mcrawl("again", dir, "--rule", frontier.RefusedBytes))
+		return
+	case e.State == stateDone && e.Last.Outcome == record.OutcomeRefused:
+		rule := strings.TrimPrefix(e.Last.Error, "filter:")
+		e.Why = fmt.Sprintf("%s refused it while it waited: when that lets it through, %q takes it in again", rule, mcrawl("again", dir, "--rule", rule))
+		return
+	case e.State == stateDone && isError(e.Last.Outcome):
+		e.Why = fmt.Sprintf("it failed and is done: %q fetches it, and others that failed so, once more", mcrawl("again", dir, "--outcome", e.Last.Outcome))
 		return
 	case e.State == stateDone:
 		e.Why = fmt.Sprintf("it is done: %q, with the URL in urls.txt, fetches it once more", mcrawl("again", dir, "-f", "urls.txt"))
 		return
 	case e.State == frontier.InFlight:
 		e.Why = fmt.Sprintf("it is in a round that is not closed: %q goes on", mcrawl("run", dir))
+		return
+	case e.most > 0:
+		e.Ever, e.Why = false, fmt.Sprintf("its host has sent the %s that frontier.max_host_bytes lets it send: the next round refuses it", size(int64(e.most)))
 		return
 	case e.State == frontier.InParking && due == 0:
 		e.Ever, e.Why = false, fmt.Sprintf("it is parked as %s: change the setting, and %q puts it back", e.Parked, mcrawl("again", dir, "--outcome", e.Parked))
@@ -357,6 +419,7 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 	}
 	after(due.Go(), why)
 	after(next, "its host is left alone until then")
+	after(e.hold, "a run was killed or interrupted: the next one leaves all hosts alone until then, at the earliest")
 	if at := e.Next; window != nil {
 		if at.Before(now) {
 			at = now
@@ -386,5 +449,5 @@ func (l *LastOutcome) Text() string {
 	if l.Status > 0 {
 		text += fmt.Sprintf(" %d", l.Status)
 	}
-	return cmp.Or(strings.TrimSuffix(text+" ("+l.Error+")", " ()"), text) + ", " + l.Round + ", " + l.At.Format(time.RFC3339)
+	return cmp.Or(strings.TrimSuffix(text+" ("+l.Error+")", " ()"), text) + ", " + l.Round + strings.TrimSuffix(", "+l.At.Format(time.RFC3339), ", "+time.Time{}.Format(time.RFC3339))
 }

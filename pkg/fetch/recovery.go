@@ -15,6 +15,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/politeness"
 )
 
 // batchFile says for which generation servers were contacted last: a decimal
@@ -53,14 +54,9 @@ func TakenOver(dir string, newest uint64, now time.Time) error {
 // tell: the process that made them died, or failed, or was interrupted. All of them were made before ended, and
 // each host is left alone for gap from then on. That is now, unless an earlier time was noted; it is noted for the next run.
 func (r *runner) uncleanGap(tx *store.Tx, now micros) (ended, gap micros, err error) {
-	begun, ended, until, err := readBatch(r.opt.Store)
+	begun, ended, until, err := notedBatch(r.opt.Store, tx.Base())
 	if begun == 0 || err != nil {
 		return 0, 0, err
-	}
-	for _, e := range tx.Base().Files {
-		if e.Role == roleContacts && e.Born >= begun {
-			return 0, 0, nil
-		}
 	}
 	gap = us(r.opt.Unknown())
 	if tx.Fenced() { // the time may be another machine's
@@ -73,6 +69,36 @@ func (r *runner) uncleanGap(tx *store.Tx, now micros) (ended, gap micros, err er
 		return ended, gap, nil
 	}
 	return now, gap, durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d %d\n", begun, now))
+}
+
+// notedBatch is readBatch for a store whose newest generation is base: 0 if that tells of the contacts.
+func notedBatch(st *store.Store, base *store.Manifest) (begun uint64, ended, until micros, err error) {
+	begun, ended, until, err = readBatch(st)
+	for _, e := range base.Files {
+		if e.Role == roleContacts && e.Born >= begun {
+			return 0, 0, 0, err
+		}
+	}
+	return begun, ended, until, err
+}
+
+// Hold is until when a run would contact no host, since the one before did not end well; zero: it did. Where nobody knows when that one ended,
+// the next run begins the wait.
+func Hold(st *store.Store, now time.Time, p politeness.Policy) (time.Time, error) {
+	base, err := st.Current()
+	if err != nil {
+		return time.Time{}, err
+	}
+	begun, ended, until, err := notedBatch(st, base)
+	switch {
+	case begun == 0 || err != nil:
+		return time.Time{}, err
+	case until > 0:
+		return time.UnixMicro(max(until, ended+us(p.MinDelay))).UTC(), nil
+	case ended > 0:
+		now = time.UnixMicro(ended)
+	}
+	return now.Add(p.Unknown()).UTC(), nil
 }
 
 // CheckStore reads what a fetch store holds outside of its generations, for mckpt verify.

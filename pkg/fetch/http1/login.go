@@ -307,6 +307,28 @@ func (l *Logins) line(t *target, now time.Time) (line string, names []string) {
 	return line, names
 }
 
+// Kinds are what the server of a URL is sent that is for nobody else, without secrets.
+func (l *Logins) Kinds(url string, now time.Time) (kinds []string) {
+	t, err := parseTarget(url)
+	if err != nil {
+		return nil
+	}
+	who := l.of(t.scheme + "://" + t.host)
+	for _, f := range l.fields(&t) {
+		kinds = append(kinds, "header "+f.Name)
+	}
+	if who.certificate != nil {
+		kinds = append(kinds, "certificate "+who.file)
+	}
+	if who.form != nil {
+		kinds = append(kinds, "form "+who.form.page)
+	}
+	if _, names := l.line(&t, now); len(names) > 0 {
+		kinds = append(kinds, "cookies "+strings.Join(names, ", "))
+	}
+	return kinds
+}
+
 // know says whether anything is sent to a server that is for nobody else.
 func (l *Logins) know(t *target, now time.Time) bool {
 	line, _ := l.line(t, now)
