@@ -375,7 +375,11 @@ func (c *Crawl) elsewhere() (is, hint string) {
 	}
 	list, _ := c.fs.ReadDir(c.dir) // where it cannot be read, it is none of these
 	if slices.ContainsFunc(list, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "SNAPSHOT-") }) {
-		return "a copy that mckpt push has made", fmt.Sprintf("%q makes a crawl of it", fault.Quote("mckpt", "pull", c.dir, "NEW"))
+		remote := c.dir
+		if abs, err := filepath.Abs(c.dir); err == nil {
+			remote = abs
+		}
+		return "a copy that mckpt push has made", fmt.Sprintf("%q makes a crawl of it; %q, with its crawl as CRAWL, reads it back and sends again what is damaged", fault.Quote("mckpt", "pull", c.dir, "NEW"), fault.Quote("mckpt", "push", "CRAWL", remote, "--check"))
 	}
 	if len(list) == 0 || slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == "crawl.toml" }) { // of a crawl to be made
 		return "", ""
