@@ -139,8 +139,8 @@ func dropRate(n float64) float64 {
 
 // Header says what a filter holds.
 type Header struct {
-	Polynomial uint64 // that the fingerprints were made with
-	Keys       uint64 // that were added
+	Polynomial uint64 // polynomial of the fingerprints
+	Keys       uint64 // keys added
 	Pages      int64
 	Ones       uint64  // bits that are set
 	Rate       float64 // of false drops, counted from the bits: the mean of (set bits ÷ 512)⁷ over blocks

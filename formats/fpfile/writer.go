@@ -21,7 +21,7 @@ type Writer struct {
 	workers int
 	count   uint64
 	last    uint64
-	keys    []uint64 // that wait for the end of their block: at most maxKeys
+	keys    []uint64 // keys of the open block, at most maxKeys
 	full    int      // keys of the last block that was cut
 	geo     geometry // of the blocks cut so far
 	page    []byte   // index page being filled

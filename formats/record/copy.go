@@ -79,7 +79,7 @@ func (f *frameWriter) pass(frame []byte) error {
 }
 
 // ReadTrailer reads a record stream for its trailer, without taking its rows apart: only the hash of its bytes is verified, as
-// in CopyFrom. Of several streams it is the first one's.
+// in CopyFrom. With several streams, it is that of the first.
 func ReadTrailer(in io.Reader, opt ReaderOptions) (Trailer, error) {
 	s, err := Open(in, opt)
 	if err != nil {

@@ -182,7 +182,7 @@ func appendExtra(b []byte, c *column, in *inColumn, row int) []byte {
 // extraWriter copies the unknown columns of rows to an output.
 type extraWriter struct {
 	out   []outColumn
-	batch *extraBatch // whose columns from maps
+	batch *extraBatch // batch that from maps columns of
 	from  []int       // for each column of out its place in batch, or -1
 }
 

@@ -43,7 +43,7 @@ const (
 	MaxObjects = 4096    // JSON objects in a trailer
 
 	batchRows  = 8192    // a batch is cut at this many rows
-	batchBytes = 1 << 20 // or when its values take this many bytes
+	batchBytes = 1 << 20 // bytes of values that fill a batch, too
 )
 
 // Version of the format, the only one that is read.

@@ -27,7 +27,7 @@ const MoveVerb = "move"
 // The store's own files.
 const (
 	HeadFile       = "HEAD"
-	journalPrefix  = "JOURNAL-" // and the generation that its transaction will make; of attempt K > 0 also a dot and K
+	journalPrefix  = "JOURNAL-" // followed by the generation of its transaction; of attempt K > 0 also by a dot and K
 	manifestPrefix = "MANIFEST-"
 	OpenSuffix     = ".open" // of a growing file that its owner is still writing
 )
@@ -53,7 +53,7 @@ type Store struct {
 	abs  string // dir, whatever the working directory
 	kind string
 	wait time.Duration
-	last atomic.Pointer[Manifest] // that newest returned: a generation stays as it is
+	last atomic.Pointer[Manifest] // last result of newest: a generation stays as it is
 }
 
 // head is the content of HEAD.

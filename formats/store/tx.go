@@ -46,7 +46,7 @@ type Tx struct {
 	// In a shard: see attempts.go.
 	attempt *Attempt
 	claimed time.Time
-	before  []Attempt // that may be at work still
+	before  []Attempt // earlier attempts that may be at work still
 	earlier []string  // growing files of earlier attempts at this transaction
 }
 

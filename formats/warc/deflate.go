@@ -24,8 +24,8 @@ const (
 // The bytes of a body that are counted to tell noise.
 const (
 	noiseMin  = 1 << 10 // shorter bodies are compressed
-	noiseLook = 256     // in the middle,
-	noisePart = 128     // and then in each of some places,
+	noiseLook = 256     // bytes looked at in the middle
+	noisePart = 128     // bytes looked at in each of some other places
 	noiseMost = 32      // at most
 )
 

@@ -60,7 +60,7 @@ type compressor struct {
 	header   []byte
 	whole    []byte    // the record, where it is compressed in one piece
 	name     [256]byte // what a record's id is made of, and then the id
-	date     time.Time // that dateText is of: records come in groups of one date
+	date     time.Time // date that dateText shows: records come in groups of one date
 	dateText []byte
 	out      appender
 	gzip     *gzip.Writer

@@ -69,7 +69,7 @@ type Reader struct {
 	good   int64
 	err    error
 
-	dict     *Dictionary // that the file begins with
+	dict     *Dictionary // dictionary at the begin of the file
 	dictOf   string      // the file
 	withDict *zstd.Decoder
 	file     io.ReaderAt // of At

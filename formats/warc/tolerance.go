@@ -22,7 +22,7 @@ type Tolerance struct {
 	All    bool              // each oddity is told, not only the first of its kind, and all damage
 	Say    func(line string) // is told what is odd or damaged, with its place; may be nil
 
-	Records uint64 // that were read whole
+	Records uint64 // records read whole
 	Odd     uint64 // oddities that were read all the same
 	Digests uint64 // blocks and payloads that are not what their digests say, where these are checked
 	Skipped uint64 // damaged places that were skipped

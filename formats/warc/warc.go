@@ -57,7 +57,7 @@ const (
 	FieldRefersToTargetURI = "WARC-Refers-To-Target-URI"
 	FieldRefersToDate      = "WARC-Refers-To-Date"
 	FieldRefersToFilename  = "WARC-Refers-To-Filename"    // not of the standard; Heritrix writes it too
-	FieldRefersToOffset    = "WARC-Refers-To-File-Offset" // and this
+	FieldRefersToOffset    = "WARC-Refers-To-File-Offset" // as WARC-Refers-To-Filename
 	FieldProfile           = "WARC-Profile"
 	FieldFilename          = "WARC-Filename"
 )

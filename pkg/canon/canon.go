@@ -95,7 +95,7 @@ func ReasonOf(err error) Reason {
 // Options are the limits, and a crawl's rules. The zero value has the defaults.
 type Options struct {
 	MaxURL   int      // bytes of a canonical URL; 0: DefaultMaxURL
-	Schemes  *Schemes // that are accepted; nil: http, https, ftp and gopher
+	Schemes  *Schemes // schemes accepted; nil: http, https, ftp and gopher
 	URLRules Rules    // by which the URL itself is rewritten
 	KeyRules Rules    // by which Key alone is made
 }

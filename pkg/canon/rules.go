@@ -251,7 +251,7 @@ var trackers, trackerPrefixes = func() (map[string]bool, []string) {
 }()
 
 func isTracker(arg []byte) bool {
-	var room [24]byte // longer than any name of Trackers, so that a cut one is none of them
+	var room [24]byte // longer than any name of Trackers: a truncated name then matches none
 	name := room[:0]
 	for _, c := range arg[:min(len(arg), len(room))] {
 		if c == '=' {

@@ -126,7 +126,7 @@ func (l *LineWriter) End() {
 // Wait is what a command waits for before it can go on.
 type Wait struct {
 	Text  string    // all of it, for a person
-	URL   string    // that is due first; "": it waits for something else
+	URL   string    // URL that is due first; "": it waits for something else
 	Until time.Time // with URL
 	Why   string    // with URL
 }

@@ -107,7 +107,7 @@ type Command struct {
 	About   string     // for --help
 	Memory  Size       // bound on resident memory, where --memory is not given
 	Grammar func() any // a pointer to a new kong struct that embeds Common
-	Setting string     // that is the default of --memory; "": none
+	Setting string     // setting that gives the default of --memory; "": none
 }
 
 // Main runs the command that the command line asks for, prints the error if there is one, and returns the exit code. manual is the

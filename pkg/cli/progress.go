@@ -19,7 +19,7 @@ type Progress struct {
 	started time.Time
 	mode    string // "bar", "plain" or "json"
 	detail  func() (line string, value any)
-	found   atomic.Value // that Tell was called with
+	found   atomic.Value // last argument of Tell
 	stop    chan struct{}
 	once    sync.Once
 	wg      sync.WaitGroup

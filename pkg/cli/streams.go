@@ -115,7 +115,7 @@ type Rows string
 // The rows that rounds keep.
 const (
 	Outcomes Rows = "outcomes" // what became of each URL
-	Links    Rows = "links"    // that were found and followed
+	Links    Rows = "links"    // links found and followed
 	Refused  Rows = "refused"  // links that a rule refused
 	New      Rows = "urls"     // URLs that were new to the set, where a round keeps them: seeds
 	Findings Rows = "modules"  // of processing modules

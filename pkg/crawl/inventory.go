@@ -32,7 +32,7 @@ type CrawlFile struct {
 	Path   string    `json:"path"`           // in the crawl folder, slash-separated; of a growing file that of the manifest
 	OnDisk string    `json:"on_disk"`        // where it is now: Path, or Path.open
 	Class  FileClass `json:"class"`          //
-	Length int64     `json:"length"`         // that counts; a growing file may be longer
+	Length int64     `json:"length"`         // length that counts; a growing file may be longer
 	Sum    string    `json:"sum,omitempty"`  // xxh3-128 of these bytes; "" where no manifest or checkpoint has one
 	Link   string    `json:"link,omitempty"` // Sum is that of a store.Chain, and this its last link
 	Grows  bool      `json:"grows,omitempty"`

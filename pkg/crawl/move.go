@@ -19,7 +19,7 @@ import (
 
 // Mover moves what the stores of a kind have of buckets.
 type Mover struct {
-	Kind  string // and the store's name in each shard
+	Kind  string // kind of the store, and its name in each shard
 	Check func(st *store.Store) error
 	Move  func(ctx context.Context, st *store.Store, m *shard.Move) error
 }

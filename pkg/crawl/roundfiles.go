@@ -28,7 +28,7 @@ type keptRound struct {
 	name        string
 	open        bool
 	first, last uint64      // the epoch is one of these
-	files       []RoundFile // that the round's checkpoint names
+	files       []RoundFile // files that the round's checkpoint names
 }
 
 // Kept looks at the rounds that count; an open round comes last.

@@ -51,7 +51,7 @@ type Verified struct {
 // LongFile is a file that is longer than it was made.
 type LongFile struct {
 	Path   string
-	Length int64 // that it is to have
+	Length int64 // length that it should have
 }
 
 // Verify checks a whole crawl, and goes on after a problem:
@@ -251,7 +251,7 @@ type verifier struct {
 	files   map[string][]claim     // by path on the file system
 	bound   map[uint64]uint64      // parents of whole checkpoints, by number
 	before  uint64                 // the checkpoint that was read before this one
-	now     *Checkpoint            // that the crawl went on from when Verify began; nil: none, or it is damaged
+	now     *Checkpoint            // checkpoint of the crawl when Verify began; nil: none, or it is damaged
 	damaged map[string]bool        // manifests with a problem that is noted; by path
 	current uint64                 // number of now
 	broken  map[uint64]bool        // checkpoints that need a damaged file

@@ -26,7 +26,7 @@ import (
 // WACZOptions say how a WACZ file is made.
 type WACZOptions struct {
 	Title    string        // of the collection
-	Software string        // that made it
+	Software string        // program that made it
 	Created  time.Time     // what it says of itself
 	Memory   int64         // bytes for sorting the index
 	Progress func(n int64) // gets the number of records indexed; may be nil

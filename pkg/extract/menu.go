@@ -41,7 +41,7 @@ func (f *finder) repeatsMenu(page string) bool {
 	if names = slices.Compact(names); len(names) < 2 {
 		return false
 	}
-	first := "" // that was met
+	first := "" // first item met
 	var url []byte
 	for i := range f.found.all {
 		l := &f.found.all[i]

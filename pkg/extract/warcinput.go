@@ -30,7 +30,7 @@ type WARCInput struct {
 	file   io.ReadCloser
 	r      *warc.Reader
 	header http.Header
-	bodies sync.Pool // that were recycled
+	bodies sync.Pool // recycled bodies
 	sum    record.RowHasher[record.Fetch]
 	bad    map[string]uint64 // records left out
 	moved  map[string]bool   // where replies for robots.txt redirect to, at most movedMax

@@ -27,7 +27,7 @@ type worker struct {
 	runner  *process.Runner
 	finder  finder
 	parts   []linkParts // of the links that wait
-	text    []byte      // which those are of
+	text    []byte      // text that the links before it point into
 	seen    keySet      // URL checksums of a row's links, with kind and nofollow mixed in
 
 	score func(page float32, text string) float32 // of a link

@@ -307,7 +307,7 @@ type meter struct {
 	in    *bufio.Reader
 	n     int  // bytes of the token
 	limit int  // 0: its kind is not known yet
-	last  byte // that was read
+	last  byte // last byte read
 }
 
 // endToken says that a token ended. If it was a text, the < behind it was read.

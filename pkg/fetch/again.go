@@ -40,7 +40,7 @@ type asked struct{ line, names uint64 }
 type led struct {
 	row record.URL
 	asked
-	due     int  // which contact of a chain is to be made to it; 0: none
+	due     int  // number, in its chain, of the contact due; 0: none
 	tried   bool // the contact failed in this batch, and the next makes it again
 	foreign bool // another shard keeps it
 }

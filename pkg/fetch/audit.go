@@ -56,7 +56,7 @@ type AuditReport struct {
 type Audit struct {
 	Rows, Contacts, Robots uint64
 	Outside                uint64 // contacts that began outside of their host's window
-	OutsideHost            string // and the first of these,
+	OutsideHost            string // host of the first such contact
 	OutsideAt              time.Time
 	NoRobots               []Ignored // hosts with contacts on which robots.txt was ignored, most contacts first, at most ignoredMax
 	NoRobotsHosts          int       // all of them

@@ -21,8 +21,8 @@ type claims struct {
 	round  string
 
 	mine  map[string]netip.Addr // by host: held in this round
-	hosts map[string]bool       // that other shards have claimed,
-	addrs map[netip.Addr]bool   // and their addresses
+	hosts map[string]bool       // claimed by other shards
+	addrs map[netip.Addr]bool   // addresses claimed by other shards
 
 	mu   sync.Mutex
 	next map[string]netip.Addr // for the next round

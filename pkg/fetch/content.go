@@ -33,7 +33,7 @@ const (
 // scales weigh a body: what its row says of its bytes. Pooled.
 type scales struct {
 	sha hash.Hash
-	fp  hash.Hash // whose first 64 bits are content_fp
+	fp  hash.Hash // its first 64 bits are content_fp
 	sum [sha256.Size]byte
 	buf [16 << 10]byte
 }

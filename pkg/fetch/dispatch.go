@@ -177,11 +177,11 @@ func (r *runner) done(h *host, t turn) (next *host) {
 
 // turn is what a worker did with a host.
 type turn struct {
-	made      bool   // a contact
+	made      bool   // a contact was made
 	missed    bool   // the address did not serve, and the visit goes on at another; unless made, no connection came about
-	end       micros // of it
-	required  micros // the gap to the next,
-	serverGap micros // and over any connection of the host
+	end       micros // end of the contact
+	required  micros // gap to the next contact
+	serverGap micros // gap that the server asked for, over any connection of the host
 	session   io.Closer
 }
 

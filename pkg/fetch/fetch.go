@@ -154,8 +154,8 @@ type runner struct {
 	lookups
 	eof    bool
 	wire   int64
-	bound  micros       // so long a connection was free, and no host with URLs left might be contacted yet,
-	rests  micros       // and so it is since then; 0: it is not
+	bound  micros       // time in which a connection was free, and no host with URLs left might be contacted yet
+	rests  micros       // since when this is so; 0: it is not
 	urls   atomic.Int64 // of the batch that were read
 	reason string       // why the rest is deferred
 }

@@ -125,7 +125,7 @@ func given(row *record.URL, now micros) bool {
 
 // lookups are the hosts whose names are looked up here.
 type lookups struct {
-	unnamed   []*host // whose addresses are to be looked up
+	unnamed   []*host // hosts that wait for a look-up
 	naming    int     // goroutines that do
 	namers    sync.WaitGroup
 	namesTook micros          // sum of the times of all of them
@@ -137,7 +137,7 @@ var errUnnamed = errors.New("the name is to be looked up")
 
 const (
 	namingMax = 256         // names that are looked up at a time
-	namedMin  = time.Second // that an answer of the resolver serves at least
+	namedMin  = time.Second // least time for which an answer of the resolver is used
 )
 
 // name has the resolver asked for a host's addresses. A worker has the host, and gives it back.

@@ -40,7 +40,7 @@ const HurryTime = 3 * time.Second
 
 // reach is what is known of a host's addresses.
 type reach struct {
-	addr   netip.Addr // that was tried last
+	addr   netip.Addr // address tried last
 	tried  int        // addresses that the visit under way has tried in vain; 0: addr served; triesMax: the visit is over
 	at     micros     // when that was learnt
 	copied bool       // from the store of another shard, which keeps it

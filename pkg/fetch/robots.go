@@ -72,7 +72,7 @@ type authority struct {
 type robotsRequest struct {
 	auth *authority // nil: a login for url
 	name string     // of auth
-	from *host      // whose pages wait
+	from *host      // host with the pages that wait
 	url  string
 	host string
 	hops int

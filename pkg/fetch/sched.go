@@ -203,7 +203,7 @@ type scheduler struct {
 	ahead   micros // clock skew against earlier rounds: the latest contact ended this long after this round began
 	aheadOf string // the host of that contact
 
-	longest micros // that a host is waited for: one that asks for more is parked
+	longest micros // longest wait for a host: one that asks for more is parked
 	slowGap micros // hosts that wait for more are slow
 	lively  int    // hosts in state waiting
 	busy    int    // hosts in state busy

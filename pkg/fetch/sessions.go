@@ -13,8 +13,8 @@ const restMax = micros(5_000_000)
 type sessions struct {
 	max     int
 	active  int  // contacts under way
-	resting int  // connections at rest,
-	ring    host // and the ring of their hosts: newer is the one longest at rest
+	resting int  // connections at rest
+	ring    host // ring of the hosts of connections at rest; newer is the one longest at rest
 }
 
 // beginContact notes that a contact with h begins and hands out the connection that

@@ -13,8 +13,8 @@ const (
 
 // announcer says what a batch waits for.
 type announcer struct {
-	begun int    // turns when it last looked,
-	since micros // and since when there are no more
+	begun int    // visits when it last looked
+	since micros // since when visits are no more
 	said  micros // when it told that last; 0: not yet
 }
 

@@ -166,8 +166,8 @@ const (
 )
 
 const (
-	repliesMax = 24 << 20 // of replies that are encoded or wait for the writer,
-	replyBase  = 8 << 10  // and of a small one
+	repliesMax = 24 << 20 // bytes of replies that are encoded or wait for the writer
+	replyBase  = 8 << 10  // bytes that a small reply counts
 )
 
 // replyWeight is what a reply of n bytes takes: raw, compressed and as a row.

@@ -140,12 +140,12 @@ type Rule struct {
 type Filter struct {
 	Rules       []Rule
 	DefaultDeny bool
-	Files       []string // that it is made of: rule files and lists, as they were named or relative to those
+	Files       []string // its rule files and lists, as they were named or relative to those
 	All         bool     // "match all"
 
 	documents bool          // are judged, by a rule or more
-	sets      int           // that rules have
-	kinds     []string      // that kind tests name
+	sets      int           // sets of words that rules have
+	kinds     []string      // kinds that tests name
 	files     []io.Closer   // lists on disk
 	programs  []string      // commands of exec tests
 	timeout   time.Duration // for a program's answer; 0: the default
@@ -169,7 +169,7 @@ func (f *Filter) JudgesDocuments() bool { return f.documents }
 // Verdict is what a filter says.
 type Verdict struct {
 	Allow bool
-	Rule  *Rule // that decided; nil for the default
+	Rule  *Rule // rule that decided; nil for the default
 	Page  bool  // of a part (Candidate.Requisite): it is allowed as a page, too, and so may have parts of its own
 }
 

@@ -38,8 +38,8 @@ var Shipped string
 
 // Options say how a rule file is read. The zero value has the defaults.
 type Options struct {
-	Memory  int64          // that lists in memory may take, in bytes, all together, and the sieves of those on disk as much; 0: DefaultMemory
-	Schemes *canon.Schemes // that are crawled; nil: http, https, ftp and gopher
+	Memory  int64          // bytes for all lists in memory, and as many for the sieves of lists on disk; 0: DefaultMemory
+	Schemes *canon.Schemes // schemes crawled; nil: http, https, ftp and gopher
 }
 
 // Load reads the rule file at path, or the rules that are shipped if path is "default".

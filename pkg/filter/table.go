@@ -311,7 +311,7 @@ func newPrefixes(id int, args []string, lists []*list) *prefixes {
 	args = slices.Clone(args)
 	slices.Sort(args)
 	var loose, fixed []string
-	last := args[0] // that was kept: all that begin with it add nothing
+	last := args[0] // last one kept: words that begin with it add nothing
 	for i, a := range args {
 		if i > 0 && strings.HasPrefix(a, last) {
 			continue

@@ -37,7 +37,7 @@ type Input struct {
 	Name       string
 	Kind       string // of the store; "" if it lies in none
 	Polynomial uint64
-	Hash       string // that made content_fp of documents in a store; else ""
+	Hash       string // function that made content_fp, of documents in a store; else ""
 	Count      uint64
 	files      merge.Set // nil if the set is not kept in fingerprint files
 	open       func() (merge.Source, error)

@@ -10,9 +10,9 @@ import (
 // intake reads beside, while the batch before is worked on, and hands what it read
 // on in batches: when one is full, or when its first has waited long enough.
 type intake[T any] struct {
-	rows  int           // that fill a batch
+	rows  int           // rows that fill a batch
 	ahead int           // rows read at most while a batch is worked on; 0: a whole batch
-	bytes int           // that fill it too, by size
+	bytes int           // bytes that fill a batch, too
 	size  func(*T) int  // nil: all rows are small
 	wait  time.Duration // longest that the first row waits for company
 
@@ -22,7 +22,7 @@ type intake[T any] struct {
 	batch []T
 	held  int   // bytes of batch
 	busy  bool  // with the batch before
-	err   error // that ended reading
+	err   error // error that ended reading
 	stop  bool
 }
 

@@ -31,7 +31,7 @@ func Document(poly *fingerprint.Poly, row *record.Fetch) (key uint64, ok bool) {
 
 // MarkStats counts what Mark did.
 type MarkStats struct {
-	Documents  uint64 `json:"documents"`  // that the test applied to
+	Documents  uint64 `json:"documents"`  // documents tested
 	Duplicates uint64 `json:"duplicates"` // of those, seen before
 	Set        Usage  `json:"set"`
 }

@@ -36,7 +36,7 @@ const sparse = 4000
 type runs struct {
 	poly    uint64
 	opt     Options
-	batches uint64 // that have added a fingerprint
+	batches uint64 // batches that added a fingerprint
 	list    []*run // oldest, and as a rule largest, first
 	tests   uint64
 	keys    []uint64 // room for what one run is asked

@@ -80,7 +80,7 @@ type CreateOptions struct {
 	Impl       string // one of Impls; "": Sorted
 	Size       int64  // of a Bloom filter, in bytes; 0: bloom.DefaultSize
 
-	ContentHash string // that makes content_fp (pkg/fetch); "": fp64
+	ContentHash string // function that makes content_fp (pkg/fetch); "": fp64
 }
 
 // PolynomialOf is the polynomial of the set in st.

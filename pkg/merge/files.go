@@ -219,7 +219,7 @@ type operand struct {
 type input struct {
 	mu   sync.Mutex
 	it   *fpfile.Iter
-	rest []uint64 // that were read with others, and are above what was taken
+	rest []uint64 // keys read, and above those taken
 }
 
 // takeKeys appends the keys up to hi to dst.

@@ -6,9 +6,9 @@ import "time"
 
 // Rules are a crawl's own for a host; what servers ask for comes on top.
 type Rules struct {
-	MinDelay    time.Duration // after each contact, or
-	DelayFactor float64       // times its duration, if that is longer,
-	MaxDelay    time.Duration // but not longer than this
+	MinDelay    time.Duration // least gap after a contact
+	DelayFactor float64       // gap as a multiple of the contact's duration, if that is longer
+	MaxDelay    time.Duration // longest gap of our own making
 
 	HostConnections int     // at a time, each of which keeps the gaps, with a host of a person's own; 0: 1
 	Window          *Window // when contacts begin; nil: at any time
@@ -17,8 +17,8 @@ type Rules struct {
 
 // Policy is which hosts have which rules.
 type Policy struct {
-	Rules                                    // of all,
-	Hosts        func(host string, r *Rules) // and what a host has in their place; nil: none has others
+	Rules                                    // of all hosts
+	Hosts        func(host string, r *Rules) // sets the rules of a host; nil: all hosts have the same
 	HostsLongest time.Duration               // the longest gap that Hosts gives any
 }
 

@@ -47,7 +47,7 @@ func isPage(row *record.Fetch) bool {
 // static is what a page has without its scripts.
 type static struct {
 	keys     map[uint64]bool // of its links
-	links    int             // that lead to other pages
+	links    int             // links to other pages
 	text     int             // bytes
 	scripts  []partKey       // keys of its scripts, and of what they import at once
 	scripted bool            // it has scripts

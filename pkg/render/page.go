@@ -9,7 +9,7 @@ import (
 // Page is what a Browser loads, and within which bounds.
 type Page struct {
 	URL        string
-	Time       time.Time // that the page's clock begins with
+	Time       time.Time // time at which the page's clock begins
 	Answer     func(*Request) Answer
 	Wait       time.Duration // of the page's own time until it is taken; it passes as fast as there is nothing to do
 	Timeout    time.Duration // of ours

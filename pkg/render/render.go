@@ -42,7 +42,7 @@ type Settings struct {
 	Pages    string         // Auto, All, or "": those that Rules name alone
 	Rules    *filter.Filter // a page that a rule allows is rendered, one that a rule denies is not; nil: none
 	Links    extract.Options
-	Filter   *filter.Filter // which links, and which parts, are wanted; nil: all
+	Filter   *filter.Filter // judges links and parts; nil: all are wanted
 	Archive  string         // fetch store
 	MaxBody  int64
 	Attempts int  // renderings of a page

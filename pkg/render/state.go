@@ -103,7 +103,7 @@ type Waiting struct {
 	Gained   bool        `json:"gained,omitempty"`   // by one of them
 	Missing  []partKey   `json:"missing,omitempty"`
 	Shells   Tally       `json:"shells,omitzero"` // of a host: pages with hardly any text or links
-	Rest     Tally       `json:"rest,omitzero"`   // and those that were rendered beside them
+	Rest     Tally       `json:"rest,omitzero"`   // pages rendered beside them
 	key      uint64
 }
 
@@ -121,7 +121,7 @@ func (k *partKey) UnmarshalText(b []byte) error {
 // Tally counts the pages of a host.
 type Tally struct {
 	Rendered uint32 `json:"rendered"`
-	Gained   uint32 `json:"gained"` // that had more links or text afterwards
+	Gained   uint32 `json:"gained"` // pages that had more links or text afterwards
 }
 
 // Parse reads a row.

@@ -24,7 +24,7 @@ type series struct {
 type figure struct {
 	Title   string `json:"-"`
 	Note    string `json:"-"`
-	Command string `json:"-"` // that gives these values
+	Command string `json:"-"` // command that gives these values
 
 	XTitle string   `json:"xtitle"`
 	YTitle string   `json:"ytitle"`

@@ -54,7 +54,7 @@ type Stats struct {
 
 // use is what a batch does with rows of one kind.
 type use[R record.Row] struct {
-	name func(row *R) string           // that is to be looked up
+	name func(row *R) string           // returns the name to look up
 	tell func(row *R, a *answer) error // puts the answer into the row
 }
 
@@ -101,7 +101,7 @@ type batch[R record.Row] struct {
 
 	blocks chan *block // what was read
 	ended  error       // of the input, valid when blocks is closed; io.EOF too
-	queue  []*block    // that have not gone out
+	queue  []*block    // blocks not written yet
 	memory int64       // bytes of their rows
 
 	unknown []uint32         // names that are to be looked for in files

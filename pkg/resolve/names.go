@@ -38,8 +38,8 @@ const (
 // NameStats counts the lines of Names.
 type NameStats struct {
 	Names   uint64 `json:"names"`
-	Cached  uint64 `json:"cached"`  // that came before, and were not asked for again
-	Failed  uint64 `json:"failed"`  // whose status is not NOERROR
+	Cached  uint64 `json:"cached"`  // names answered from memory
+	Failed  uint64 `json:"failed"`  // names with another status than NOERROR
 	Silent  uint64 `json:"silent"`  // of those, without an answer of a server: TIMEOUT, ERROR
 	TooLong uint64 `json:"toolong"` // of those that failed, longer than MaxLine
 	Illegal uint64 `json:"illegal"` // of those that failed, the others that are no name

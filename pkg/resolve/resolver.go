@@ -76,7 +76,7 @@ type Config struct {
 	Timeout  time.Duration    `json:"timeout"`  // of the first attempt; each further one waits twice as long [1s]
 	Attempts int              `json:"attempts"` // questions asked in all before a name counts as timed out [5]
 	MinTTL   time.Duration    `json:"min_ttl"`  // answers are kept at least this long [1m]
-	MaxTTL   time.Duration    `json:"max_ttl"`  // and at most this long [24h]
+	MaxTTL   time.Duration    `json:"max_ttl"`  // longest time that answers are kept [24h]
 	Family   string           `json:"family"`   // "any": IPv4 addresses, then IPv6; "4" or "6": only those ["any"]
 	Now      func() time.Time `json:"-"`        // [time.Now]
 	Mute     func()           `json:"-"`        // called once, if a second attempt was in vain before any server replied to anything; may be nil
@@ -374,7 +374,7 @@ type resolution struct {
 }
 
 // startLookup asks for a name, in a slot that the caller has taken. done is called once, from
-// another goroutine or before begin returns, and must not block: all questions wait for it.
+// another goroutine or before startLookup returns, and must not block: all questions wait for it.
 func (r *Resolver) startLookup(name string, done func(*answer)) {
 	types := []uint16{dns.TypeA, dns.TypeAAAA}
 	switch r.cfg.Family {
@@ -434,7 +434,7 @@ type walk struct {
 	question
 	res    *resolution
 	qtype  uint16
-	target string        // that is asked for
+	target string        // name asked for
 	seen   []string      // targets before that
 	cname  string        // canonical name, where it differs
 	life   time.Duration // how long all that was used holds

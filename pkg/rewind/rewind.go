@@ -116,7 +116,7 @@ func (s *Stream) Reset(max int64) {
 	s.max, s.expect, s.n, s.tailN, s.fileN, s.lookN, s.pos, s.truncated = max, 0, 0, 0, 0, 0, 0, false
 }
 
-// takeBack gives the memory of Of back to whose it is.
+// takeBack returns borrowed memory to its owner.
 func (s *Stream) takeBack() {
 	if s.lent {
 		s.mem, s.lent = nil, false

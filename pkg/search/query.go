@@ -221,7 +221,7 @@ type Stat struct {
 	Documents int64 `json:"documents"`
 	URLs      int64 `json:"urls"`     // with a document that is in it
 	Textless  int64 `json:"textless"` // URLs of which nothing is in it: pictures, styles
-	Gone      int64 `json:"gone"`     // that had a document once, or ask not to be indexed
+	Gone      int64 `json:"gone"`     // URLs that had a document once, or ask not to be indexed
 	Bytes     int64 `json:"bytes"`
 	Files     int64 `json:"files"` // record files read
 }

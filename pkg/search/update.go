@@ -44,7 +44,7 @@ func (f File) store(crawl string) (string, error) {
 type Settings struct {
 	Retries  frontier.Retries // when a failure is final; the zero value: frontier.DefaultRetries
 	Agent    string           // product name, for directives that are for it; "": process.DefaultAgent
-	Threads  int              // that read documents; 0: 1
+	Threads  int              // threads that read documents; 0: 1
 	Progress func(rows int64) // may be nil
 }
 

@@ -30,7 +30,7 @@ type Move struct {
 	// Base is the store of the same name in another shard, and its generation at the checkpoint.
 	Base func(shard int) (*store.Store, *store.Manifest, error)
 
-	tx *store.Tx // that Begin has begun
+	tx *store.Tx // begun by Begin
 }
 
 // Leaves is the shard that the hosts of a key's bucket go to; false if they stay.

@@ -48,9 +48,9 @@ type Sheets struct {
 	Files []string // the file, and the lists that it names
 
 	rules   *filter.Filter
-	ofHosts []int // sheets with settings of hosts,
-	hosts   index // the same,
-	every   index // and all
+	ofHosts []int // sheets with settings of hosts
+	hosts   index // the sheets of ofHosts
+	every   index // all sheets
 	judges  sync.Pool
 }
 

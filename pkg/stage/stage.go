@@ -16,7 +16,7 @@
 //     store rows go out as they are made: mfrontier export.
 //   - Gate: all input is read, then the body takes the lock (Batch.Begin), and rows go out
 //     when the store has committed: murlset new and mresolve canon. A gate that reads for hours
-//     locks its store for seconds, and what it repeats or refuses it does before a row is out.
+//     locks its store for seconds, and it repeats or refuses before it writes a row.
 //   - Sink: like Gate, but no rows go out: mfrontier add, raise, update and release, murlset add.
 //
 // Rows that wait are in the transaction's kept output, or else in a temporary file.

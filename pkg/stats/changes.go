@@ -16,7 +16,7 @@ import (
 // the last visit that found it and the one that found another, or status 404 or 410. One that was there at the last
 // visit is censored: it lives at least so long. MedianS is that of Kaplan and Meier (1958), which uses the censored too.
 type Changes struct {
-	Pages   uint64  `json:"pages"`   // that had a document and were visited again
+	Pages   uint64  `json:"pages"`   // pages with a document that were visited again
 	Visits  uint64  `json:"visits"`  // again
 	Same    uint64  `json:"same"`    // of these: the content that was there before, or not modified
 	Changed uint64  `json:"changed"` // another content

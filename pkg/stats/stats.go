@@ -23,8 +23,8 @@ const (
 	maxNames = 1000  // distinct media types, and top-level domains
 	maxText  = 100   // bytes of a media type
 	maxHosts = 16384 // hosts in memory before they are sorted in a file
-	TopHosts = 1000  // that Stats lists by pages
-	TopWorst = 100   // that it lists by errors, and by duration
+	TopHosts = 1000  // hosts that Stats lists by pages
+	TopWorst = 100   // hosts that Stats lists by errors, and by duration
 	maxSlots = 240   // of the timeline
 )
 
@@ -84,7 +84,7 @@ type Bin struct {
 // Domain is a top-level domain, "(address)" for hosts that are IP addresses, "(none)" for names without a dot.
 type Domain struct {
 	Name      string `json:"domain"`
-	Servers   uint64 `json:"servers"` // that replied
+	Servers   uint64 `json:"servers"` // servers that replied
 	Documents uint64 `json:"documents"`
 	Bytes     int64  `json:"bytes"`
 }

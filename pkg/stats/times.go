@@ -8,7 +8,7 @@ import (
 
 // Spent is what a command of a round took.
 type Spent struct {
-	Stage    string    `json:"stage,omitempty"` // that was run by itself
+	Stage    string    `json:"stage,omitempty"` // stage that was run by itself
 	Command  string    `json:"command"`         // with its verb
 	Began    time.Time `json:"began"`
 	ElapsedS float64   `json:"elapsed_s"`
@@ -22,7 +22,7 @@ type Spent struct {
 // parts add up to ElapsedS, and fetching while names are still looked up counts as names. A moment in which several shards work
 // is shared equally by them. Time between rounds does not count, nor do attempts that did not end a round or stage.
 type Times struct {
-	Rounds  uint64 `json:"rounds"`         // whose times are on record
+	Rounds  uint64 `json:"rounds"`         // rounds with times on record
 	Without uint64 `json:"rounds_without"` // of those with outcomes: not made by mcrawl, or the record is lost or damaged
 	// SpanS is from the start of the first attempt to fetch a page to the end of the last. What it is longer than ElapsedS are attempts of
 	// rounds that were interrupted, and the time between rounds and runs.

@@ -22,7 +22,7 @@ const (
 
 type tracer struct {
 	file  *os.File
-	urls  []string // that are traced, and all of the hosts
+	urls  []string // URLs traced, besides all of the hosts
 	hosts []string
 	of    []string // hosts of urls: their waits are of interest, too
 	mu    sync.Mutex

@@ -136,7 +136,7 @@ type Writer[T record.Row] struct {
 
 // source is where a column of the file comes from.
 type source struct {
-	made   *made // or, if it is nil,
+	made   *made // column that rows do not have; nil: it is a column of the rows
 	column int   // the place in the rows
 }
 

@@ -292,7 +292,7 @@ const asItCame = ".untrusted"
 // disarmed is what disarm has switched off.
 type disarmed struct {
 	what  []string // settings and commands
-	files []string // that it changed
+	files []string // files changed
 }
 
 func (d *disarmed) warn(std *cli.Std) {

@@ -218,7 +218,7 @@ func (c *testCmd) Run(ctx context.Context, std *cli.Std) error {
 type keyFiles struct {
 	std        *cli.Std
 	polynomial uint64
-	hash       string   // that made content_fp of the documents
+	hash       string   // function that made content_fp of the documents
 	names      []string // not yet opened
 	text       func() (uint64, error)
 	set        merge.Source

@@ -166,8 +166,8 @@ type batch[R record.Row] struct {
 	spec   stage.Spec
 	flags  *stageFlags
 	family string
-	saved  []string                                                                // to answer from in place of servers,
-	replay func(saved []string, txn string, memory int64) (*resolve.Replay, error) // as this reads them
+	saved  []string                                                                // archives to answer from in place of servers
+	replay func(saved []string, txn string, memory int64) (*resolve.Replay, error) // reads these archives
 	with   func(stage.Input[R]) stage.Input[R]                                     // what becomes of the input; nil: nothing
 }
 

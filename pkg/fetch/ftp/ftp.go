@@ -58,7 +58,7 @@ const (
 // Module fetches ftp URLs. Many goroutines may use it.
 type Module struct {
 	fetch.Limits
-	Password string // that anonymous gives: by custom, an e-mail address
+	Password string // password of anonymous: by custom, an e-mail address
 	// Login returns name and password for an origin such as "ftp://example.org:2121";
 	// nil, or ok false: anonymous.
 	Login func(origin string) (user, password string, ok bool)

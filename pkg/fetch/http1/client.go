@@ -62,7 +62,7 @@ type Client struct {
 	InsecureTLS    bool             // go on when verification fails, except to who gets one of Logins; Reply.Error says why it did
 
 	ofTwo twoHosts
-	like  *Client // that has ofTwo in the place of this one's; nil: none
+	like  *Client // client whose ofTwo is used; nil: this one's
 }
 
 // Share makes c one of several clients of a batch: they have one folder, guard, jar, logins and authorities, and know the same hosts that want HTTP/2.
@@ -86,8 +86,8 @@ type exchange struct {
 	step   *formRequest   // of a login; nil: it is none
 
 	target  target
-	request [512]byte         // the memory of Sent,
-	fields  [16]httpmsg.Field // and of head
+	request [512]byte         // memory of Sent
+	fields  [16]httpmsg.Field // memory of head
 }
 
 // Close implements fetch.Reply.Memory.
@@ -112,7 +112,7 @@ type Conn struct {
 	agreed string // the protocol that was agreed by ALPN
 	wanted bool   // the server asked for a certificate of ours
 	probe  *probe
-	ctx    context.Context // whose end ends the connection
+	ctx    context.Context // its end ends the connection
 	forget func() bool     // of that
 }
 

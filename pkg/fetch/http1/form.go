@@ -47,7 +47,7 @@ type formLogin struct {
 
 	at       formStep
 	next     formRequest
-	form     *form // that was sent
+	form     *form // form sent
 	hops     int
 	tries    int    // logins begun
 	steps    int    // times that Step was called since the last login
@@ -472,7 +472,7 @@ type form struct {
 	base           string // of the page's element base
 	values         url.Values
 	inputs         map[string]bool // names of its fields
-	passwords      []string        // and of those for passwords
+	passwords      []string        // names of fields for passwords
 	marks          []string        // names by which the form that was sent is known again
 }
 

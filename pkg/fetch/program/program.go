@@ -63,12 +63,12 @@ import (
 
 const (
 	headMax     = 64 << 10 // bytes of all header lines,
-	lineMax     = 8 << 10  // and of one
+	lineMax     = 8 << 10  // bytes of a header line
 	stderrMax   = 4 << 10  // the end of standard error that is kept
 	argumentMax = 64 << 10 // bytes of an argument; Linux takes 128 KiB
 	tempFail    = 75       // EX_TEMPFAIL of sysexits.h
-	cannotRun   = 126      // what a shell says of a file that is no program,
-	notFound    = 127      // and of one that is not there
+	cannotRun   = 126      // exit status of a shell for a file that is no program
+	notFound    = 127      // exit status of a shell for a file that is not there
 )
 
 // Module fetches by a program. Many goroutines may use it.

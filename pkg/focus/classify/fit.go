@@ -48,7 +48,7 @@ const (
 	firstMean, firstSpread   = 0.15, 0.10
 	firstMean1, firstSpread1 = 0.50, 0.10
 	firstShare               = 0.05
-	firstPages               = 30 // that these weigh as much as
+	firstPages               = 30 // pages that these weigh as much as
 	between                  = 0.6
 	folds                    = 6
 	leastAlike               = 0.07 // cosine of a page with the words of a topic, to be an example of it

@@ -80,7 +80,7 @@ func (l *Learned) led(via string, m *Model) (topic string) {
 
 // Page is a page with its most telling words.
 type Page struct {
-	Key    uint64  `json:"key"`    // that its place in the sample is drawn by
+	Key    uint64  `json:"key"`    // draws its place in the sample
 	Before float32 `json:"before"` // relevance that its links promised
 	Words  []int32 `json:"words"`  // numbers of stems, each followed by how often it stands
 }

@@ -120,7 +120,7 @@ const (
 	stateName    = "STATE.json"
 	stateVersion = 2
 	stateLimit   = 64 << 20
-	sayAfter     = time.Second // that another update is waited for
+	sayAfter     = time.Second // wait for another update before a message
 	asLongAsIt   = 1 << 62     // nanoseconds
 )
 

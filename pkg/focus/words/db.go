@@ -214,7 +214,7 @@ func (x *Expansion) Close() error {
 // Answer says what became of a query.
 type Answer struct {
 	Query   string   `json:"query"`
-	Words   []string `json:"words"`             // that were put in the queue
+	Words   []string `json:"words"`             // words put into the queue
 	Topics  []string `json:"topics"`            // one for each sense
 	Unknown []string `json:"unknown,omitempty"` // words that the dictionary does not have: each is a topic of itself alone
 }

@@ -61,7 +61,7 @@ type Browser struct {
 	cmd   *exec.Cmd
 	pipe  *pipe
 	dir   string // of its profile
-	agent string // that pages see
+	agent string // user agent that pages see
 	ended chan struct{}
 	over  atomic.Pointer[error] // why it was ended
 	page  atomic.Pointer[page]
