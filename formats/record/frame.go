@@ -91,14 +91,14 @@ var errCut = errors.New("cut")
 // framer reads an input frame by frame, or bare Arrow message by message. It
 // allocates for what has arrived, or up to MaxMessage for what a checked header says.
 type framer struct {
-	in   *bufio.Reader
-	bare bool  // bare Arrow
-	n    int   // number of the current frame; the first is 1
-	at   int64 // where it begins
-	off  int64 // bytes read
-	wire xxh3.Hasher
-	buf  []byte // the current frame as it came
-	most int    // bytes that the current frame can have at most, once that is known
+	in       *bufio.Reader
+	bare     bool  // bare Arrow
+	n        int   // number of the current frame; the first is 1
+	at       int64 // where it begins
+	off      int64 // bytes read
+	wire     xxh3.Hasher
+	buf      []byte // the current frame as it came
+	maxBytes int    // bytes that the current frame can have at most, once that is known
 }
 
 // place says where the current frame is.
@@ -115,7 +115,7 @@ func (f *framer) beginFrame() (magic uint32, err error) {
 	f.n++
 	f.at = f.off
 	f.buf = f.buf[:0]
-	f.most = blockMax
+	f.maxBytes = blockMax
 	switch err := f.readBytes(4); {
 	case err == errCut && len(f.buf) == 0:
 		return 0, io.EOF
@@ -132,7 +132,7 @@ func (f *framer) readBytes(n int) error {
 		step := min(n, blockMax)
 		old := len(f.buf)
 		if cap(f.buf)-old < step {
-			grown := make([]byte, old, max(min(2*cap(f.buf), f.most), old+step))
+			grown := make([]byte, old, max(min(2*cap(f.buf), f.maxBytes), old+step))
 			copy(grown, f.buf)
 			f.buf = grown
 		}
@@ -233,7 +233,7 @@ func (f *framer) unpack(p packed) (content []byte, err error) {
 func (f *framer) blocks(size int) (raw bool, err error) {
 	raw = true
 	sum := 0
-	f.most = len(f.buf) + size + size>>8 + 1024
+	f.maxBytes = len(f.buf) + size + size>>8 + 1024
 	for last := false; !last; {
 		if err := f.readBytes(3); err != nil {
 			return raw, err
@@ -254,7 +254,7 @@ func (f *framer) blocks(size int) (raw bool, err error) {
 		default:
 			return raw, errors.New("a zstd block of the reserved type")
 		}
-		if len(f.buf)+n > f.most {
+		if len(f.buf)+n > f.maxBytes {
 			return raw, fmt.Errorf("more bytes in a zstd frame than its %d of content can need", size)
 		}
 		if err := f.readBytes(n); err != nil {
@@ -315,7 +315,7 @@ func (f *framer) trailer() ([]byte, error) {
 	if n < trailerFixed-8+trailerSum || n > trailerFixed-8+trailerSum+MaxLedger {
 		return nil, fmt.Errorf("a trailer of %d bytes, want %d to %d", n, trailerFixed-8+trailerSum, trailerFixed-8+trailerSum+MaxLedger)
 	}
-	f.most = 8 + int(n)
+	f.maxBytes = 8 + int(n)
 	if err := f.readBytes(int(n)); err != nil {
 		return nil, err
 	}
@@ -335,7 +335,7 @@ func (f *framer) arrow(limit int) ([]byte, error) {
 	if n < 0 || n%8 != 0 || n > int64(limit) {
 		return nil, fmt.Errorf("metadata of %d bytes", n)
 	}
-	f.most = limit + 8
+	f.maxBytes = limit + 8
 	if err := f.readBytes(int(n)); err != nil {
 		return nil, err
 	}
