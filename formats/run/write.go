@@ -13,27 +13,27 @@ import (
 // Blocks are packed in another goroutine, one at a time, while the rows of the next are
 // added; out is written to by the caller's own.
 type Writer struct {
-	out    io.Writer
-	t      trailer
-	off    uint64
-	open   []byte      // the open block: room for its head, and its rows
-	count  uint32      // of these
-	first  uint64      // key of the open block's first row
-	last   uint64      // key of the last row
-	page   []byte      // entries of the open page
-	dir    []byte      // entries of the directory
-	idle   []byte      // memory for the next block
-	spare  []byte      // memory for packing
-	packs  chan packed // gives the block that is being packed; nil: none is
-	target int
-	most   uint32
-	plain  bool
-	err    error
+	out     io.Writer
+	t       trailer
+	off     uint64
+	open    []byte      // the open block: room for its head, and its rows
+	count   uint32      // of these
+	first   uint64      // key of the open block's first row
+	last    uint64      // key of the last row
+	page    []byte      // entries of the open page
+	dir     []byte      // entries of the directory
+	idle    []byte      // memory for the next block
+	spare   []byte      // memory for packing
+	packs   chan packed // gives the block that is being packed; nil: none is
+	target  int
+	maxRows uint32
+	plain   bool
+	err     error
 }
 
 // NewWriter starts a run of a kind on out: 1 to 16 lower-case letters and hyphens.
 func NewWriter(out io.Writer, kind string) *Writer {
-	w := &Writer{out: out, target: BlockTarget, most: 1<<32 - 1}
+	w := &Writer{out: out, target: BlockTarget, maxRows: 1<<32 - 1}
 	if !validKind(kind) {
 		w.err = &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a run of kind %q", kind), Want: fmt.Sprintf("1 to %d lower-case letters and hyphens", MaxKind)}
 	}
@@ -48,7 +48,7 @@ func NewWriter(out io.Writer, kind string) *Writer {
 // Blocks makes blocks end at that number of bytes of rows, 1 to MaxBlockTarget, or at that number of rows.
 // A block is what is gathered before it is written, and what is read at once.
 func (w *Writer) Blocks(bytes, rows int) {
-	w.target, w.most = min(max(bytes, 1), MaxBlockTarget), uint32(min(max(rows, 1), 1<<31))
+	w.target, w.maxRows = min(max(bytes, 1), MaxBlockTarget), uint32(min(max(rows, 1), 1<<31))
 }
 
 // Plain makes blocks be stored as they are: for files that live too shortly to be worth packing.
@@ -87,7 +87,7 @@ func (w *Writer) Add(key uint64, payload []byte) error {
 	w.open = append(w.open, payload...)
 	w.last = key
 	w.count++
-	if len(w.open)-blockHead >= w.target || w.count >= w.most {
+	if len(w.open)-blockHead >= w.target || w.count >= w.maxRows {
 		w.endBlock()
 	}
 	return w.err
