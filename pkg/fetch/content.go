@@ -200,12 +200,12 @@ func open(reply *Reply) (*httpmsg.Head, io.Reader, error) {
 
 // plain weighs a body that has no content coding. A payload that ends early has
 // been noticed by the protocol.
-func (s *scales) plain(row *record.Fetch, payload io.Reader, most int64, keep io.Writer) error {
+func (s *scales) plain(row *record.Fetch, payload io.Reader, limit int64, keep io.Writer) error {
 	for {
 		n, err := payload.Read(s.buf[:])
 		p := s.buf[:n]
 		s.sha.Write(p)
-		if room := most - row.BodyLength; int64(n) > room {
+		if room := limit - row.BodyLength; int64(n) > room {
 			p = p[:room]
 			if row.Truncated == "" {
 				row.Truncated = httpmsg.TruncatedLength
@@ -228,10 +228,10 @@ func (s *scales) plain(row *record.Fetch, payload io.Reader, most int64, keep io
 }
 
 // coded weighs a body that is decoded.
-func (s *scales) coded(row *record.Fetch, h *httpmsg.Head, payload io.Reader, most int64, keep io.Writer) (err error) {
+func (s *scales) coded(row *record.Fetch, h *httpmsg.Head, payload io.Reader, limit int64, keep io.Writer) (err error) {
 	cut := row.Truncated != ""
 	payload = io.TeeReader(payload, s.sha)
-	body := httpmsg.NewBody(h, payload, most)
+	body := httpmsg.NewBody(h, payload, limit)
 	defer body.Close()
 	var w io.Writer = s.fp
 	if keep != nil {

@@ -53,8 +53,8 @@ func FreshUntil(h *httpmsg.Head, asked, came time.Time) record.Time {
 	if !until.After(came) {
 		return 0
 	}
-	if most := came.Add(freshMax); until.After(most) {
-		until = most
+	if latest := came.Add(freshMax); until.After(latest) {
+		until = latest
 	}
 	return record.TimeOf(until)
 }
@@ -108,13 +108,13 @@ func lifetimeOf(h *httpmsg.Head, date time.Time) time.Duration {
 // deltaSeconds reads a number of seconds (RFC 9111 section 1.2.2); one beyond 2^31 is
 // taken for that.
 func deltaSeconds(s string) (time.Duration, bool) {
-	const most = 1 << 31
+	const limit = 1 << 31
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil || n > most {
-		n = most
+	if err != nil || n > limit {
+		n = limit
 	}
 	return time.Duration(n) * time.Second, true
 }

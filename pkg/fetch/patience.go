@@ -74,20 +74,20 @@ func (r *runner) breakOffSlow(now micros) {
 	if !r.opt.Patience || !r.brisk || len(r.workers) < r.s.busy || r.reason == "" && r.naming > 0 {
 		return // or a turn is about to begin, or names are looked up
 	}
-	least := micros(0)
+	minWait := micros(0)
 	crowd := len(r.workers) == r.opt.Connections && len(r.s.hosts) > len(r.workers)
 	switch {
 	case crowd && r.reason == "" && (!r.eof || !r.s.onlySlow() || len(r.s.ready) > 0):
-		least = us(crowdPatience)
+		minWait = us(crowdPatience)
 	case r.reason == "" && (!r.eof || !r.s.onlySlow()) || len(r.s.ready) > 0:
 		return
 	}
 	for h, w := range r.workers {
-		if now-w.began < max(h.patience(), least) {
+		if now-w.began < max(h.patience(), minWait) {
 			return
 		}
 	}
-	if r.reason == "" && least == 0 && len(r.s.hosts) > 0 {
+	if r.reason == "" && minWait == 0 && len(r.s.hosts) > 0 {
 		r.endBatch(onlySlowLeft)
 	}
 	for _, w := range r.workers {

@@ -80,10 +80,10 @@ func (all reaches) next(host string, addrs []netip.Addr) netip.Addr {
 	if !known {
 		return addrs[0]
 	}
-	least, behind := addrs[0], netip.Addr{}
+	lowest, behind := addrs[0], netip.Addr{}
 	for _, a := range addrs {
-		if a.Less(least) {
-			least = a
+		if a.Less(lowest) {
+			lowest = a
 		}
 		ahead := r.addr.Less(a) || r.addr == a && r.tried == 0
 		if ahead && (!behind.IsValid() || a.Less(behind)) {
@@ -93,7 +93,7 @@ func (all reaches) next(host string, addrs []netip.Addr) netip.Addr {
 	if behind.IsValid() {
 		return behind
 	}
-	return least
+	return lowest
 }
 
 // left returns how many of a host's addresses a visit has left to try after the next one.

@@ -138,13 +138,13 @@ func (o *settingsRefusals) holdRow(row *record.Fetch, known, first bool, size in
 }
 
 // commonest is the index of the outcome that most URLs have.
-func (o *settingsRefusals) commonest() (most int) {
+func (o *settingsRefusals) commonest() (commonest int) {
 	for i, n := range o.number {
-		if n > o.number[most] {
-			most = i
+		if n > o.number[commonest] {
+			commonest = i
 		}
 	}
-	return most
+	return commonest
 }
 
 // refused is how many URLs settings refused.
