@@ -330,8 +330,8 @@ func ofBody(name string) bool {
 	return false
 }
 
-func tooLong(most int) error {
-	return refuse("a head longer than "+strconv.Itoa(most)+" bytes", "a shorter one")
+func tooLong(limit int) error {
+	return refuse("a head longer than "+strconv.Itoa(limit)+" bytes", "a shorter one")
 }
 
 // unfold adds to a value the folded lines that rest begins with.
