@@ -132,8 +132,8 @@ func (e *Exec) Process(ctx context.Context, doc *Document, report func(key, valu
 }
 
 // run runs the program once and returns what it wrote.
-func (e *Exec) run(ctx context.Context, most time.Duration, stdin io.Reader, env []string) (string, error) {
-	timeout, stop := context.WithTimeoutCause(ctx, most, fmt.Errorf("no end after %v", most))
+func (e *Exec) run(ctx context.Context, timeoutAfter time.Duration, stdin io.Reader, env []string) (string, error) {
+	timeout, stop := context.WithTimeoutCause(ctx, timeoutAfter, fmt.Errorf("no end after %v", timeoutAfter))
 	defer stop()
 	limited, cancel := context.WithCancelCause(timeout)
 	defer cancel(nil)
@@ -211,7 +211,7 @@ func (e *Exec) Begin(ctx context.Context, old io.Reader, txn string) (State, err
 	return e.beginState(ctx, old, txn, MaxStateFiles)
 }
 
-func (e *Exec) beginState(ctx context.Context, old io.Reader, txn string, most int) (State, error) {
+func (e *Exec) beginState(ctx context.Context, old io.Reader, txn string, maxFiles int) (State, error) {
 	dir, err := os.MkdirTemp("", "mercator-module-"+e.ModuleName+"-")
 	if err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func (e *Exec) beginState(ctx context.Context, old io.Reader, txn string, most i
 	f := &folder{Exec: e, dir: dir, txn: txn}
 	if f.findings, err = unnamedFile(); err == nil {
 		f.out = bufio.NewWriter(f.findings)
-		err = unpack(dir, old, most)
+		err = unpack(dir, old, maxFiles)
 	}
 	if err != nil {
 		f.remove()
@@ -340,7 +340,7 @@ func pack(out io.Writer, dir string) error {
 }
 
 // unpack makes the files of an archive that pack wrote, and refuses what it does not write, and more than most files.
-func unpack(dir string, in io.Reader, most int) error {
+func unpack(dir string, in io.Reader, maxFiles int) error {
 	r := tar.NewReader(in)
 	files, size := 0, int64(0)
 	for {
@@ -364,8 +364,8 @@ func unpack(dir string, in io.Reader, most int) error {
 		case h.PAXRecords["GNU.sparse.realsize"] != "" || h.PAXRecords["GNU.sparse.size"] != "": // a few bytes that become gigabytes
 			bad.Found, bad.Want = fmt.Sprintf("%q with holes", h.Name), "a file or a folder"
 			return bad
-		case files > most || size > MaxStateBytes:
-			bad.Found, bad.Want = fmt.Sprintf("%d bytes so far", size), fmt.Sprintf("%d files with %d bytes at most", most, int64(MaxStateBytes))
+		case files > maxFiles || size > MaxStateBytes:
+			bad.Found, bad.Want = fmt.Sprintf("%d bytes so far", size), fmt.Sprintf("%d files with %d bytes at most", maxFiles, int64(MaxStateBytes))
 			return bad
 		}
 		path := filepath.Join(dir, filepath.FromSlash(h.Name))
