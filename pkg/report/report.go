@@ -81,7 +81,7 @@ var (
 func Write(out io.Writer, c *Crawl, opt Options) error {
 	page, err := template.New("page").Funcs(template.FuncMap{
 		"bytes": bytesText, "count": countText, "share": share, "seconds": seconds, "micro": func(us float64) string { return seconds(us / 1e6) },
-		"when": when, "name": nameText, "rate": rate, "figures": figures, "max": mostOf, "width": width, "percent": percent, "part": partOf, "wide": wide,
+		"when": when, "name": nameText, "rate": rate, "figures": figures, "max": largestCount, "width": width, "percent": percent, "part": partOf, "wide": wide,
 		"micro64": func(us int64) string { return seconds(float64(us) / 1e6) },
 		"style":   func() template.CSS { return template.CSS(uPlotStyle) },
 		"script":  func() template.JS { return template.JS("/*\n" + uPlotLicense + "*/\n" + uPlot + script) },
@@ -196,26 +196,26 @@ func rate(c *Crawl) string {
 	return strconv.FormatFloat(float64(replies)/last.Sub(first).Seconds(), 'g', 3, 64)
 }
 
-// mostOf is the largest number of a list, which has the longest bar.
-func mostOf(list any) (most uint64) {
+// largestCount is the largest number of a list, which has the longest bar.
+func largestCount(list any) (largest uint64) {
 	switch list := list.(type) {
 	case []record.Count:
 		for _, c := range list {
-			most = max(most, c.N)
+			largest = max(largest, c.N)
 		}
 	case []stats.Type:
 		for _, t := range list {
-			most = max(most, t.Documents)
+			largest = max(largest, t.Documents)
 		}
 	case []stats.Domain:
 		for _, d := range list {
-			most = max(most, d.Servers)
+			largest = max(largest, d.Servers)
 		}
 	}
-	return most
+	return largest
 }
 
 // width is the width of a bar, in percent.
-func width(n, most uint64) template.CSS {
-	return template.CSS(strconv.FormatFloat(100*float64(n)/float64(max(most, 1)), 'f', 1, 64) + "%")
+func width(n, largest uint64) template.CSS {
+	return template.CSS(strconv.FormatFloat(100*float64(n)/float64(max(largest, 1)), 'f', 1, 64) + "%")
 }
