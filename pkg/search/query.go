@@ -169,12 +169,12 @@ func (x *Index) Find(ctx context.Context, q Query) (results []Result, total int6
 const onSite = `instr('.' || host || ':', '.' || ?2 || ':') > 0`
 
 // urls fills in the URLs of a document. One on the site comes first.
-func (x *Index) urls(ctx context.Context, r *Result, doc int64, site string, most int) error {
+func (x *Index) urls(ctx context.Context, r *Result, doc int64, site string, limit int) error {
 	var n int
 	if err := x.conn.QueryRowContext(ctx, `SELECT count(*) FROM page WHERE doc = ?`, doc).Scan(&n); err != nil {
 		return err
 	}
-	rows, err := x.conn.QueryContext(ctx, `SELECT url, fetched FROM page WHERE doc = ?1 ORDER BY ?2 = '' OR `+onSite+` DESC, length(url), url LIMIT ?3`, doc, site, 1+most)
+	rows, err := x.conn.QueryContext(ctx, `SELECT url, fetched FROM page WHERE doc = ?1 ORDER BY ?2 = '' OR `+onSite+` DESC, length(url), url LIMIT ?3`, doc, site, 1+limit)
 	if err != nil {
 		return err
 	}
