@@ -138,13 +138,13 @@ func (o *settingsRefusals) holdRow(row *record.Fetch, known, first bool, size in
 }
 
 // commonest is the index of the outcome that most URLs have.
-func (o *settingsRefusals) commonest() (commonest int) {
+func (o *settingsRefusals) commonest() (index int) {
 	for i, n := range o.number {
-		if n > o.number[commonest] {
-			commonest = i
+		if n > o.number[index] {
+			index = i
 		}
 	}
-	return commonest
+	return index
 }
 
 // refused is how many URLs settings refused.
