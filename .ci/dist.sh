@@ -28,9 +28,10 @@ tree() {
   mkdir -p "$1/lib/mercator/bin" "$1/share/doc/mercator"
   local packages=() c
   for c in $commands; do packages+=("./cmd/$c"); done
-  GOOS=$2 GOARCH=$3 go build -buildvcs=true -ldflags='-s -w' -o "$1/lib/mercator/bin/" "${packages[@]}"
+  GOOS=$2 GOARCH=$3 go build -buildvcs=true -ldflags='-s -w' -o "$1/lib/mercator/bin/" ./cmd/mcrawl ./cmd/mfrontier
+  make --no-print-directory links LINKS="$1/lib/mercator/bin"
   cp README.md "$1/share/doc/mercator/"
-  GOOS=$2 GOARCH=$3 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' "${packages[@]}" | sort -u |
+  GOOS=$2 GOARCH=$3 go list -deps -f '{{with .Module}}{{if not (or .Main .Replace)}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' "${packages[@]}" | sort -u |
     while read -r path of dir; do
       printf '%s %s\n' "$path" "$of" >> "$1/share/doc/mercator/modules.txt"
       printf '\n==== %s %s\n\n' "$path" "$of"
@@ -65,7 +66,7 @@ make_all() {
     tree "$usr" $os $arch
     make --no-print-directory install-shared DESTDIR="$work/$os-$arch" PREFIX=/usr > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
     mkdir "$work/$name"
-    cp -R "$usr/lib/mercator/bin" "$usr/share" "$work/$name/"
+    cp -a "$usr/lib/mercator/bin" "$usr/share" "$work/$name/"
     pack "$out/$name.tar.gz" "$work/$name" "$name"
     [ $os = darwin ] || ! command -v dpkg-deb > /dev/null || deb "$work/$os-$arch" $arch "$out"
     rm -rf "${work:?}/$name" "$work/$os-$arch"
