@@ -255,8 +255,8 @@ func (w *Writer) response(m *message) object {
 
 // places are the attributes with URLs of each element, and those that are kept
 // with the first of them: those that Common Crawl has, and some more.
-var places = func() (t map[markup.Tag]place) {
-	t = map[markup.Tag]place{}
+var places = sync.OnceValue(func() map[markup.Tag]place {
+	t := map[markup.Tag]place{}
 	for names, p := range map[string]struct{ urls, with string }{
 		"a":                    {"href", "target alt title rel hreflang type"},
 		"applet":               {"codebase cdata", ""},
@@ -280,7 +280,7 @@ var places = func() (t map[markup.Tag]place) {
 		}
 	}
 	return t
-}()
+})
 
 type place struct{ urls, with []attribute }
 
@@ -304,14 +304,14 @@ var (
 )
 
 // watAttributes are all of these.
-var watAttributes = func() *markup.Wants {
+var watAttributes = sync.OnceValue(func() *markup.Wants {
 	set := uint64(1<<markup.AttrOnclick | 1<<markup.AttrHref)
 	add := func(list []attribute) {
 		for _, a := range list {
 			set |= 1 << a.attr
 		}
 	}
-	for _, p := range places {
+	for _, p := range places() {
 		add(p.urls)
 		add(p.with)
 	}
@@ -319,10 +319,12 @@ var watAttributes = func() *markup.Wants {
 	add(metaAttributes)
 	add(languages)
 	return markup.Want(set, 0)
-}()
+})
 
 // opens are scripts of onclick that do no more than go to a page.
-var opens = regexp.MustCompile(`(?i)^\s*(?:javascript:)?\s*(?:(?:(?:window|top|document|self|parent)\.)?location(?:\.href)?\s*=\s*|(?:window|parent)\.open\s*\(\s*)(?:'([^'"]{3,256})'|"([^'"]{3,256})")`)
+var opens = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^\s*(?:javascript:)?\s*(?:(?:(?:window|top|document|self|parent)\.)?location(?:\.href)?\s*=\s*|(?:window|parent)\.open\s*\(\s*)(?:'([^'"]{3,256})'|"([^'"]{3,256})")`)
+})
 
 // metadata collects what HTML-Metadata holds. URLs are as they stand in the page.
 type metadata struct {
@@ -391,7 +393,7 @@ func htmlMetadata(doc *extract.Document) object {
 func (p *metadata) read(doc *extract.Document) {
 	r := readers.Get().(*markup.Reader)
 	defer readers.Put(r)
-	extract.Open(r, doc, watAttributes)
+	extract.Open(r, doc, watAttributes())
 	defer r.Close()
 	var sheet []byte // of SVG
 	for !p.cut {
@@ -491,7 +493,7 @@ func (p *metadata) tag(r *markup.Reader) {
 			p.keep(&p.links, object{{"path", name() + "@/" + a.name}, {"url", v}})
 		}
 	}
-	if m := opens.FindSubmatch(e.Bytes(markup.AttrOnclick)); m != nil {
+	if m := opens().FindSubmatch(e.Bytes(markup.AttrOnclick)); m != nil {
 		p.keep(&p.links, object{{"path", name() + "@/onclick"}, {"url", cut(string(m[1]) + string(m[2]))}})
 	}
 	if e.Space != markup.SpaceHTML && e.Tag != markup.TagA {
@@ -519,7 +521,7 @@ func (p *metadata) tag(r *markup.Reader) {
 			p.keep(&p.metas, o)
 		}
 	}
-	at := places[e.Tag]
+	at := places()[e.Tag]
 	for i, a := range at.urls {
 		u, ok := value(a)
 		if !ok {

@@ -2,6 +2,7 @@ package render
 
 import (
 	"regexp"
+	"sync"
 
 	"mercator/formats/record"
 	"mercator/pkg/linkkind"
@@ -69,11 +70,11 @@ func staticOf(doc *process.Document, links []record.Link, text string) *static {
 		}
 		s.keys[l.Key] = true
 	}
-	s.scripted = len(s.scripts) > 0 || scriptTag.Match(doc.Body)
+	s.scripted = len(s.scripts) > 0 || scriptTag().Match(doc.Body)
 	return s
 }
 
-var scriptTag = regexp.MustCompile(`(?i)<script`)
+var scriptTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)<script`) })
 
 // why is why a page is rendered if no rule says anything; "": it is not.
 func (s *static) why(pages string, host *Waiting) string {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"mercator/formats/store"
@@ -60,9 +61,11 @@ func (f *File) parts() []Part {
 func object(path string, p Part) string { return path + "@" + p.Sum }
 
 var (
-	listShape = regexp.MustCompile(`^` + listPrefix + `([0-9]{6,})$`)
+	listShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + listPrefix + `([0-9]{6,})$`) })
 	// ours are names that a push gives, or a program that it runs for what is not whole.
-	ours = regexp.MustCompile(`(@[0-9a-f]{32}|^\.?` + listPrefix + `[0-9]{6,})(\.[A-Za-z0-9.-]+)?$`)
+	ours = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(@[0-9a-f]{32}|^\.?` + listPrefix + `[0-9]{6,})(\.[A-Za-z0-9.-]+)?$`)
+	})
 )
 
 func listName(number uint64) string { return fmt.Sprintf("%s%06d", listPrefix, number) }

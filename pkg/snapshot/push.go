@@ -134,7 +134,7 @@ func (c *copier) local(path string) string { return filepath.Join(c.dir, filepat
 func (c *copier) newest(ctx context.Context) (*List, uint64, error) {
 	var numbers []uint64
 	for name := range c.have {
-		if m := listShape.FindStringSubmatch(name); m != nil {
+		if m := listShape().FindStringSubmatch(name); m != nil {
 			if n, err := strconv.ParseUint(m[1], 10, 53); err == nil && n > 0 {
 				numbers = append(numbers, n)
 			}
@@ -340,7 +340,7 @@ func (c *copier) listRemote(ctx context.Context) (err error) {
 	}
 	others := map[string]bool{}
 	for name := range c.have {
-		if dir, base := path.Split(name); dir != "" && listShape.MatchString(base) {
+		if dir, base := path.Split(name); dir != "" && listShape().MatchString(base) {
 			others[dir] = true
 		}
 	}
@@ -419,7 +419,7 @@ func (c *copier) notForeign(last *List) error {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.have)) {
-		if !ours.MatchString(name) {
+		if !ours().MatchString(name) {
 			return &fault.Error{Class: fault.Usage, File: c.name, Found: "files that are no snapshot, such as " + name, Want: "an empty folder, or none", Hint: "name a folder of its own"}
 		}
 	}
@@ -809,7 +809,7 @@ func (c *copier) publish(ctx context.Context, last, l *List) error {
 func (c *copier) tidy(ctx context.Context, last *List, needed map[string]int64) error {
 	var names []string
 	for name := range c.have {
-		if _, ok := needed[name]; !ok && ours.MatchString(name) && name != listName(last.Number) {
+		if _, ok := needed[name]; !ok && ours().MatchString(name) && name != listName(last.Number) {
 			names = append(names, name)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -71,7 +72,9 @@ type children struct {
 	lock        *os.File
 }
 
-var stamp = regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d *(ERROR|CRITICAL|Failed) *:? *`)
+var stamp = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d *(ERROR|CRITICAL|Failed) *:? *`)
+})
 
 // run runs a program, and returns what it printed. missing says whether it failed since there is no folder.
 func (c *children) run(ctx context.Context, missing func(code int, stderr string) bool, program string, args ...string) (out []byte, found bool, err error) {
@@ -104,7 +107,7 @@ func (c *children) run(ctx context.Context, missing func(code int, stderr string
 	for line := range strings.Lines(stderr.String()) {
 		line = strings.TrimSpace(line)
 		if line != "" && !strings.HasPrefix(line, "Warning:") && !strings.Contains(line, " NOTICE: ") {
-			said = ": " + stamp.ReplaceAllString(line, "")
+			said = ": " + stamp().ReplaceAllString(line, "")
 			break
 		}
 	}
@@ -199,7 +202,7 @@ func (r *rsync) flags() []string {
 }
 
 // listed is a line of rsync --list-only: mode, size, date, time and path.
-var listed = regexp.MustCompile(`^(\S{10,11}) +([0-9,.]+) +\S+ +\S+ (.*)$`)
+var listed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\S{10,11}) +([0-9,.]+) +\S+ +\S+ (.*)$`) })
 
 func (r *rsync) list(ctx context.Context) (map[string]int64, error) {
 	missing := func(code int, stderr string) bool {
@@ -211,7 +214,7 @@ func (r *rsync) list(ctx context.Context) (map[string]int64, error) {
 	}
 	files := map[string]int64{}
 	for line := range strings.Lines(string(out)) {
-		m := listed.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+		m := listed().FindStringSubmatch(strings.TrimSuffix(line, "\n"))
 		if m == nil || m[1][0] != '-' { // a folder, or a greeting
 			continue
 		}

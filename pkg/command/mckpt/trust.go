@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
@@ -39,14 +40,14 @@ const maxSecret = 1 << 20
 
 // ofRounds and ofInbox are what the crawl makes, or a shard of it.
 var (
-	ofRounds = regexp.MustCompile(`^(shard/\d+/)?rounds/`)
-	ofInbox  = regexp.MustCompile(`^(shard/\d+/)?inbox/`)
+	ofRounds = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(shard/\d+/)?rounds/`) })
+	ofInbox  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(shard/\d+/)?inbox/`) })
 )
 
 // of says what a file has that is secret, so that it is not copied; "": nothing. What rounds and stores make has none but what servers sent. A
 // file that the crawl needs is copied with the passwords that are in its URLs, and noted.
 func (s *secrets) of(name string) (what string, err error) {
-	if ofRounds.MatchString(name) {
+	if ofRounds().MatchString(name) {
 		return "", nil
 	}
 	if !s.read {
@@ -88,7 +89,7 @@ func (s *secrets) of(name string) (what string, err error) {
 		return "", nil
 	}
 	base := filepath.Base(name)
-	needed := base == config.Name || base == config.Name+asItCame || s.named[strings.TrimSuffix(base, asItCame)] || ofInbox.MatchString(name)
+	needed := base == config.Name || base == config.Name+asItCame || s.named[strings.TrimSuffix(base, asItCame)] || ofInbox().MatchString(name)
 	if what := secretName(name); what != "" && !needed {
 		return what, nil
 	}
@@ -170,10 +171,14 @@ func secretName(name string) string {
 }
 
 var (
-	cookieList = regexp.MustCompile(`"cookies"\s*:\s*\[\s*\{`) // a browser's state, and its export
-	secretLine = regexp.MustCompile(`(?im)^[ \t]*(machine[ \t]+\S+[ \t]+login[ \t]+\S+[ \t]+password[ \t]+\S|aws_secret_access_key[ \t]*=[ \t]*\S)`)
+	cookieList = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"cookies"\s*:\s*\[\s*\{`) }) // a browser's state, and its export
+	secretLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?im)^[ \t]*(machine[ \t]+\S+[ \t]+login[ \t]+\S+[ \t]+password[ \t]+\S|aws_secret_access_key[ \t]*=[ \t]*\S)`)
+	})
 	// urlLogin is a URL with a password. One that begins so is a place for it: ${PASSWORD}, <password>.
-	urlLogin = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s/?#@:"'<>]*:[^\s/?#@"'<>${][^\s/?#@"'<>]*@[^\s/?#"'<>]`)
+	urlLogin = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s/?#@:"'<>]*:[^\s/?#@"'<>${][^\s/?#@"'<>]*@[^\s/?#"'<>]`)
+	})
 )
 
 // secretIn says what a text has that is secret.
@@ -181,10 +186,10 @@ func secretIn(name string, text []byte) string {
 	if bytes.Contains(text, []byte("PRIVATE KEY-----")) || bytes.HasPrefix(text, []byte("PuTTY-User-Key-File")) {
 		return "a private key"
 	}
-	if bytes.HasPrefix(text, []byte("# Netscape HTTP Cookie File")) || bytes.HasPrefix(text, []byte("# HTTP Cookie File")) || cookieList.Match(text) || isCookies(text) {
+	if bytes.HasPrefix(text, []byte("# Netscape HTTP Cookie File")) || bytes.HasPrefix(text, []byte("# HTTP Cookie File")) || cookieList().Match(text) || isCookies(text) {
 		return "cookies"
 	}
-	if logins, err := http1.ParseLogins(name, text); err == nil && logins.Any() || secretLine.Match(text) {
+	if logins, err := http1.ParseLogins(name, text); err == nil && logins.Any() || secretLine().Match(text) {
 		return "passwords"
 	}
 	return ""
@@ -209,7 +214,7 @@ func isCookies(text []byte) bool {
 
 // passwordIn says whether a text has a URL with a password, or a line of a file of fetch.login among others.
 func passwordIn(text []byte) bool {
-	if urlLogin.Match(text) {
+	if urlLogin().Match(text) {
 		return true
 	}
 	for line := range bytes.Lines(text) {

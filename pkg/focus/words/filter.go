@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
@@ -81,33 +82,41 @@ vet zool`) {
 var keptDotted = []string{"u.s.", "u.k.", "u.n.", "e.u.", "u.s.a."}
 
 // rules claim ranges of the text, the first one first. Group 1, where there is one, is the range.
-var rules = []struct {
+var rules = sync.OnceValue(func() []rule {
+	return []rule{
+		{Address, regexp.MustCompile(`(?i)\b(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>"]+`)},
+		{EtAl, regexp.MustCompile(`(?i)\bet\.?\s+al\b\.?`)},
+		{Volume, regexp.MustCompile(`(?i)\b(?:vol|no|nr|iss)\.\s*\d+(?:\s*\(\d+(?:[-–]\d+)?\))?|\b(?:volume|vol|issue)\s+\d+`)},
+		{Volume, regexp.MustCompile(`\b\d{1,4}\s*\(\d{1,3}(?:[-–]\d+)?\)`)},
+		{Year, regexp.MustCompile(`\b(?:1[5-9]|20)\d\d(?:\s*[-–/]\s*(?:(?:1[5-9]|20)\d\d|\d\d)\b|[a-z]?\b)`)},
+		{Pages, regexp.MustCompile(`(?i)\bpp?\.\s*\d+(?:\s*[-–—]\s*\d+)?|\bpages?\s+\d+(?:\s*[-–—]\s*\d+)?|\b\d+\s*[-–—]\s*\d+\b`)},
+		// A. Heydon; Heydon, A. M.
+		{Initials, regexp.MustCompile(`(?:^|[^\p{L}\p{N}.])((?:\p{Lu}\.[\s-]?){1,4})\s?\p{Lu}\p{Ll}`)},
+		{Initials, regexp.MustCompile(`\p{Lu}[\p{L}'’-]+,\s+((?:\p{Lu}\.[\s-]?){1,4})`)},
+	}
+})
+
+type rule struct {
 	reason Reason
 	re     *regexp.Regexp
-}{
-	{Address, regexp.MustCompile(`(?i)\b(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>"]+`)},
-	{EtAl, regexp.MustCompile(`(?i)\bet\.?\s+al\b\.?`)},
-	{Volume, regexp.MustCompile(`(?i)\b(?:vol|no|nr|iss)\.\s*\d+(?:\s*\(\d+(?:[-–]\d+)?\))?|\b(?:volume|vol|issue)\s+\d+`)},
-	{Volume, regexp.MustCompile(`\b\d{1,4}\s*\(\d{1,3}(?:[-–]\d+)?\)`)},
-	{Year, regexp.MustCompile(`\b(?:1[5-9]|20)\d\d(?:\s*[-–/]\s*(?:(?:1[5-9]|20)\d\d|\d\d)\b|[a-z]?\b)`)},
-	{Pages, regexp.MustCompile(`(?i)\bpp?\.\s*\d+(?:\s*[-–—]\s*\d+)?|\bpages?\s+\d+(?:\s*[-–—]\s*\d+)?|\b\d+\s*[-–—]\s*\d+\b`)},
-	// A. Heydon; Heydon, A. M.
-	{Initials, regexp.MustCompile(`(?:^|[^\p{L}\p{N}.])((?:\p{Lu}\.[\s-]?){1,4})\s?\p{Lu}\p{Ll}`)},
-	{Initials, regexp.MustCompile(`\p{Lu}[\p{L}'’-]+,\s+((?:\p{Lu}\.[\s-]?){1,4})`)},
 }
 
 var (
-	quoted = regexp.MustCompile(`"([^"\n]{1,64})"|“([^”\n]{1,64})”`)
+	quoted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"([^"\n]{1,64})"|“([^”\n]{1,64})”`) })
 	// Heydon A, Najork M. as medical journals have it: two or more, or one before "et al."
-	authors = regexp.MustCompile(`(?:\p{Lu}[\p{L}'’-]+ \p{Lu}{1,3}(?:[,;.]\s*|\s*$)){2,}|\p{Lu}[\p{L}'’-]+ \p{Lu}{1,3},? et al`)
-	initial = regexp.MustCompile(` (\p{Lu}{1,3})(?:[,;.]|\s*$| et al)`)
-	number  = regexp.MustCompile(`^\d{1,4}$`)
-	word    = regexp.MustCompile(`[\p{L}\p{N}][\p{L}\p{M}\p{N}]*(?:[-'’._][\p{L}\p{N}][\p{L}\p{M}\p{N}]*)*[+#]{0,2}`)
+	authors = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?:\p{Lu}[\p{L}'’-]+ \p{Lu}{1,3}(?:[,;.]\s*|\s*$)){2,}|\p{Lu}[\p{L}'’-]+ \p{Lu}{1,3},? et al`)
+	})
+	initial = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` (\p{Lu}{1,3})(?:[,;.]|\s*$| et al)`) })
+	number  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d{1,4}$`) })
+	word    = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`[\p{L}\p{N}][\p{L}\p{M}\p{N}]*(?:[-'’._][\p{L}\p{N}][\p{L}\p{M}\p{N}]*)*[+#]{0,2}`)
+	})
 )
 
 // A quoted text is the title of a citation if, within citationSpan bytes of it, there are author initials or "et al." before it and
 // a year, a volume or page numbers on either side, or two of these three.
-var quotedTitle = regexp.MustCompile(`"[^"\n]{1,300}"|“[^”\n]{1,300}”`)
+var quotedTitle = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"[^"\n]{1,300}"|“[^”\n]{1,300}”`) })
 
 const citationSpan = 200
 
@@ -118,7 +127,7 @@ func titles(text string, claims []claim) (left []claim) {
 		n, _ := slices.BinarySearchFunc(claims, i, func(c claim, i int) int { return c.from - i })
 		return n
 	}
-	for _, m := range quotedTitle.FindAllStringIndex(text, -1) {
+	for _, m := range quotedTitle().FindAllStringIndex(text, -1) {
 		from, to := at(m[0]), at(m[1])
 		authors, seen := 0, map[Reason]bool{}
 		for i := at(m[0] - citationSpan); i < at(m[1]+citationSpan); i++ {
@@ -164,29 +173,29 @@ func (f *Filter) Split(text string) []Piece {
 			add(from, to, Piece{Out: piece, Reason: why})
 		}
 	}
-	for _, m := range quoted.FindAllSubmatchIndex(rest, -1) {
+	for _, m := range quoted().FindAllSubmatchIndex(rest, -1) {
 		from, to := max(m[2], m[4]), max(m[3], m[5])
 		if phrase := fold(text[from:to]); strings.IndexFunc(phrase, isWord) >= 0 {
 			add(m[0], m[1], Piece{Word: phrase})
 		}
 	}
-	for _, list := range authors.FindAllIndex(slices.Clone(rest), -1) {
-		for _, m := range initial.FindAllSubmatchIndex(slices.Clone(rest[list[0]:list[1]]), -1) {
+	for _, list := range authors().FindAllIndex(slices.Clone(rest), -1) {
+		for _, m := range initial().FindAllSubmatchIndex(slices.Clone(rest[list[0]:list[1]]), -1) {
 			out(list[0]+m[2], list[0]+m[3], Initials)
 		}
 	}
-	for _, r := range rules {
+	for _, r := range rules() {
 		for _, m := range r.re.FindAllSubmatchIndex(slices.Clone(rest), -1) {
 			if len(m) > 2 {
 				m = m[2:]
 			}
-			if next := word.Find(rest[m[1]:]); r.reason == Initials && abbreviated[strings.ToLower(string(next))] {
+			if next := word().Find(rest[m[1]:]); r.reason == Initials && abbreviated[strings.ToLower(string(next))] {
 				continue // J. Comput. Sci.
 			}
 			out(m[0], m[1], r.reason)
 		}
 	}
-	spans := word.FindAllIndex(rest, -1)
+	spans := word().FindAllIndex(rest, -1)
 	short := func(i int) (listed, period bool) { // of spans[i]
 		if i < 0 || i >= len(spans) {
 			return false, false
@@ -198,7 +207,7 @@ func (f *Filter) Split(text string) []Piece {
 	for i, s := range spans {
 		shown := text[s[0]:s[1]]
 		beside := i > 0 && adjacent(text, spans, i-1)
-		if journal && beside && number.MatchString(shown) { // Comput. Netw. 30
+		if journal && beside && number().MatchString(shown) { // Comput. Netw. 30
 			out(s[0], s[1], Volume)
 			journal = false
 			continue

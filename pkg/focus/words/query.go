@@ -3,6 +3,7 @@ package words
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/publicsuffix"
 
@@ -32,9 +33,11 @@ type Query struct {
 }
 
 var (
-	withScheme    = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
-	withoutScheme = regexp.MustCompile(`^(?i:www\.[^/]+|[^/]+\.[a-z]{2,})(/|$)`)
-	bareHost      = regexp.MustCompile(`^[\p{L}\p{N}-]+(\.[\p{L}\p{N}-]+)+\.?(:\d+)?([?#]|$)`)
+	withScheme    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`) })
+	withoutScheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?i:www\.[^/]+|[^/]+\.[a-z]{2,})(/|$)`) })
+	bareHost      = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[\p{L}\p{N}-]+(\.[\p{L}\p{N}-]+)+\.?(:\d+)?([?#]|$)`)
+	})
 )
 
 // Identify says what a query is. A text without spaces is a URL if it begins with a scheme and "://", or
@@ -74,11 +77,11 @@ func locationOf(word string) string {
 	switch {
 	case strings.Contains(word, " "):
 		return ""
-	case withScheme.MatchString(word):
+	case withScheme().MatchString(word):
 		return word
-	case withoutScheme.MatchString(word) && (strings.Contains(word, "/") || strings.EqualFold(word[:4], "www.")):
+	case withoutScheme().MatchString(word) && (strings.Contains(word, "/") || strings.EqualFold(word[:4], "www.")):
 		return "https://" + word
-	case bareHost.MatchString(word) && registered("https://"+word):
+	case bareHost().MatchString(word) && registered("https://"+word):
 		return "https://" + word
 	}
 	return ""
