@@ -1,6 +1,9 @@
 # Mercator: a batch web crawler made of Unix commands. "make" prints this help.
 
 COMMANDS := mcrawl mfrontier mresolve mfetch mfpset mextract mrender murlset mmerge mcat mckpt mweb mfocus msearch
+# Two of them are programs, and the others links to these: a program each would be 380 MB, with the same packages in all.
+MCRAWL    := mcat mckpt mextract mfetch mfocus
+MFRONTIER := mfpset mmerge mrender mresolve msearch murlset mweb
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 GO       ?= go
@@ -20,7 +23,14 @@ help: ## this help
 .PHONY: build
 build: ## the commands, in bin/
 	@mkdir -p bin
-	$(GO) build -o bin/ ./cmd/...
+	$(GO) build -o bin/ ./cmd/mcrawl ./cmd/mfrontier
+	@$(MAKE) --no-print-directory links LINKS=bin
+
+# Hard links where the disk has them: go build would write through a symbolic one.
+.PHONY: links
+links:
+	@cd "$(LINKS)" && link() { program=$$1; shift; for c; do ln -f $$program $$c 2> /dev/null || ln -sf $$program $$c || exit 1; done; } && \
+	  link mcrawl $(MCRAWL) && link mfrontier $(MFRONTIER)
 
 # Most of the time these tests would wait for fsync: their files are in memory if there is room. With TMPDIR they are there. So are
 # the binaries that go links: with GOTMPDIR elsewhere the tests' folders would be there, too. Many tests wait for webs, kills and
@@ -182,7 +192,8 @@ install: build ## commands, manual pages, completion, pipelines into PREFIX
 	  *) echo "note: $$other is there, of mtools perhaps; which mcat is meant goes by PATH" >&2;; esac
 	$(MAKE) --no-print-directory install-shared
 	install -d "$(DESTDIR)$(PREFIX)/bin"
-	install -m 755 $(COMMANDS:%=bin/%) "$(DESTDIR)$(PREFIX)/bin"
+	install -m 755 bin/mcrawl bin/mfrontier "$(DESTDIR)$(PREFIX)/bin"
+	@$(MAKE) --no-print-directory links LINKS="$(DESTDIR)$(PREFIX)/bin"
 	@list="$(DESTDIR)$(PREFIX)/share/mercator/installed"; { [ ! -e "$$list" ] || cat "$$list"; \
 	  printf '%s\n' share/zsh/site-functions/_mercator $(SCRIPTS:%=share/mercator/%) $(OTHERS:%=share/mercator/%) $(RECIPES:%=share/mercator/%) $(UNITS:%=share/mercator/%) $(PAGES:%=share/mercator/%); \
 	  (cd bin/share && printf 'share/man/%s\n' man?/*); \

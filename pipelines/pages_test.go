@@ -150,6 +150,26 @@ func moreFlags(help string) []string {
 	return strings.Fields(list)
 }
 
+// TestNames: a command goes by its own name and by links of other names, whichever program it is part of.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for _, command := range commands {
+		link := filepath.Join(t.TempDir(), "link")
+		file, err := filepath.Abs(bin + command)
+		if err == nil {
+			err = os.Symlink(file, link)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{file, link} {
+			if out, err := exec.Command(path, "--version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), command+" ") {
+				t.Errorf("%s --version: %v: %s", path, err, out)
+			}
+		}
+	}
+}
+
 // TestHelp: a verb's help fits on a screen, the manual has a section of each and explains the flags that
 // the help only names, and the flags that either tells of are the verb's, or those of a command that the line runs.
 func TestHelp(t *testing.T) {

@@ -2,7 +2,6 @@
 package main
 
 import (
-	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +9,13 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"mercator/cmd"
 	"mercator/pkg/cli"
+	"mercator/pkg/command/mcat"
+	"mercator/pkg/command/mckpt"
+	"mercator/pkg/command/mextract"
+	"mercator/pkg/command/mfetch"
+	"mercator/pkg/command/mfocus"
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
 	"mercator/pkg/fault"
@@ -48,12 +53,10 @@ type grammar struct {
 	Explain explainCmd `cmd:"" help:"Print what the crawl decides of one URL, and when it is fetched."`
 }
 
-//go:embed manual.md
-var manual string
-
+// A call by the name of another command is that command.
 func main() {
-	os.Args = slices.Concat(os.Args[:1], aliased(os.Args[1:]))
-	os.Exit(cli.Command{Name: "mcrawl", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }}.Main(manual))
+	os.Exit(cli.OneOf(cmd.Manual, cli.Command{Name: "mcrawl", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }, Arguments: aliased},
+		mckpt.Command, mextract.Command, mfetch.Command, mfocus.Command, mcat.Command))
 }
 
 // aliased are arguments whose first word other programs have.

@@ -108,6 +108,8 @@ type Command struct {
 	Memory  Size       // bound on resident memory, where --memory is not given
 	Grammar func() any // a pointer to a new kong struct that embeds Common
 	Setting string     // setting that gives the default of --memory; "": none
+
+	Arguments func([]string) []string // what a command line means, where some words of it have another meaning first; nil: itself
 }
 
 // Main runs the command that the command line asks for, prints the error if there is one, and returns the exit code. manual is the
@@ -115,6 +117,9 @@ type Command struct {
 func (c Command) Main(manual string) int {
 	out := &stdout{f: os.Stdout}
 	std := &Std{Name: c.Name, In: standardInput(), Out: out, Err: os.Stderr, Now: time.Now, args: os.Args[1:], manual: manual, defaultMemory: c.Memory}
+	if c.Arguments != nil {
+		std.args = c.Arguments(std.args)
+	}
 	collectLate()
 	log.SetOutput(io.Discard) // net/http writes a line there for what a server does, as often as that likes
 	var err error

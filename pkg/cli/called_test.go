@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestCalledAs(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"mone", "program"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"mtwo": "mone", "direct": "mtwo", "over": "direct", "whole": filepath.Join(dir, "mtwo"), "round": "round", "gone": "nowhere", "other": "program"} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+	commands := []Command{{Name: "mone"}, {Name: "mtwo"}}
+	for name, c := range map[string]struct {
+		as   string
+		want int
+	}{
+		"its own name":                       {"mone", 0},
+		"the name of a link":                 {"mtwo", 1},
+		"with its folder":                    {dir + "/mtwo", 1},
+		"a name in a folder that is not":     {"/nowhere/mtwo", 1},
+		"a link to the link":                 {"direct", 1},
+		"two links on":                       {"over", 1},
+		"by an absolute link":                {dir + "/whole", 1},
+		"a link to itself":                   {"round", 0},
+		"a link to nothing":                  {"gone", 0},
+		"a link to a file of another name":   {"other", 0},
+		"a file of another name":             {"program", 0},
+		"nothing in PATH":                    {"absent", 0},
+		"no name":                            {"", 0},
+		"a name that only begins as another": {"mtwo.old", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := calledAs(c.as, commands); got != c.want {
+				t.Errorf("called as %q: %s, want %s", c.as, commands[got].Name, commands[c.want].Name)
+			}
+		})
+	}
+}
