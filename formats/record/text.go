@@ -407,6 +407,16 @@ func unescape(s string) (string, error) {
 // ParseJSON reads one JSON object, whose names must be columns; those that it
 // lacks, and null, are zero. Numbers may also be written as strings.
 func (x *Text[T]) ParseJSON(line []byte, row *T) error {
+	return x.parseJSON(line, row, filler[T]{x: x}, false)
+}
+
+// SetJSON sets the columns that one JSON object names, which are some of those that x was made with, and leaves the
+// others of the row as they are. A row that is refused stays as it was.
+func (x *Text[T]) SetJSON(line []byte, row *T) error {
+	return x.parseJSON(line, row, filler[T]{x: x, row: *row}, true)
+}
+
+func (x *Text[T]) parseJSON(line []byte, row *T, fill filler[T], chosen bool) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.UseNumber()
 	var obj map[string]any
@@ -416,7 +426,6 @@ func (x *Text[T]) ParseJSON(line []byte, row *T) error {
 	if _, err := d.Token(); err != io.EOF {
 		return fmt.Errorf("more than one JSON object in a line")
 	}
-	fill := filler[T]{x: x}
 	names := make([]string, 0, len(obj))
 	for n := range obj {
 		names = append(names, n)
@@ -427,6 +436,9 @@ func (x *Text[T]) ParseJSON(line []byte, row *T) error {
 		if !ok {
 			return x.noColumn(n)
 		}
+		if chosen && !slices.Contains(x.Columns(), n) {
+			return fmt.Errorf("column %q cannot be changed here, want one of %s", n, strings.Join(x.Columns(), ", "))
+		}
 		if c.own != "" {
 			if err := fill.own(c.own, obj[n]); err != nil {
 				return err
@@ -436,7 +448,10 @@ func (x *Text[T]) ParseJSON(line []byte, row *T) error {
 		var s string
 		switch v := obj[n].(type) {
 		case nil:
-			continue
+			if !chosen {
+				continue
+			}
+			return fmt.Errorf("column %q: null, want a value", n)
 		case string:
 			s = v
 		case bool:

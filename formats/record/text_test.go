@@ -102,3 +102,23 @@ func TestTextExtra(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// SetJSON changes the columns that x has, and no other; what it refuses changes nothing.
+func TestSetJSON(t *testing.T) {
+	x, err := NewText[URL](nil, []string{"priority", "score"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := URL{URL: "http://h.test/", Priority: 1, Score: 0.5, X: `{"a":1}`}
+	want := row
+	for line, says := range map[string]string{
+		`{"url":"http://h.test/b"}`: "cannot be changed here", `{"x_a":2}`: "cannot be changed here", `{"other":1}`: "not one of", `{"score":null}`: "null", `{"score":"much"}`: "a number", `{} {}`: "more than one",
+	} {
+		if err := x.SetJSON([]byte(line), &row); err == nil || !strings.Contains(err.Error(), says) || row != want {
+			t.Errorf("%s: %v, %+v", line, err, row)
+		}
+	}
+	if err := x.SetJSON([]byte(`{"score":2}`), &row); err != nil || row.Score != 2 || row.Priority != 1 || row.X != want.X {
+		t.Errorf("%v, %+v", err, row)
+	}
+}
