@@ -87,6 +87,7 @@ type Exec struct {
 	Command    string // for sh -c
 	Stay       bool
 	Limits     ExecLimits
+	Temp       string // where the copies of its folder are made; "": TMPDIR
 }
 
 // Name is the module's name.
@@ -212,7 +213,7 @@ func (e *Exec) Begin(ctx context.Context, old io.Reader, txn string) (State, err
 }
 
 func (e *Exec) beginState(ctx context.Context, old io.Reader, txn string, maxFiles int) (State, error) {
-	dir, err := os.MkdirTemp("", "mercator-module-"+e.ModuleName+"-")
+	dir, err := os.MkdirTemp(e.Temp, "mercator-module-"+e.ModuleName+"-")
 	if err != nil {
 		return nil, err
 	}
@@ -231,11 +232,16 @@ func (e *Exec) beginState(ctx context.Context, old io.Reader, txn string, maxFil
 // tell runs the program for an event.
 func (f *folder) tell(ctx context.Context, event string, times int, stdin io.Reader) error {
 	_, err := f.run(ctx, time.Duration(times)*f.Limits.timeout(), stdin,
-		[]string{"MERCATOR_EVENT=" + event, "MERCATOR_MODULE_DIR=" + f.dir, "MERCATOR_TXN=" + f.txn})
+		Env(event, f.dir, f.txn))
 	if err != nil {
 		return fmt.Errorf("%w at %s: %w", ErrFailed, event, err)
 	}
 	return nil
+}
+
+// Env are the variables of an event that has the folder.
+func Env(event, dir, txn string) []string {
+	return []string{"MERCATOR_EVENT=" + event, "MERCATOR_MODULE_DIR=" + dir, "MERCATOR_TXN=" + txn}
 }
 
 var oneLine = strings.NewReplacer("\n", " ", "\r", " ")

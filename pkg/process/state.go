@@ -125,8 +125,11 @@ func OpenChange(ctx context.Context, dir string, m Stateful, txn string, opt sto
 func (c *Change) Done() bool { return c.done != nil }
 
 // Dir is the folder of a program that keeps state, between its begin and its commit; "" of other modules.
-func (c *Change) Dir() string {
-	if f, ok := c.state.(*folder); ok {
+func (c *Change) Dir() string { return Dir(c.state) }
+
+// Dir is the folder of a program that keeps state; "" of other modules.
+func Dir(s State) string {
+	if f, ok := s.(*folder); ok {
 		return f.dir
 	}
 	return ""
@@ -245,11 +248,16 @@ func ReplaceState(tx *store.Tx, state io.ReadSeeker) error {
 	if _, err := state.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
+	return WriteState(tx, func(to io.Writer) error { _, err := io.Copy(to, state); return err })
+}
+
+// WriteState puts what write writes in the place of a store's state.
+func WriteState(tx *store.Tx, write func(to io.Writer) error) error {
 	f, err := tx.Create("state/", ".state", roleState)
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(f, state); err != nil {
+	if err := write(f); err != nil {
 		return err
 	}
 	if err := f.Close(); err != nil {
