@@ -138,6 +138,12 @@ var settings = map[string][2]string{
 	"sets.mode":                    {`"online"`, "online"},
 	"sets.urls":                    {`"bloom"`, "bloom"},
 	"sets.content":                 {`"bloom"`, "bloom"},
+	"stages.seen":                  {`"seven"`, "seven"},
+	"stages.content":               {`"seven"`, "seven"},
+	"stages.resolve":               {`"seven"`, "seven"},
+	"stages.links":                 {`"seven"`, "seven"},
+	"stages.new":                   {`"seven"`, "seven"},
+	"stages.timeout":               {`"7s"`, "7s"},
 	"sets.bloom_size":              {`"7K"`, "7168"},
 }
 
@@ -145,7 +151,7 @@ var settings = map[string][2]string{
 // they then do with a store that is not there does not matter.
 var verbs = map[string][]string{
 	"mfrontier create": {}, "mfrontier next": {}, "mfrontier plan": {}, "mfrontier update": {"--outcomes", "o", "--links", "l"}, "mfrontier add": {}, "mfrontier raise": {},
-	"mfetch fetch": {}, "mfetch audit": {}, "mfetch create": {}, "mresolve resolve": {}, "mresolve names": {}, "mresolve canon": {}, "mextract links": {}, "mextract explain": {"http://a.test/"}, "mextract resolve": {},
+	"mfetch fetch": {}, "mfetch audit": {}, "mfetch create": {}, "mresolve resolve": {}, "mresolve names": {}, "mresolve canon": {}, "mextract links": {}, "mextract explain": {"http://a.test/"}, "mextract resolve": {}, "mextract filter": {},
 	"murlset new": {}, "murlset add": {}, "murlset test": {}, "murlset build": {"-o", "x.fps"}, "murlset key": {}, "murlset create": {}, "mfpset mark": {}, "mfpset create": {},
 	"mckpt commit": {"--txn", "r1"}, "mckpt init": {}, "mfocus score": {}, "mfocus explain": {"x.html"}, "mfocus distill": {},
 	"mrender links": {"--outcomes", "o", "--warc", "."},

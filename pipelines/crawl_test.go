@@ -29,7 +29,12 @@ var (
 	long = os.Getenv("MERCATOR_LONG") != ""
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv("MERCATOR_EVENT") != "" {
+		os.Exit(ownStage())
+	}
+	os.Exit(run(m))
+}
 
 // run takes the commands from the folder MERCATOR_BIN, as make does, or builds them.
 func run(m *testing.M) int {
@@ -467,13 +472,13 @@ func TestKill(t *testing.T) {
 
 // killedCrawl crawls a web to the end with so many kills or, if it ends sooner,
 // fewer. It returns their number and how many of them ended mfetch.
-func killedCrawl(t *testing.T, rng *rand.Rand, driver string, kills, pages int) (done, ended int) {
+func killedCrawl(t *testing.T, rng *rand.Rand, driver string, kills, pages int, env ...string) (done, ended int) {
 	// In flight at a kill: one request a connection, and what had ended but was not
 	// yet in the archive.
 	const connections = 8
 	const inFlight = connections + fetch.Unwritten
 	w := startWeb(t, 2, 8, pages)
-	c := newCrawl(t, w, "BATCH="+strconv.Itoa(pages/5))
+	c := newCrawl(t, w, append(env, "BATCH="+strconv.Itoa(pages/5))...)
 	// The kills are spread over the first six tenths of the requests, however fast
 	// the machine is; half of them come up to 300 ms later: other stages run then.
 	step := strings.Count(w.oracle(t), "\n") * 6 / 10 / kills

@@ -36,7 +36,7 @@
 #   POLITENESS_FLAGS [crawl.toml's], such as '--min-delay 2s --connections 64'
 # Flags for one command each, passed on as they are:
 #   INIT_FLAGS SEED_FLAGS [--strict: a bad line of SEEDS is an error] NEXT_FLAGS RESOLVE_FLAGS FETCH_FLAGS MARK_FLAGS
-#   EXTRACT_FLAGS RENDER_FLAGS CANON_FLAGS NEW_FLAGS UPDATE_FLAGS COMMIT_FLAGS
+#   EXTRACT_FLAGS RENDER_FLAGS CANON_FLAGS FILTER_FLAGS NEW_FLAGS UPDATE_FLAGS COMMIT_FLAGS
 
 CRAWL   ?= crawl
 SEEDS   ?=
@@ -113,8 +113,9 @@ round:
 	  eval "value=\$$$$name"; [ -z "$$value" ] || printf '%s=%s\n' "$$name" "$$value"; done > $(D)/flags && \
 	policy=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) && modules=$$($(BIN)mckpt show $(CRAWL) --setting extract.modules) && \
 	model=$$($(BIN)mckpt show $(CRAWL) --setting focus.model) && canonical=$$($(BIN)mckpt show $(CRAWL) --setting resolve.canonical) && \
+	links=$$($(BIN)mckpt show $(CRAWL) --setting stages.links) && new=$$($(BIN)mckpt show $(CRAWL) --setting stages.new) && \
 	pages=$$($(BIN)mckpt show $(CRAWL) --setting render.pages) && rules=$$($(BIN)mckpt show $(CRAWL) --setting render.filter) && \
-	$(MAKE) -f $(THIS) $(D)/updated R=$(R) CRAWL_POLICY="$$policy" CRAWL_MODULES="$${modules:+1}" CRAWL_FOCUSED="$${model:+1}" CRAWL_CANONICAL="$$canonical" CRAWL_RENDERED="$$pages$$rules"
+	$(MAKE) -f $(THIS) $(D)/updated R=$(R) CRAWL_POLICY="$$policy" CRAWL_MODULES="$${modules:+1}" CRAWL_FOCUSED="$${model:+1}" CRAWL_CANONICAL="$$canonical" CRAWL_RENDERED="$$pages$$rules" CRAWL_LINKS="$${links:+1}" CRAWL_NEW="$${new:+1}"
 	$(Q)$(BIN)mckpt commit --quiet $(CRAWL) $(T) $(CHECKPOINT_INTERVAL:%=--interval %) $(COMMIT_FLAGS)
 	@push=$$($(BIN)mckpt show $(CRAWL) --setting push) && { [ -z "$$push" ] || $(BIN)mckpt push --quiet $(CRAWL) || echo 'mercator.mk: not copied; the crawl goes on' >&2; }
 	@$(BIN)mcrawl status --line $(CRAWL)
@@ -154,11 +155,15 @@ RENDER = $(if $(CRAWL_RENDERED),| $(BIN)mrender $(CRAWL)/render $(T) --warc $(CR
 # Links to an alias of a host lead to its canonical name.
 CANON = $(if $(filter true,$(CRAWL_CANONICAL)),| $(BIN)mresolve canon $(CRAWL)/dns $(T) $(CANON_FLAGS))
 
+# Programs of your own filter links and new URLs.
+LINKS_FILTER = $(CRAWL_LINKS:%=| $(BIN)mextract filter $(CRAWL)/modules/links $(T) $(FILTER_FLAGS))
+NEW_FILTER = $(CRAWL_NEW:%=| $(BIN)mextract filter $(CRAWL)/modules/new $(T) $(FILTER_FLAGS))
+
 $(D)/links.$(Z): $(OUTCOMES)
-	$(Q)$(BIN)mextract --warc $(CRAWL)/fetch $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $< $(RENDER) $(CANON) -o $@
+	$(Q)$(BIN)mextract --warc $(CRAWL)/fetch $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $< $(RENDER) $(CANON) $(LINKS_FILTER) -o $@
 
 $(D)/new.$(Z): $(D)/links.$(Z)
-	$(Q)$(BIN)murlset new $(CRAWL)/urls $(T) $(NEW_FLAGS) $< -o $@
+	$(Q)$(BIN)murlset new $(CRAWL)/urls $(T) $(NEW_FLAGS) $< $(NEW_FILTER) -o $@
 
 $(D)/updated: $(FOUND)
 	$(Q)$(BIN)mfrontier update $(CRAWL)/frontier $(T) $(UPDATE_FLAGS) $< --outcomes $(OUTCOMES) $(LINKS)

@@ -79,9 +79,9 @@ $(REPLAY)/CURRENT:
 	  case $$d in ..|../*) continue ;; esac; \
 	  echo "$$files" | while IFS= read -r x; do case $$x in /*) ;; *) \
 	    mkdir -p "$$(dirname "$(REPLAY)/$$d/$$x")" && cp "$(CRAWL)/$$d/$$x" "$(REPLAY)/$$d/$$x" || exit ;; esac; done || exit; done
-	@p=$$($(BIN)mckpt show $(CRAWL) --param urls.polynomial) && \
+	@p=; [ -n "$$($(BIN)mckpt show $(CRAWL) --setting stages.seen)" ] || p=$$($(BIN)mckpt show $(CRAWL) --param urls.polynomial) && \
 	o=$$($(BIN)mckpt show $(CRAWL) --param frontier.policy) && \
-	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml --polynomial $$p --policy $$o
+	$(BIN)mckpt init --quiet $(REPLAY) --config $(CRAWL)/crawl.toml $${p:+--polynomial $$p} --policy $$o
 
 # $(call same,FILE,STAGE): the rows of FILE are those that the crawl saved. A crawl
 # by mcrawl keeps the files of some stages only.
@@ -194,8 +194,10 @@ STAGES = $(shell $(BIN)mcat --trailer $(FROM)/links.$(Z))
 RENDER = $(if $(findstring "mrender",$(STAGES)),| $(BIN)mrender $Q $(REPLAY)/render --warc $(CRAWL)/fetch $(T) --outcomes $(D)/$(OUTCOMES).$(Z) --found $(D)/rendered.$(Z) $(RENDER_FLAGS))
 CANON = $(if $(findstring "mresolve canon",$(STAGES)),| $(BIN)mresolve canon $Q $(REPLAY)/dns $(T) --replay $(FROM)/links.$(Z))
 
+FILTER = $(if $(shell $(BIN)mckpt show $(CRAWL) --setting stages.$(1)),| $(BIN)mextract filter $Q $(REPLAY)/modules/$(1) $(T))
+
 $(D)/links.same: $(D)/$(OUTCOMES).same
-	$(BIN)mextract $Q --warc $(CRAWL)/fetch --module-stores $(REPLAY)/modules $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $(D)/$(OUTCOMES).$(Z) $(RENDER) $(CANON) -o $(D)/links.$(Z)
+	$(BIN)mextract $Q --warc $(CRAWL)/fetch --module-stores $(REPLAY)/modules $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $(D)/$(OUTCOMES).$(Z) $(RENDER) $(CANON) $(call FILTER,links) -o $(D)/links.$(Z)
 	$(call same,links,mextract$(if $(RENDER), | mrender)$(if $(CANON), | mresolve canon))
 	$(call same,modules,mextract --modules)
 	$(call same,rendered,mrender --found)
@@ -203,6 +205,6 @@ $(D)/links.same: $(D)/$(OUTCOMES).same
 	@touch $@
 
 $(D)/new.same: $(D)/links.same
-	$(BIN)murlset new $Q $(REPLAY)/urls $(T) $(NEW_FLAGS) $(D)/links.$(Z) -o $(D)/new.$(Z)
+	$(BIN)murlset new $Q $(REPLAY)/urls $(T) $(NEW_FLAGS) $(D)/links.$(Z) $(call FILTER,new) -o $(D)/new.$(Z)
 	$(call same,new,murlset new)
 	@touch $@

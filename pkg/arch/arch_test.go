@@ -23,7 +23,7 @@ const module = "mercator/"
 var floor = map[string]int{
 	"pkg/fault": 0, "pkg/fingerprint": 0, "pkg/durable/...": 0, "pkg/politeness": 0, "pkg/localfault": 0, "pkg/needs": 0, "pkg/setting": 0, "pkg/release": 0, "pkg/trace": 0, "pkg/costtest": 0,
 	"formats/...": 1, "pkg/httpmsg": 1, "pkg/markup": 1, "pkg/coprocess": 1, "pkg/bodies": 1, "pkg/linkkind": 1,
-	"pkg/stage": 2, "pkg/crawl": 2, "pkg/shard": 2, "pkg/exchange": 2, "pkg/history": 2, "pkg/stats": 2, "pkg/report": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
+	"pkg/stage": 2, "pkg/ownstage": 2, "pkg/crawl": 2, "pkg/shard": 2, "pkg/exchange": 2, "pkg/history": 2, "pkg/stats": 2, "pkg/report": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
 	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/derive": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2, "pkg/focus/...": 2, "pkg/search": 2,
 	"pkg/cli/...": 3, "pkg/config": 3, "pkg/sheet": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3, "pkg/snapshot": 3, "pkg/render/...": 3,
 	"pkg/command/...": 4,
@@ -54,6 +54,7 @@ var sideways = map[string][]string{
 	"pkg/focus/urldb":    {"pkg/focus/classify", "pkg/focus/distill"},
 	"pkg/extract":        {"pkg/canon", "pkg/filter", "pkg/pdf", "pkg/process", "pkg/rewind", "pkg/stage"},
 	"pkg/process":        {"pkg/pdf"},
+	"pkg/ownstage":       {"pkg/fpset", "pkg/process", "pkg/stage"},
 	"pkg/search":         {"pkg/extract", "pkg/frontier", "pkg/history", "pkg/process"},
 	"pkg/derive":         {"pkg/canon", "pkg/extract", "pkg/history", "pkg/merge", "pkg/process"},
 

@@ -95,6 +95,14 @@ type File struct {
 		Patience int `key:"focus.patience" range:"0" like:"0" help:"Stop \"mcrawl run\" when this many rounds in a row have no relevant page." note:"needs focus.model; not before a page was relevant; 0: never"`
 	}
 
+	Stages struct {
+		SeenProgram
+		ContentProgram
+		ResolveProgram
+		FilterPrograms
+		ProgramTime
+	}
+
 	Engine struct {
 		On   string `key:"engine.on" enum:"local,slurm,spark" default:"local" help:"What runs the tasks of a crawl of several shards: local (this machine), slurm or spark."`
 		Args string `key:"engine.args" runs:"always" like:"--partition=internet --time=1:00:00" help:"Options of sbatch or pyspark, separated by spaces."`
@@ -103,7 +111,7 @@ type File struct {
 }
 
 // tables are those of crawl.toml, in its order; "" is what stands before them.
-var tables = []string{"", "urls", "memory", "sets", "frontier", "politeness", "fetch", "robots", "network", "resolve", "extract", "render", "focus", "engine"}
+var tables = []string{"", "urls", "memory", "sets", "frontier", "politeness", "fetch", "robots", "network", "resolve", "extract", "render", "focus", "stages", "engine"}
 
 // Size is a number of bytes.
 type Size = setting.Size
@@ -361,4 +369,30 @@ func (r Render) On() bool { return r.Pages != "" || r.Rules != "" }
 // ModelFlag is that of the topics of a focused crawl.
 type ModelFlag struct {
 	Model string `key:"focus.model" path:"yes" like:"mouse.model" more:"" placeholder:"FILE" help:"Model of topics, as mfocus train makes it." note:"each page gets its relevance as score, and so do its links, moved by their texts; not with policies opic and walk"`
+}
+
+// SeenProgram is the URL-seen test.
+type SeenProgram struct {
+	Seen string `key:"stages.seen" more:"" runs:"always" like:"python3 myset.py" name:"program" placeholder:"COMMAND" help:"Program that makes the URL-seen test." note:"when the crawl is made; see mextract filter in mextract(1)"`
+}
+
+// ContentProgram is the content-seen test.
+type ContentProgram struct {
+	Content string `key:"stages.content" more:"" runs:"always" like:"python3 mydocs.py" name:"program" placeholder:"COMMAND" help:"Program that makes the content-seen test." note:"when the crawl is made"`
+}
+
+// ResolveProgram is the resolver.
+type ResolveProgram struct {
+	Resolve string `key:"stages.resolve" more:"" runs:"always" like:"python3 mydns.py" name:"program" placeholder:"COMMAND" help:"Program that resolves host names." note:"when the crawl is made; not with resolve.canonical"`
+}
+
+// FilterPrograms stand between two stages.
+type FilterPrograms struct {
+	Links string `key:"stages.links" runs:"always" like:"python3 mylinks.py" placeholder:"COMMAND" help:"Program that filters link records." note:"before the URL-seen test; state in modules/links; after a change, mckpt init makes the stores that are missing"`
+	New   string `key:"stages.new" runs:"always" like:"python3 myorder.py" placeholder:"COMMAND" help:"Program that filters url records." note:"new URLs before the frontier, but not those that you add; it may give priority and score; state in modules/new; not in a walk"`
+}
+
+// ProgramTime bounds an answer.
+type ProgramTime struct {
+	ProgramTimeout time.Duration `key:"stages.timeout" more:"" default:"10s" range:"1ms" help:"Time for an answer of the program."`
 }

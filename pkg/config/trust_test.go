@@ -133,7 +133,7 @@ func TestDisarm(t *testing.T) {
 
 // A setting that speaks of commands or programs says how it names them.
 func TestRuns(t *testing.T) {
-	harmless := []string{"frontier.prioritizer_timeout", "fetch.exec_state", "fetch.contact", "extract.module_state", "extract.module_timeout", "memory.stages", "resolve.canonical"}
+	harmless := []string{"frontier.prioritizer_timeout", "fetch.exec_state", "fetch.contact", "extract.module_state", "extract.module_timeout", "stages.timeout", "memory.stages", "resolve.canonical"}
 	for _, k := range Keys() {
 		speaks := slices.Contains([]string{"program", "module", "remote"}, k.tag.Get("is")) || strings.Contains(k.Doc, "command") || strings.Contains(k.Doc, "program") || strings.HasPrefix(k.Name, "engine.") && k.Choices() == nil
 		if speaks && k.tag.Get("runs") == "" && !slices.Contains(harmless, k.Name) {

@@ -3,6 +3,7 @@ package driver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -200,16 +201,20 @@ func (d *Driver) explainState(ctx context.Context, e *Explained, form canon.Opti
 		return err
 	}
 	seen, err := d.seen(e.owner, form, row)
-	if err != nil {
+	foreign := errors.Is(err, fault.WrongKind) // a program keeps the set
+	if err != nil && !foreign {
 		return err
 	}
 	e.Known = seen || waits
+	if e.Known || foreign {
+		if err := d.explainLast(e, key, row); err != nil {
+			return err
+		}
+		e.Known = e.Known || e.Last != nil
+	}
 	if !e.Known {
 		e.State = stateUnknown
 		return nil
-	}
-	if err := d.explainLast(e, key, row); err != nil {
-		return err
 	}
 	switch {
 	case waits:

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -173,6 +174,9 @@ func (d *Driver) finishMove(ctx context.Context) (*Moved, error) {
 // movers are those of the stores in which each host has something: documents and addresses stay where they are, and so do what
 // the owner of an address knows of it, robots.txt and contact times. Names are resolved anew.
 func (d *Driver) movers() ([]crawl.Mover, error) {
+	if _, err := store.Open(d.plan.of(0).path(urlset.Kind), urlset.Kind, urlset.Version, store.Options{}); errors.Is(err, fault.WrongKind) { // a program keeps it, in one file
+		return nil, err
+	}
 	form, err := d.Form()
 	if err != nil {
 		return nil, err

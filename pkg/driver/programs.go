@@ -35,7 +35,10 @@ var programKeys = map[string]func(value string) string{
 		_, command, _ := strings.Cut(types, ":")
 		return strings.TrimPrefix(strings.TrimSpace(command), "stay ")
 	},
+	"stages.seen": whole, "stages.content": whole, "stages.resolve": whole, "stages.links": whole, "stages.new": whole,
 }
+
+func whole(value string) string { return value }
 
 // plainWord is a word that the shell takes as it is: no assignment, no quotes, no variable.
 var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w./+][\w./+-]*$`) })
@@ -107,6 +110,9 @@ func checkValues(conf *config.Config, sharded bool) error {
 	}
 	if _, err := process.Select(f.Extract.Module, f.Extract.ModuleState, process.ExecLimits{}); err != nil {
 		return err
+	}
+	if f.Stages.Resolve != "" && f.Resolve.Canonical {
+		return &fault.Error{Class: fault.Usage, Place: "stages.resolve", Found: "a program beside resolve.canonical", Want: "one of them: a program gives addresses alone"}
 	}
 	if on := f.Engine.On; !sharded && on != "" && on != "local" {
 		return &fault.Error{Class: fault.Usage, Place: "engine.on", Found: strconv.Quote(on) + " for a crawl without shards", Want: "shards, one task each", Hint: "mcrawl new --shards 4 makes a crawl that has some"}

@@ -17,6 +17,8 @@ type plan struct {
 	canonical bool   // links to aliases of hosts lead to their canonical names
 	rendered  bool   // scripts of some pages run
 
+	filterLinks, filterNew bool // programs of the user's filter links, and new URLs
+
 	shards   int      // of the crawl; 0: none. All below is of one of them
 	shard    int      // its number
 	whole    string   // the crawl's folder, where crawl is the shard's
@@ -62,7 +64,7 @@ func (p plan) asked(round string, i int, file string) string {
 }
 
 // commands are those of a round, without the files that take rows from one to the other.
-type commands struct{ next, resolve, fetch, mark, score, extract, render, canon, unseen, update []string } // score, render and canon may be nil
+type commands struct{ next, resolve, fetch, mark, score, extract, render, canon, links, unseen, fresh, update []string } // score, render, canon, links and fresh may be nil
 
 func (p plan) commands(round string) (c commands) {
 	of := func(words ...string) []string { return slices.Clip(append(words, "--txn", round)) }
@@ -87,7 +89,13 @@ func (p plan) commands(round string) (c commands) {
 	if p.canonical {
 		c.canon = of("mresolve", "canon", p.path("dns"))
 	}
+	if p.filterLinks {
+		c.links = of("mextract", "filter", p.path("modules", "links"))
+	}
 	c.unseen = of("murlset", "new", p.path("urls"))
+	if p.filterNew {
+		c.fresh = of("mextract", "filter", p.path("modules", "new"))
+	}
 	c.update = of("mfrontier", "update", p.path("frontier"))
 	return c
 }
@@ -103,7 +111,7 @@ func (c commands) marked(args ...string) Pipe {
 // linked is the part of a pipe that extracts links from the documents of files, or of its input; args are those of its last command.
 func (c commands) linked(files []string, args ...string) Pipe {
 	pipe := Pipe{slices.Concat(c.extract, files)}
-	for _, words := range [][]string{c.render, c.canon} {
+	for _, words := range [][]string{c.render, c.canon, c.links} {
 		if words != nil {
 			pipe = append(pipe, slices.Clone(words))
 		}
@@ -111,6 +119,15 @@ func (c commands) linked(files []string, args ...string) Pipe {
 	last := &pipe[len(pipe)-1]
 	*last = append(*last, args...)
 	return pipe
+}
+
+// updated is the part of a pipe that puts the new ones of links, of files or of its input, into the frontier; args are those of its last command.
+func (c commands) updated(files []string, args ...string) Pipe {
+	pipe := Pipe{slices.Concat(c.unseen, files)}
+	if c.fresh != nil {
+		pipe = append(pipe, c.fresh)
+	}
+	return append(pipe, append(c.update, args...))
 }
 
 // round is the pipe of a round.
@@ -121,8 +138,7 @@ func (p plan) round(name string) Pipe {
 	if p.fromLinks {
 		return slices.Concat(Pipe{c.next, c.resolve, append(c.fetch, "--copy", fetched)}, linked, Pipe{append(c.update, "--outcomes", fetched)})
 	}
-	return slices.Concat(Pipe{c.next, c.resolve, c.fetch}, c.marked("--copy", marked), linked,
-		Pipe{c.unseen, append(c.update, "--outcomes", marked, "--links", links)})
+	return slices.Concat(Pipe{c.next, c.resolve, c.fetch}, c.marked("--copy", marked), linked, c.updated(nil, "--outcomes", marked, "--links", links))
 }
 
 // A stage is a part of a round that can be run by itself. It begins when the stage before it is done.
@@ -187,7 +203,7 @@ func (p plan) stages(round string, lists []string) []stage {
 	return append(list,
 		stage{"mark", []step{{pipe: c.marked("-o", marked), file: marked}}},
 		stage{"extract", []step{{pipe: c.linked([]string{marked}, "-o", links), file: links}}},
-		stage{"update", []step{{pipe: Pipe{append(c.unseen, links), append(c.update, "--outcomes", marked, "--links", links)}, verb: "update"}}})
+		stage{"update", []step{{pipe: c.updated([]string{links}, "--outcomes", marked, "--links", links), verb: "update"}}})
 }
 
 // flagged is a pipe with the flags of this run: threads, and how many bytes mfetch may receive until Options.UntilSize.

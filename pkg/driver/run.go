@@ -124,6 +124,7 @@ func (d *Driver) settings() (*config.Config, error) {
 	if conf != nil {
 		f := &conf.File
 		d.plan.modules, d.plan.allowNet, d.plan.focused, d.plan.canonical, d.plan.rendered = len(f.Extract.Module) > 0, f.Network.AllowNet, f.Focus.Model != "", f.Resolve.Canonical, f.Render.On()
+		d.plan.filterLinks, d.plan.filterNew = f.Stages.Links != "", f.Stages.New != ""
 	}
 	return conf, err
 }

@@ -194,8 +194,8 @@ func rulesFixed(folder *crawl.Crawl, after *config.Config, changes []Change) err
 		return err
 	}
 	st, err := store.Open(filepath.Join(folder.Dir(), urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
-	if errors.Is(err, fault.Usage) {
-		return nil // a crawl without a set of URLs
+	if errors.Is(err, fault.Usage) || errors.Is(err, fault.WrongKind) {
+		return nil // a crawl without a set of URLs, or with a program's, which murlset compares
 	} else if err != nil {
 		return err
 	}

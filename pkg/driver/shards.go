@@ -226,7 +226,7 @@ func (p plan) shardStages(round string) []stage {
 			send("links", exchange.ByHost, kept("links"))}},
 		{"update", []step{
 			{from: of("outcomes", exchange.ByHost), file: kept("outcomes")},
-			{from: of("links", exchange.ByHost), pipe: Pipe{c.unseen, append(c.update, "--outcomes", kept("outcomes"))}, verb: "update"}}},
+			{from: of("links", exchange.ByHost), pipe: c.updated(nil, "--outcomes", kept("outcomes")), verb: "update"}}},
 	}
 }
 

@@ -23,10 +23,15 @@ const (
 // Document returns the key of a row's document, and whether the content-seen test
 // applies to it: to pages of status 2xx that have a body.
 func Document(poly *fingerprint.Poly, row *record.Fetch) (key uint64, ok bool) {
-	if !row.OfPage() || row.Outcome != record.OutcomeFetched || row.Status/100 != 2 || row.BodyLength <= 0 {
+	if !IsDocument(row) {
 		return 0, false
 	}
 	return poly.DocKey(row.ContentFP, row.BodyLength, row.Truncated != ""), true
+}
+
+// IsDocument reports whether the content-seen test applies to a row.
+func IsDocument(row *record.Fetch) bool {
+	return row.OfPage() && row.Outcome == record.OutcomeFetched && row.Status/100 == 2 && row.BodyLength > 0
 }
 
 // MarkStats counts what Mark did.

@@ -87,7 +87,7 @@ func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[
 	stats.Keys = stats.CacheMisses
 	stats.used(set)
 	if stats.Fresh > 0 {
-		noteRules(b.Tx(), opt.Canon)
+		NoteRules(b.Tx(), opt.Canon)
 	}
 	return stats, m.Commit(b.Tx())
 }

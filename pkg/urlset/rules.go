@@ -47,8 +47,8 @@ func orNone(rules string) string {
 	return rules
 }
 
-// noteRules keeps the rules with the set's first URLs.
-func noteRules(tx *store.Tx, o canon.Options) {
+// NoteRules keeps the rules with the set's first URLs.
+func NoteRules(tx *store.Tx, o canon.Options) {
 	tx.SetState(keyRules, o.KeyRules.String())
 	tx.SetState(urlRules, o.URLRules.String())
 }

@@ -178,7 +178,7 @@ func New[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In,
 		return stats, err
 	}
 	if stats.Fresh > 0 {
-		noteRules(tx, opt.Canon)
+		NoteRules(tx, opt.Canon)
 	}
 	if err := keys.Close(); err != nil {
 		return stats, err

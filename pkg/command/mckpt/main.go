@@ -543,7 +543,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 		func() error { _, err := config.Load(filepath.Join(c.Crawl, config.Name)); return err },
 		func() error { return eachPart(c.Crawl, checkFetch) },
 		func() error {
-			return eachPart(c.Crawl, func(dir string) error { return checkSeen(ctx, dir, len(v.Problems) > 0) })
+			return eachPart(c.Crawl, func(dir string) error { return checkSeen(ctx, std, dir, len(v.Problems) > 0) })
 		},
 	} {
 		err := check()

@@ -89,6 +89,22 @@ func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error
 		{fetch.Kind, func(dir string, opt store.Options) error { return fetch.CreateStore(dir, conf.Sets.ContentHash, opt) }},
 		{fpset.Kind, func(dir string, opt store.Options) error { return fpset.Create(dir, content, opt) }},
 	}
+	own := []struct{ kind, setting, command string }{{urlset.Kind, "stages.seen", conf.Stages.Seen}, {fpset.Kind, "stages.content", conf.Stages.Content}, {"dns", "stages.resolve", conf.Stages.Resolve},
+		{filepath.Join(store.ModulesDir, "links"), "stages.links", conf.Stages.Links}, {filepath.Join(store.ModulesDir, "new"), "stages.new", conf.Stages.New}}
+	for _, o := range own {
+		if o.command == "" {
+			continue
+		}
+		one := maker{o.kind, process.CreateStore}
+		if i := slices.IndexFunc(makers, func(m maker) bool { return m.name == o.kind }); i >= 0 {
+			makers[i] = one
+			continue
+		}
+		if name := filepath.Base(o.kind); slices.Contains(conf.Extract.ModuleState, name) || slices.Contains(conf.Fetch.ExecState, name) {
+			return nil, bad(o.setting, fmt.Errorf("a module with state is named %q, too", name))
+		}
+		makers = append(makers, one)
+	}
 	if conf.Render.On() {
 		makers = append(makers, maker{render.Kind, render.CreateStore})
 	}
@@ -206,9 +222,9 @@ func checkFetch(crawl string) error {
 }
 
 // checkSeen reports URLs that the frontier has and the set of URLs has not: what passed the set by is
-// fetched again when a page links to it. A walk has no such test. Damage is not told where other problems are:
+// fetched again when a page links to it. A walk has no such test, and a set that a program keeps cannot be read. Damage is not told where other problems are:
 // crawl.Verify has told it.
-func checkSeen(ctx context.Context, crawl string, others bool) error {
+func checkSeen(ctx context.Context, std *cli.Std, crawl string, others bool) error {
 	var opt store.Options
 	f, err := frontier.Open(filepath.Join(crawl, frontier.Kind), opt)
 	var set *store.Store
@@ -218,6 +234,10 @@ func checkSeen(ctx context.Context, crawl string, others bool) error {
 	}
 	if err == nil {
 		set, err = store.Open(filepath.Join(crawl, urlset.Kind), urlset.Kind, urlset.Version, opt)
+	}
+	if f != nil && errors.Is(err, fault.WrongKind) {
+		std.Warn("%s: the state of a program (stages.seen): whether it knows the URLs of the frontier is not checked", filepath.Join(crawl, urlset.Kind))
+		return nil
 	}
 	if errors.Is(err, fault.Usage) || err == nil && fromLinks {
 		return nil // a crawl of one's own without the set

@@ -40,6 +40,7 @@ type grammar struct {
 
 	Links   linksCmd   `cmd:"" default:"withargs" help:"Write the links of documents as link records (the default)."`
 	Resolve resolveCmd `cmd:"" help:"Make absolute URLs of the raw links that links --raw writes."`
+	Filter  filterCmd  `cmd:"" help:"Ask a program of your own about each link or URL of a stream."`
 	State   stateCmd   `cmd:"" help:"Print the state that a module keeps over a crawl."`
 	Create  createCmd  `cmd:"" help:"Make an empty store for a module's state."`
 	Explain explainCmd `cmd:"" help:"Show the canonical form of a URL, and which filter rule decides on it."`

@@ -20,6 +20,7 @@ import (
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
+	"mercator/pkg/ownstage"
 	"mercator/pkg/stage"
 )
 
@@ -51,6 +52,8 @@ func (s set) open(std *cli.Std, flags cli.TxnFlags) (*store.Store, error) {
 type markCmd struct {
 	set
 	Files []string `arg:"" optional:"" help:"Fetch records; default: standard input."`
+	config.ContentProgram
+	config.ProgramTime
 	cli.TxnFlags
 	cli.Output
 }
@@ -66,7 +69,15 @@ Examples:
 }
 
 func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
-	st, err := c.open(std, c.TxnFlags)
+	own := ownstage.Program{Setting: "stages.content", Command: c.Content, Timeout: c.ProgramTimeout}
+	open, verb := c.open, "mark"
+	if own.Command != "" {
+		verb = ownstage.Verb
+		open = func(std *cli.Std, flags cli.TxnFlags) (*store.Store, error) {
+			return own.Open(c.Store, std.StoreOptions(flags))
+		}
+	}
+	st, err := open(std, c.TxnFlags)
 	if err != nil {
 		return err
 	}
@@ -80,8 +91,14 @@ func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()
-	spec := stage.Spec{Name: "mfpset mark", Verb: "mark", Store: st, Txn: c.Txn}
+	spec := stage.Spec{Name: "mfpset mark", Verb: verb, Store: st, Txn: c.Txn}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
+		if own.Command != "" {
+			return ownstage.Run(ctx, b, st, c.Txn, own, ownstage.Rows[record.Fetch, record.Fetch]{Convert: func(in, out *record.Fetch) bool {
+				*out, out.Duplicate = *in, false
+				return fpset.IsDocument(in)
+			}, Columns: ownstage.OfContent, Progress: progress.Add})
+		}
 		stats, err := fpset.Mark(ctx, st, b, std.MemoryLimit()/8, fpset.Options{Workers: std.Threads()}, progress.Add)
 		std.Stat("documents", stats)
 		return err

@@ -157,7 +157,7 @@ func (c *addCmd) unseen(f *frontier.Frontier) error {
 	set := filepath.Join(crawl, urlset.Kind)
 	if _, err := store.Open(set, urlset.Kind, urlset.Version, store.Options{}); errors.Is(err, fault.Usage) {
 		return nil // a crawl of one's own without the set
-	} else if err != nil {
+	} else if err != nil && !errors.Is(err, fault.WrongKind) { // a program may keep it
 		return err
 	}
 	if up := filepath.Dir(filepath.Clean(c.Store)); up != "." { // as the user names it

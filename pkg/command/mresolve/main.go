@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
+	"strings"
 	"time"
 
 	"mercator/formats/record"
@@ -17,6 +19,7 @@ import (
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
+	"mercator/pkg/ownstage"
 	"mercator/pkg/resolve"
 	"mercator/pkg/setting"
 	"mercator/pkg/shard"
@@ -82,6 +85,8 @@ type resolveCmd struct {
 	Files []string `arg:"" optional:"" help:"Files of url records (default: standard input)."`
 	stageFlags
 	Family string `default:"any" enum:"any,4,6" help:"Addresses wanted: any, 4 or 6."`
+	config.ResolveProgram
+	config.ProgramTime
 	cli.TxnFlags
 	cli.Output
 	Replay []string `placeholder:"STORE" help:"Answer from DNS records saved in this fetch store."`
@@ -111,6 +116,9 @@ func growHeap(std *cli.Std) {
 
 func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 	growHeap(std)
+	if c.Resolve != "" {
+		return c.byProgram(ctx, std)
+	}
 	run := batch[record.URL]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "URLs", flags: &c.stageFlags, family: c.Family,
 		spec: stage.Spec{Name: "mresolve", Verb: "resolve"}, saved: c.Replay, replay: func(paths []string, txn string, memory int64) (*resolve.Replay, error) {
 			parts, err := fetch.Saved(paths, store.Options{})
@@ -123,6 +131,48 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 		stats, err := resolve.Resolve(ctx, st, b, opt)
 		warnSilent(std, stats)
 		return stats, err
+	})
+}
+
+// byProgram asks a program, in a replay too.
+func (c *resolveCmd) byProgram(ctx context.Context, std *cli.Std) error {
+	own := ownstage.Program{Setting: "stages.resolve", Command: c.Resolve, Timeout: c.ProgramTimeout}
+	st, err := own.Open(c.Store, std.StoreOptions(c.TxnFlags))
+	if err != nil {
+		return err
+	}
+	in, err := cli.OpenRecords[record.URL](std, c.Files)
+	if err != nil {
+		return err
+	}
+	sinks, err := std.Sinks(c.Output)
+	if err != nil {
+		return err
+	}
+	progress := std.StartProgress("URLs", 0)
+	defer progress.Done()
+	spec := stage.Spec{Name: "mresolve", Verb: ownstage.Verb, Store: st, Txn: c.Txn}
+	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		check := func(u *record.URL) error {
+			if (u.Addr == "") == (u.AddrError == "") {
+				return errors.New("an answer without addr or addr_error, or with both")
+			}
+			for addr := range strings.SplitSeq(u.Addr, ",") {
+				if _, err := netip.ParseAddr(addr); u.Addr != "" && err != nil {
+					return fmt.Errorf("addr %.100q, want IP addresses with commas between", u.Addr)
+				}
+			}
+			if u.AddrExpires == 0 {
+				u.AddrExpires = b.Now() + record.Time(c.MinTTL.Microseconds())
+			}
+			return nil
+		}
+		convert := func(in, out *record.URL) bool {
+			*out = *in
+			out.Addr, out.AddrExpires, out.AddrError = "", 0, ""
+			return true
+		}
+		return ownstage.Run(ctx, b, st, c.Txn, own, ownstage.Rows[record.URL, record.URL]{Convert: convert, Columns: ownstage.OfResolver, Check: check, Progress: progress.Add})
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"mercator/pkg/fingerprint"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
+	"mercator/pkg/ownstage"
 	"mercator/pkg/stage"
 	"mercator/pkg/urlset"
 )
@@ -99,6 +100,9 @@ type test struct {
 	Cache int `default:"262144" range:"0 67108864" help:"Popular URLs to keep in memory (0 for none)."`
 
 	Together int `default:"256" range:"1 65536" help:"URLs that --mode online looks up together."`
+
+	config.SeenProgram
+	config.ProgramTime
 }
 
 // ruled refuses other rules for URLs than those of the set.
@@ -112,7 +116,15 @@ func ruled(st *store.Store, form canon.Options) error {
 
 // change runs the stage that lets each URL through once.
 func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.TxnFlags, how test, verb string, sinks []stage.Output) error {
-	st, err := std.OpenStore(dir, urlset.Kind, urlset.Version, flags)
+	own := ownstage.Program{Setting: "stages.seen", Command: how.Seen, Timeout: how.ProgramTimeout}
+	open := func() (*store.Store, error) { return std.OpenStore(dir, urlset.Kind, urlset.Version, flags) }
+	if own.Command != "" {
+		if sinks == nil {
+			return &fault.Error{Class: fault.Usage, Place: own.Setting, Found: "a program that is the URL-seen test", Want: "murlset new, whose output need not be read"}
+		}
+		open = func() (*store.Store, error) { return own.Open(dir, std.StoreOptions(flags)) }
+	}
+	st, err := open()
 	if err != nil {
 		return err
 	}
@@ -128,6 +140,9 @@ func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.T
 		spec.Shape = stage.Sink
 	} else if how.Mode == "online" {
 		spec.Shape = stage.Filter
+	}
+	if own.Command != "" {
+		spec.Shape, spec.Verb = stage.Filter, ownstage.Verb
 	}
 	if cli.IsText(u.Text, u.Files) {
 		in, err := u.text(std)
@@ -158,6 +173,9 @@ func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how 
 	progress := std.StartProgress("URLs", 0)
 	defer progress.Done()
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[In, record.URL]) error {
+		if how.Seen != "" {
+			return seenBy(ctx, spec, how, form, b, convert, progress.Add)
+		}
 		body := urlset.New[In]
 		if how.Mode == "online" {
 			body = urlset.Online[In]
@@ -167,6 +185,20 @@ func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how 
 		std.Stat("urls", stats)
 		return err
 	})
+}
+
+// seenBy asks a program, which passes URLs on by the keys of the crawl.
+func seenBy[In record.Row](ctx context.Context, spec stage.Spec, how test, form canon.Options, b *stage.Batch[In, record.URL], convert func(*In, *record.URL), progress func(int64)) error {
+	urlset.NoteRules(b.Tx(), form)
+	return ownstage.Run(ctx, b, spec.Store, spec.Txn, ownstage.Program{Setting: "stages.seen", Command: how.Seen, Timeout: how.ProgramTimeout}, ownstage.Rows[In, record.URL]{
+		Convert: func(in *In, u *record.URL) bool {
+			convert(in, u)
+			if u.Key == 0 {
+				u.Key = form.URLKey(u.Host, u.URL)
+			}
+			return true
+		},
+		Columns: ownstage.OfFilters, Drop: urlset.ReasonSeen, Progress: progress})
 }
 
 type newCmd struct {

@@ -1,0 +1,166 @@
+package ownstage_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mercator/formats/record"
+	"mercator/formats/store"
+	"mercator/pkg/fault"
+	"mercator/pkg/ownstage"
+	"mercator/pkg/process"
+	"mercator/pkg/stage"
+)
+
+type sink struct{ bytes.Buffer }
+
+func (*sink) Options() record.WriterOptions { return record.WriterOptions{Name: "out"} }
+func (*sink) Publish() error                { return nil }
+func (*sink) Abort()                        {}
+
+// pass sends URLs through a program, and returns those that it passes on, with their priorities.
+func pass(t *testing.T, dir, txn, command, drop string, urls ...string) (string, error) {
+	t.Helper()
+	var in bytes.Buffer
+	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{Name: "in"})
+	for i, url := range urls {
+		err = errors.Join(err, w.Write(&record.URL{URL: "http://h.test/" + url, Key: uint64(i + 1), Host: "h.test"}))
+	}
+	_, finish := w.Commit(record.Ledger{})
+	r, open := record.NewReader[record.URL](&in, record.ReaderOptions{Name: "in"})
+	p := ownstage.Program{Setting: "stages.seen", Command: command, Timeout: time.Second}
+	st, opened := p.Open(dir, store.Options{})
+	if err := errors.Join(err, finish, open, opened); err != nil {
+		return "", err
+	}
+	out := &sink{}
+	spec := stage.Spec{Name: "test", Verb: ownstage.Verb, Store: st, Txn: txn}
+	_, err = stage.Run(t.Context(), spec, r, []stage.Output{out}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		return ownstage.Run(ctx, b, st, txn, p, ownstage.Rows[record.URL, record.URL]{Convert: ownstage.All[record.URL], Columns: ownstage.OfFilters, Drop: drop, Progress: func(int64) {}})
+	})
+	if err != nil {
+		return "", err
+	}
+	rows, err := record.NewReader[record.URL](out, record.ReaderOptions{Name: "out"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := record.Each(rows, func(u *record.URL) error {
+		_, err := fmt.Fprintf(&text, "%s=%d ", strings.TrimPrefix(u.URL, "http://h.test/"), u.Priority)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return text.String(), nil
+}
+
+// atRows is a script that does something for the rows alone.
+func atRows(script string) string { return `[ "$MERCATOR_EVENT" = rows ] || exit 0; ` + script }
+
+// first passes each line on once, over all rounds.
+var first = atRows(`cd "$MERCATOR_MODULE_DIR"; touch seen; while read -r line; do if grep -qxF "${line%%,*}" seen; then echo null; else echo "${line%%,*}" >> seen; echo '{"priority":3}'; fi; done`)
+
+func newStore(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "urls")
+	if err := process.CreateStore(dir, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestStateGoesWithTheTransaction(t *testing.T) {
+	dir := newStore(t)
+	for _, step := range []struct{ txn, command, urls, want string }{
+		{"r1", first, "a b a", "a=3 b=3 "},
+		{"r2", first, "b c", "c=3 "},
+		{"r2", "exit 9", "b c", "c=3 "}, // committed: the program is not asked
+		{"r3", first, "", ""},
+		{"", first, "c d", "d=3 "},
+	} {
+		if got, err := pass(t, dir, step.txn, step.command, "seen", strings.Fields(step.urls)...); err != nil || got != step.want {
+			t.Errorf("%s of %q: %q, %v, want %q", step.txn, step.urls, got, err, step.want)
+		}
+	}
+	var f *fault.Error
+	if _, err := pass(t, dir, "r2", first, "seen", "other"); !errors.As(err, &f) || f.Class != fault.Conflict {
+		t.Errorf("other rows in a committed transaction: %v", err)
+	}
+}
+
+// A program that does not keep to the contract ends the stage by one error that names it, and changes nothing.
+func TestBadPrograms(t *testing.T) {
+	for name, test := range map[string]struct{ command, drop, says string }{
+		"none":             {"/none/such", "seen", "failed at begin: exit status 127"},
+		"dies":             {atRows("read -r x; exit 3"), "seen", "it ended without an answer, asked for http://h.test/a"},
+		"killed":           {atRows("read -r x; kill -9 $$"), "seen", "it ended without an answer"},
+		"hangs":            {atRows("sleep 600"), "seen", "no answer for 1s, asked for http://h.test/a"},
+		"answers fewer":    {atRows("read -r x; echo {}"), "seen", "it ended without an answer, asked for http://h.test/b"},
+		"answers more":     {atRows("while read -r x; do echo {}; echo {}; done"), "seen", "more answers than questions"},
+		"junk":             {atRows("while read -r x; do echo yes; done"), "seen", `the answer "yes", want a JSON object or null, asked for http://h.test/a`},
+		"no JSON":          {atRows("while read -r x; do echo '{\"priority\":'; done"), "seen", "not a JSON object"},
+		"long answer":      {atRows("head -c 100000 /dev/zero | tr '\\0' x"), "seen", "an answer of more than 4096 bytes"},
+		"another column":   {atRows(`while read -r x; do echo '{"url":"http://other.test/"}'; done`), "seen", `column "url" cannot be changed here, want one of priority, score`},
+		"no value":         {atRows(`while read -r x; do echo '{"priority":null}'; done`), "seen", `column "priority": null, want a value`},
+		"too large":        {atRows(`while read -r x; do echo '{"priority":256}'; done`), "seen", `column "priority"`},
+		"drops":            {atRows("while read -r x; do echo null; done"), "", `the answer "null", want a JSON object`},
+		"fails at begin":   {`[ "$MERCATOR_EVENT" != begin ] || { echo no disk >&2; exit 4; }`, "seen", "failed at begin: exit status 4: no disk"},
+		"fails at the end": {atRows("while read -r x; do echo {}; done; exit 5"), "seen", "it ended with exit status 5"},
+		"fails at commit":  {`case $MERCATOR_EVENT in rows) while read -r x; do echo {}; done;; commit) exit 6;; esac`, "seen", "failed at commit: exit status 6"},
+		"leaves a link":    {atRows(`ln -s / "$MERCATOR_MODULE_DIR/root"; while read -r x; do echo {}; done`), "seen", "root in its folder is neither a file nor a folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := newStore(t)
+			_, err := pass(t, dir, "r1", test.command, test.drop, "a", "b")
+			var f *fault.Error
+			if !errors.As(err, &f) || f.Class != fault.Program || !strings.Contains(err.Error(), test.says) {
+				t.Fatalf("%v, want %q", err, test.says)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "work")); !os.IsNotExist(err) {
+				t.Errorf("its folder is left: %v", err)
+			}
+			if got, err := pass(t, dir, "r1", first, "seen", "a", "b"); err != nil || got != "a=3 b=3 " {
+				t.Errorf("after it: %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// What a killed process has left in the store's folder goes.
+func TestLeftovers(t *testing.T) {
+	dir := newStore(t)
+	left := filepath.Join(dir, "work", "mercator-module-urls-1", "seen")
+	if err := os.MkdirAll(filepath.Dir(left), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(left, []byte("a"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := pass(t, dir, "r1", first, "seen", "a"); err != nil || got != "a=3 " {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := os.Stat(filepath.Dir(filepath.Dir(left))); !os.IsNotExist(err) {
+		t.Errorf("left: %v", err)
+	}
+}
+
+func TestOpenRefusesASet(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "urls")
+	if err := store.Create(dir, "urls", 1, nil, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ownstage.Program{Setting: "stages.seen"}.Open(dir, store.Options{})
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Class != fault.WrongKind || f.Place != "stages.seen" || !strings.Contains(f.Hint, "when the crawl is made") {
+		t.Errorf("%v", err)
+	}
+}
