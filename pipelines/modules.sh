@@ -8,7 +8,10 @@
 # saved page those that tidy has of it by hand. Then catdoc reads the text of a
 # word processor's file.
 #
-# Needs Debian's tidy and catdoc.
+# Between the two it crawls the same web with SQLite as both seen-tests (stage-seen.py) and an order
+# of its own (stage-order.py), kills that crawl, and demands the same URLs with the same outcomes.
+#
+# Needs Debian's tidy and catdoc, and python3.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${BIN+x}" ]; then
@@ -21,7 +24,7 @@ work=$(mktemp -d)
 trap 'exec 9>&-; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 die() { echo "modules.sh: $*" >&2; exit 1; }
-for tool in tidy catdoc; do
+for tool in tidy catdoc python3; do
   command -v $tool > /dev/null || die "$tool is not there"
 done
 
@@ -56,6 +59,30 @@ modules = ["page", "tidy=text/html:$here/module-tidy.sh"]
 module_state = ["tidy"]
 EOF
 { "${BIN}mcrawl" new -q "$work/crawl" --config "$work/crawl.toml" && "${BIN}mcrawl" run "$work/crawl"; } 9>&- > /dev/null 2> "$work/log" || { cat "$work/log" >&2; die "the crawl failed"; }
+
+# --- the same with stages of one's own ---------------------------------------
+
+sed '/^\[extract\]/,$d; s/^\[frontier\]/&\nqueues = 3\nstrict = true/' "$work/crawl.toml" > "$work/own.toml"
+cat >> "$work/own.toml" <<EOF
+[stages]
+seen = "python3 $here/stage-seen.py"
+content = "python3 $here/stage-seen.py content"
+new = "python3 $here/stage-order.py"
+EOF
+"${BIN}mcrawl" new -q "$work/own" --config "$work/own.toml"
+for after in 0.5 1 2; do timeout -s KILL $after "${BIN}mcrawl" run "$work/own" 9>&- > /dev/null 2>&1 || true; done
+"${BIN}mcrawl" run "$work/own" 9>&- > /dev/null 2> "$work/log" || { cat "$work/log" >&2; die "the crawl with stages of its own failed"; }
+"${BIN}mckpt" verify "$work/own" > /dev/null 2> "$work/log" || { cat "$work/log" >&2; die "its state is damaged"; }
+grep -q 'own/urls: the state of a program' "$work/log" || die "mckpt verify does not say what it cannot read"
+outcomes() {
+  "${BIN}mcat" --format tsv --columns url,outcome,status,role "$1"/rounds/r*/marked.arrows.zst | grep 'page$' | grep -v deferred | LC_ALL=C sort
+}
+outcomes "$work/crawl" > "$work/want"
+outcomes "$work/own" | cmp - "$work/want" || die "with stages of its own the crawl found something else"
+"${BIN}mextract" state "$work/own/urls" | tar xO seen.db > "$work/seen.db"
+n=$(python3 -c 'import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM seen").fetchone())' "$work/seen.db")
+[ "$n" -eq "$(wc -l < "$work/want")" ] || die "the table has $n URLs, the crawl $(wc -l < "$work/want")"
+echo "stages    $n URLs by SQLite, in an order of their own, with three kills: outcomes as with mercator's sets"
 exec 9>&-
 wait $web
 
