@@ -33,7 +33,7 @@
 // # Invariants
 //
 //   - The canonical form of a canonical URL is itself, whatever the rules.
-//   - The key of a URL is that of what its key is made of.
+//   - Two URLs with the same text for their keys have the same key.
 //   - A canonical URL is ASCII without spaces and control characters, and
 //     not longer than Options.MaxURL.
 //   - Time and memory are linear in the input, of which at most

@@ -19,7 +19,7 @@ import (
 // left over from a crash and may be removed.
 const TempSuffix = ".tmp"
 
-// IsTemp reports whether name, without folder, is that of an unpublished file.
+// IsTemp reports whether name, without folder, names an unpublished file.
 func IsTemp(name string) bool {
 	return strings.HasPrefix(name, ".") && strings.HasSuffix(name, TempSuffix)
 }
@@ -36,7 +36,7 @@ type Atomic struct {
 	err  error // the first error of Write or WriteAt: nothing is published after it
 	shut bool  // f is closed
 	done bool
-	// Of what Write appended: all bytes, and those whose way to the disk has begun.
+	// Bytes that Write appended, and how many of these are on their way to disk.
 	written, begun int64
 }
 
@@ -167,7 +167,7 @@ func writerOf(name string) (base string, pid int, tag string, ok bool) {
 	return rest[1:at], pid, by[2], err == nil && errSerial == nil && pid > 0
 }
 
-// TempOf is the name that an unpublished file is meant to have, without folder; "" if name is not that of one.
+// TempOf returns the final name of the unpublished file name, without folder; "" if name is no such file.
 func TempOf(name string) string {
 	base, _, _, _ := writerOf(name)
 	return base
@@ -364,7 +364,7 @@ var ErrChanged = errors.New("changed by another process")
 // Swap replaces the file path by data if same says that it is as the caller knows it, else it fails with ErrChanged. Of
 // writers that all use Swap at most one replaces what they know, also where no lock holds for them all: each makes its
 // temporary file, then removes those of the others, and only then looks at the file. The rename of who is too late finds
-// its temporary file gone. It may be that of two neither succeeds.
+// its temporary file gone. It is possible that neither of two succeeds.
 func Swap(fsys FS, path string, same func(old []byte) bool, maxSize int64, data []byte) error {
 	a, err := Create(fsys, path)
 	if err != nil {

@@ -96,7 +96,7 @@ func (r *runner) cookiesSent(url string) (a asked) {
 	return a
 }
 
-// noteRedirect remembers where the reply to row leads, and asks for that URL again if other cookies let it in now. number is that of the contact in its
+// noteRedirect remembers where the reply to row leads, and asks for that URL again if other cookies let it in now. number is the contact's in its
 // chain, a what it was sent with, and reload the URL that its document loads next.
 func (r *runner) noteRedirect(row *record.URL, page *record.Fetch, a asked, reload string, number int) {
 	if r.opt.Cookies == nil || page.Outcome != record.OutcomeFetched {

@@ -519,7 +519,7 @@ func (g *Group) robotsText() ([]byte, error) {
 	return g.Body(min(g.Row.BodyLength, robotsTextMax))
 }
 
-// load reads the group that begins at s, and the text if it is that of a robots.txt.
+// load reads the group that begins at s, and the text of a robots.txt.
 func (a *archive) load(s savedRow) (g *Group, robots []byte, err error) {
 	name := a.saved.files[s.file]
 	f, err := a.st.OpenFile(name)

@@ -14,7 +14,7 @@ import (
 // claims say which hosts a shard may contact although the exchange gave it none of their URLs: those that a robots.txt
 // redirects to. In each round a host has one shard that may (exchange.ContactOf). Another one claims the host, with one of its
 // addresses, for its next round, and puts off the pages that wait; the claim stands beside the contact times that it saves. In that
-// round all others put off their URLs of the host and of the address. Of two claims on either, that of the shard with the lower number holds.
+// round all others put off their URLs of the host and of the address. If two shards claim either, the shard with the lower number has it.
 type claims struct {
 	owners *shard.Map
 	own    int
@@ -48,7 +48,7 @@ func (c *claims) addClaim(n int, host string, addr netip.Addr) {
 	}
 }
 
-// allowed are those of a host's addresses that this shard may contact. given: it has URLs of the host, and so these addresses
+// allowed returns the addresses of a host that this shard may contact. given: it has URLs of the host, and so these addresses
 // are its own.
 func (c *claims) allowed(host string, given bool, addrs []netip.Addr) []netip.Addr {
 	if claimed, ok := c.mine[host]; ok && slices.Contains(addrs, claimed) {

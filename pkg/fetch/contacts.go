@@ -25,7 +25,7 @@ const keepHung = micros(24 * time.Hour / time.Microsecond)
 // jumped is how far a time may lie ahead of what a clock that goes right has set.
 const jumped = micros(2 * time.Second / time.Microsecond)
 
-// load reads the contact times that still lie ahead at now, of a shard those of all shards, and claims. A contact that ended later than now
+// load reads claims and the contact times that still lie ahead at now; a shard reads the files of all shards. A contact that ended later than now
 // was told by a clock that was wrong, or is now: the host waits for its gap from now on.
 func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) error {
 	own, ok := shard.At(st.Dir())

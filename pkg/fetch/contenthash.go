@@ -29,7 +29,7 @@ var contentHashes = map[string]func() hash.Hash{
 
 const wantedHashes = "fp64, md5 or sha256"
 
-// defaultHash is that of a store without the parameter.
+// defaultHash is the function of a store without the parameter.
 const defaultHash = "fp64"
 
 // scalesPools are of each function.

@@ -125,7 +125,7 @@ func (r *runner) loadCookiesFrom(st *store.Store, base *store.Manifest, foreign 
 		}
 		e.row.Host, e.row.Key = strings.Clone(host), r.opt.Canon.URLKey(host, url)
 		if e.foreign = foreign; foreign {
-			e.due = 0 // whose that is asks it
+			e.due = 0 // the shard that keeps it asks it
 		}
 		r.led.put(e)
 	})

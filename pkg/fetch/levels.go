@@ -90,7 +90,7 @@ func (l *levels) open(in io.ReaderAt, size int64, file io.Closer, name, path str
 }
 
 // small is from which run on all are merged: of the first n, those at the end go too that are no
-// more than twice as large as what goes already. all: also those of the store.
+// more than twice as large as what goes already. all: runs of the store too.
 func (l *levels) small(n int, all bool) int {
 	size := uint64(0)
 	for _, r := range l.runs[n:] {
@@ -137,7 +137,7 @@ func (l *levels) write(ctx context.Context, out io.Writer, rows *merge.Iter, pla
 	}
 }
 
-// find calls f with the values of an id, those of newer runs first, until that says stop.
+// find calls f with the values of an id, newer runs first, until f says stop.
 func (l *levels) find(i id, f func(value []byte) (stop bool)) error {
 	key := binary.BigEndian.Uint64(i[:])
 	for n := len(l.runs) - 1; n >= 0; n-- {

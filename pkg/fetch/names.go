@@ -33,7 +33,7 @@ func (r *runner) choose(h *host, addrs []netip.Addr) netip.Addr {
 	return r.s.reaches.next(h.name, addrs)
 }
 
-// addresses appends to room those of the host that may be contacted. outcome is not "" if there
+// addresses appends to room the host's addresses that may be contacted. outcome is not "" if there
 // are none.
 func (r *runner) addresses(ctx context.Context, h *host, row *record.URL, room []netip.Addr) (allowed []netip.Addr, outcome, detail string, err error) {
 	addrs, outcome, detail, err := r.lookup(h, row, room)
@@ -79,7 +79,7 @@ const addrsMax = 64
 
 // lookup appends the host's addresses to room, each once: those of row, until they expire, or else the
 // resolver's, if it has any: what was good when the batch was resolved is better than none.
-// In a crawl of several shards those of row do not expire.
+// In a crawl of several shards the addresses of row do not expire.
 // outcome is not "" if there are none. The error is errUnnamed if the resolver is to be asked.
 func (r *runner) lookup(h *host, row *record.URL, room []netip.Addr) (addrs []netip.Addr, outcome, detail string, err error) {
 	name := hostname(h.name)
@@ -123,7 +123,7 @@ func given(row *record.URL, now micros) bool {
 	return row != nil && row.Addr != "" && (row.AddrExpires == 0 || int64(row.AddrExpires) > now || now == 0)
 }
 
-// lookups are the hosts whose names are looked up here.
+// lookups are the hosts that wait for a look-up of their names.
 type lookups struct {
 	unnamed   []*host // hosts that wait for a look-up
 	naming    int     // goroutines that do
@@ -173,7 +173,7 @@ func (r *runner) nameAll(ctx context.Context) {
 		now := r.now()
 		h.naming, h.nameError, h.expires = false, "", max(expires.UnixMicro(), now+us(namedMin))
 		switch {
-		case (failure != "" || len(addrs) == 0) && len(h.resolved) > 0: // those of before serve on
+		case (failure != "" || len(addrs) == 0) && len(h.resolved) > 0: // the addresses from before are used on
 		case failure != "":
 			h.nameError = failure
 		case len(addrs) == 0:

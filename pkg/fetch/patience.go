@@ -95,7 +95,7 @@ func (r *runner) breakOffSlow(now micros) {
 	}
 }
 
-// breakOff puts off a host whose turn was broken off.
+// breakOff puts off a host after its turn was broken off.
 func (r *runner) breakOff(h *host, w *worker) turn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +114,7 @@ func (r *runner) breakOff(h *host, w *worker) turn {
 	return t
 }
 
-// putOffWith puts off a host whose robots.txt is at another that was put off.
+// putOffWith puts off a host because its robots.txt is at another host that was put off.
 func (r *runner) putOffWith(h, other *host, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

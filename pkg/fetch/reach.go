@@ -52,7 +52,7 @@ const (
 	reachesMax = 1 << 16
 )
 
-// reaches are those of hosts with several addresses of which one did not serve.
+// reaches holds, by name, hosts with several addresses one of which did not serve.
 type reaches map[string]reach
 
 // learn notes what is known of a host. With more than reachesMax hosts it keeps the half learnt last.

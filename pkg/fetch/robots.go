@@ -234,7 +234,7 @@ func (c *robotsCache) conclude(a *authority, name string, v verdict, why string,
 	return nil
 }
 
-// recalled are the names of the authorities whose redirects led to a URL. Of what is more
+// recalled has, for a URL, the names of the authorities that redirected to it. Of what is more
 // than recalledMax the saved contacts are gone through again, one after the other.
 type recalled struct {
 	names map[string][]string
@@ -326,7 +326,7 @@ func (c *robotsCache) rules(a *authority) (Rules, error) {
 	return p.rules, nil
 }
 
-// forget drops the parsed rules of an authority whose text has changed.
+// forget drops the parsed rules of an authority after its text has changed.
 func (c *robotsCache) forget(a *authority) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

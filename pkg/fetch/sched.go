@@ -263,7 +263,7 @@ func (s *scheduler) host(name string, now micros) *host {
 	return h
 }
 
-// rules are those of a host.
+// rules returns the politeness rules of a host.
 func (s *scheduler) rules(name string) *politeness.Rules {
 	if s.policy.Hosts == nil {
 		return &s.policy.Rules
@@ -343,7 +343,7 @@ func (q *BackQueues) hold(h Holding) {
 
 // widenGap makes a host wait for gap after its last contact, if that is longer.
 func (s *scheduler) widenGap(h *host, gap micros) {
-	for _, c := range h.conns { // the gap is that of all of them
+	for _, c := range h.conns { // the gap counts for all of them
 		h.last = max(h.last, c.last)
 	}
 	if last := max(h.last, h.before); last > 0 {

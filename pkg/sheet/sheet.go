@@ -1,6 +1,6 @@
 // Package sheet reads host sheets: a file that gives some hosts, domains or URLs other settings than the rest of a crawl has.
 //
-// The form is SPEC.md beside this file. It is that of filter rules (package filter), with settings of crawl.toml behind each condition.
+// SPEC.md beside this file has the form: filter rules (package filter), with settings of crawl.toml behind each condition.
 //
 // # Invariants
 //
@@ -42,7 +42,7 @@ type Sheet struct {
 	Values          []config.Value
 }
 
-// Sheets are those of a file. Those that are nil give no settings.
+// Sheets is a file of sheets. A nil one gives no settings.
 type Sheets struct {
 	All   []Sheet
 	Files []string // the file, and the lists that it names
@@ -192,7 +192,7 @@ func (s *Sheets) Host(host string, to any) {
 	s.Apply(s.holding(filter.Candidate{URL: "http://" + host + "/", Host: host}, &s.hosts), to)
 }
 
-// index finds the sheets that may hold for a host: those whose conditions name it or a domain of it, and those that name none.
+// index finds the sheets that may hold for a host: their conditions name it, or a domain of it, or no host.
 type index struct {
 	others []int
 	named  map[string][]int
@@ -332,7 +332,7 @@ func (s *Sheets) HostBytes(all config.Batch) func(host string) uint64 {
 	}
 }
 
-// Politeness is that of a crawl that has these delays for all.
+// Politeness returns the politeness of a crawl that has these delays for all hosts.
 func (s *Sheets) Politeness(all config.Delays) politeness.Policy {
 	p := politeness.Policy{Rules: all.Rules()}
 	if s == nil || len(s.ofHosts) == 0 {

@@ -102,7 +102,7 @@ type Jar struct {
 	out   bool // a bound put a cookie out
 }
 
-// Bounds are those of a Jar, for people.
+// Bounds describes the limits of a Jar, for people.
 var Bounds = fmt.Sprintf("at most %d of a host (%d KiB), %d of a registered domain (%d KiB), %d MiB in all", domainMax, domainBytes>>10, siteMax, siteBytes>>10, jarMax>>20)
 
 type site struct {

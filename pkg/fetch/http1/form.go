@@ -152,7 +152,7 @@ func (l *Logins) forms() (all []*formLogin) {
 	return all
 }
 
-// jars are those of the sessions.
+// jars are the cookies of the sessions.
 func (l *Logins) jars() (all []*cookies.Jar) {
 	if l != nil && l.cookies != nil {
 		all = append(all, l.cookies)
@@ -460,7 +460,7 @@ func (f *formLogin) ended(x *exchange, asked string, number int) bool {
 	return true
 }
 
-// leads says whether a URL is that of a page, with whatever more in its query.
+// leads reports whether a URL leads to a page, with any more in its query.
 func leads(to, page string) bool {
 	rest, ok := strings.CutPrefix(to, page)
 	return page != "" && ok && (rest == "" || rest[0] == '?' || rest[0] == '&' && strings.Contains(page, "?"))

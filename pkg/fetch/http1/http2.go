@@ -76,7 +76,7 @@ func (h *twoHosts) dismiss(host string) {
 // offerTwo lets a connection agree to HTTP/2.
 func offerTwo(config *tls.Config) { config.NextProtos = []string{protocolTwo, "http/1.1"} }
 
-// wantsTwo says whether the end of an exchange over HTTP/1.1 is that of a server that may answer over HTTP/2.
+// wantsTwo reports whether a server that ended an exchange over HTTP/1.1 like this may answer over HTTP/2.
 func wantsTwo(x *exchange, err error) bool {
 	if err != nil {
 		return errors.Is(err, errTwo)

@@ -276,7 +276,7 @@ func (l *Logins) of(origin string) login {
 	return l.origins[origin]
 }
 
-// fields are the header fields for a server, that of cookies aside.
+// fields are the header fields for a server, except cookies.
 func (l *Logins) fields(t *target) []httpmsg.Field {
 	who := l.of(t.scheme + "://" + t.host)
 	if who.user == "" {
