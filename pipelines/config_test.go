@@ -12,15 +12,19 @@ import (
 
 	"mercator/pkg/cli"
 	"mercator/pkg/cli/clitest"
+	"mercator/pkg/command/mcat"
 	"mercator/pkg/command/mckpt"
 	"mercator/pkg/command/mextract"
 	"mercator/pkg/command/mfetch"
 	"mercator/pkg/command/mfocus"
 	"mercator/pkg/command/mfpset"
 	"mercator/pkg/command/mfrontier"
+	"mercator/pkg/command/mmerge"
 	"mercator/pkg/command/mrender"
 	"mercator/pkg/command/mresolve"
+	"mercator/pkg/command/msearch"
 	"mercator/pkg/command/murlset"
+	"mercator/pkg/command/mweb"
 	"mercator/pkg/config"
 )
 
@@ -155,17 +159,15 @@ var verbs = map[string][]string{
 	"murlset new": {}, "murlset add": {}, "murlset test": {}, "murlset build": {"-o", "x.fps"}, "murlset key": {}, "murlset create": {}, "mfpset mark": {}, "mfpset create": {},
 	"mckpt commit": {"--txn", "r1"}, "mckpt init": {}, "mfocus score": {}, "mfocus explain": {"x.html"}, "mfocus distill": {},
 	"mrender links": {"--outcomes", "o", "--warc", "."},
-	"mcat":          {}, "mmerge split": {"-o", "x", "--buckets", "7"}, "mfocus urls": {},
+	"mcat":          {}, "mmerge split": {"-o", "x", "--buckets", "7"}, "mfocus urls": {}, "mfocus passages": {"--query", "a"}, "mfocus train": {"-o", "x.model", "--others"},
 }
 
 // flagsOf are the flags of each verb that are settings, by "command verb": all flags that have the setting's tags.
 func flagsOf(t testing.TB) map[string]map[string]string {
 	t.Helper()
-	all := map[string]map[string]string{ // of grammars that stand in mains
-		"mcat":         {"scheme": "schemes", "max-url": "urls.max_url", "key-rules": "urls.key_rules", "url-rules": "urls.url_rules"},
-		"mmerge split": {"allow-net": "network.allow_net"}, "mfocus urls": {"memory": "memory.stages"}, "mfocus explain": {"memory": "memory.stages", "model": "focus.model", "max-body": "fetch.max_body"},
-	}
-	for _, c := range []cli.Command{mckpt.Command, mextract.Command, mfetch.Command, mfocus.Command, mfpset.Command, mfrontier.Command, mrender.Command, mresolve.Command, murlset.Command} {
+	all := map[string]map[string]string{}
+	for _, c := range []cli.Command{mcat.Command, mckpt.Command, mextract.Command, mfetch.Command, mfocus.Command, mfpset.Command, mfrontier.Command, mmerge.Command, mrender.Command, mresolve.Command,
+		msearch.Command, murlset.Command, mweb.Command} {
 		for verb, flags := range clitest.Settings(t, c) {
 			all[c.Name+" "+verb] = flags
 		}

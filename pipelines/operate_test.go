@@ -65,21 +65,34 @@ func TestContainerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spaced := regexp.MustCompile(` +:= `)
 	var got []string
-	for line := range strings.Lines(string(text)) {
+	link := regexp.MustCompile(`for c in ([^;]+); do ln (\w+) \$c; done`)
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", "")) {
 		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch word {
-		case "", "#", "FROM", "RUN", "ENV", "USER", "WORKDIR", "CMD":
+		case "", "#", "FROM", "ENV", "USER", "WORKDIR", "CMD":
 		case "COPY":
-			from, _, _ := strings.Cut(rest, " ")
-			got, _ = filepath.Glob(bin + strings.TrimPrefix(from, "bin/"))
+			files := strings.Fields(rest)
+			for _, file := range files[:len(files)-1] {
+				got = append(got, filepath.Base(file))
+			}
+		case "RUN":
+			for _, m := range link.FindAllStringSubmatch(rest, -1) {
+				got = append(got, strings.Fields(m[1])...)
+				if want := "\n" + strings.ToUpper(m[2]) + " := " + m[1] + "\n"; !strings.Contains(spaced.ReplaceAllString(string(makefile), " := "), want) {
+					t.Errorf("links to %s: %s, which the Makefile has otherwise", m[2], m[1])
+				}
+			}
 		default:
 			t.Errorf("an instruction %q", word)
 		}
 	}
-	for i := range got {
-		got[i] = filepath.Base(got[i])
-	}
+	slices.Sort(got)
 	if want := slices.Sorted(slices.Values(commands)); !slices.Equal(got, want) {
 		t.Errorf("the image has %v, want %v", got, want)
 	}

@@ -1,23 +1,40 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	"mercator/pkg/fault"
 )
 
-// OneOf runs the command that the process is called as, in a program that is several commands by links to it; the first of them where it has
-// another name. manual returns the manual.md of a command.
+// OneOf runs the command that the process is called as, in a program that is several commands by links to it. manual returns the manual.md of a
+// command.
 func OneOf(manual func(command string) string, commands ...Command) int {
-	c := commands[calledAs(os.Args[0], commands)]
-	return c.Main(manual(c.Name))
+	i := calledAs(os.Args[0], commands)
+	if i < 0 {
+		var names []string
+		for _, c := range commands {
+			names = append(names, c.Name)
+		}
+		fmt.Fprintf(os.Stderr, "%s: the name of no command here, want %s\n", Printable(filepath.Base(os.Args[0])), strings.Join(names, ", "))
+		return fault.Usage.ExitCode()
+	}
+	return commands[i].Main(manual(commands[i].Name))
 }
 
-// calledAs is the place in commands of the first name on the way from a process's own name along the links; 0: none is one.
+// calledAs is the place in commands of the first name on the way from a process's own name along the links, such as mfetch, or mfetch.old
+// of a copy; -1: none is one.
 func calledAs(as string, commands []Command) int {
 	at := func(path string) int {
-		return slices.IndexFunc(commands, func(c Command) bool { return c.Name == filepath.Base(path) })
+		name := filepath.Base(path)
+		if i := strings.IndexFunc(name, func(r rune) bool { return r < 'a' || r > 'z' }); i >= 0 {
+			name = name[:i]
+		}
+		return slices.IndexFunc(commands, func(c Command) bool { return c.Name == name })
 	}
 	if i := at(as); i >= 0 {
 		return i
@@ -33,5 +50,5 @@ func calledAs(as string, commands []Command) int {
 		}
 		path = to
 	}
-	return 0
+	return -1
 }

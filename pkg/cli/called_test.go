@@ -31,17 +31,19 @@ func TestCalledAs(t *testing.T) {
 		"a link to the link":                 {"direct", 1},
 		"two links on":                       {"over", 1},
 		"by an absolute link":                {dir + "/whole", 1},
-		"a link to itself":                   {"round", 0},
-		"a link to nothing":                  {"gone", 0},
-		"a link to a file of another name":   {"other", 0},
-		"a file of another name":             {"program", 0},
-		"nothing in PATH":                    {"absent", 0},
-		"no name":                            {"", 0},
-		"a name that only begins as another": {"mtwo.old", 0},
+		"a link to itself":                   {"round", -1},
+		"a link to nothing":                  {"gone", -1},
+		"a link to a file of another name":   {"other", -1},
+		"a file of another name":             {"program", -1},
+		"nothing in PATH":                    {"absent", -1},
+		"no name":                            {"", -1},
+		"a copy with another ending":         {"mtwo.old", 1},
+		"a copy with a version":              {dir + "/mone-1.0", 0},
+		"a name that only begins as another": {"mtwofold", -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := calledAs(c.as, commands); got != c.want {
-				t.Errorf("called as %q: %s, want %s", c.as, commands[got].Name, commands[c.want].Name)
+				t.Errorf("called as %q: command %d, want %d", c.as, got, c.want)
 			}
 		})
 	}
