@@ -76,5 +76,3 @@ require (
 tool github.com/cpuguy83/go-md2man/v2
 
 replace github.com/goccy/go-json => ./formats/record/standin/json
-
-replace github.com/klauspost/cpuid/v2 => ./formats/record/standin/cpuid
