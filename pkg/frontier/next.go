@@ -609,8 +609,8 @@ func (p *picker) within(perHost int) {
 func pick(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, out outlets) (*picker, error) {
 	o.PerHost, o.PerDomain = min(o.PerHost, MaxCapped), min(o.PerDomain, MaxCapped) // no batch with a limit has more
 	if o.HostBytes != nil {
-		if s.policy.links == onlyLinks {
-			return nil, &fault.Error{Class: fault.Usage, Found: "a limit of bytes per host for policy " + s.policy.name, Want: "none: it visits a URL any number of times"}
+		if s.policy.endless {
+			return nil, &fault.Error{Class: fault.Usage, Found: "a limit of bytes per host for policy " + s.policy.name, Want: "none: it fetches a page any number of times"}
 		}
 		o.Judge = byteJudge{o.Judge, fs, s.Hosts, o.HostBytes}
 	}

@@ -101,6 +101,22 @@ func TestRefusedAtNext(t *testing.T) {
 
 // Bodies count by host, whatever they are of, and URLs of a host that has sent enough are refused from then on; a higher limit, or another host,
 // lets them through. A filter's reason comes first.
+// TestHostBytesOfPoliciesThatFetchAgain: the bytes of a host would only grow, until all its pages were refused.
+func TestHostBytesOfPoliciesThatFetchAgain(t *testing.T) {
+	for _, policy := range []string{"walk", revisit} {
+		t.Run(policy, func(t *testing.T) {
+			b := open(t, crashtest.New(), Params{Policy: policy})
+			if err := b.add("", newURL("a.test", "0", 0)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := b.next(1e12, NextOptions{N: 1, Txn: "r1", HostBytes: func(string) uint64 { return 1 }})
+			if want := "a limit of bytes per host for policy " + policy; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		})
+	}
+}
+
 func TestHostBytes(t *testing.T) {
 	for _, o := range []NextOptions{{N: 2}, {N: 2, For: time.Minute, Politeness: politeness30}} {
 		t.Run(o.For.String(), func(t *testing.T) {
