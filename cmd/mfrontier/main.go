@@ -1,5 +1,5 @@
 // Command mfrontier keeps the URLs that are still to be fetched and says which are next. It is also the other small commands, where it is called
-// by their names: they start faster in a program without what reads archives, text and databases, which is cmd/mcrawl.
+// by their names: they start faster in a program without what reads text and languages, which is cmd/mcrawl.
 package main
 
 import (

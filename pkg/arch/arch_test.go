@@ -92,7 +92,7 @@ var arrowOwner = map[string]string{
 var builtWith = map[string][]string{
 	"modernc.org/sqlite":                     {"cmd/mcrawl", "cmd/mfocus", "cmd/mfrontier", "cmd/msearch"}, // 7 MB
 	"github.com/apache/arrow/go/v15/parquet": {"cmd/mcat", "cmd/mcrawl"},
-	module + "pkg/render/browser":            {"cmd/mfrontier", "cmd/mrender"}, // no crawl that renders nothing has to do with a browser
+	module + "pkg/render/browser":            {"cmd/mfrontier", "cmd/mrender"}, // not with mcrawl, which runs the rounds in its own process
 	"github.com/abadojack/whatlanggo":        {"cmd/mcat", "cmd/mcrawl"},       // its tables are made at each start
 }
 

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -388,7 +387,7 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 		if e.State == stateDone {
 			sooner += " && " + mcrawl("again", dir, "--outcome", record.OutcomeRobotsDenied)
 		}
-		e.Ever, e.Why = false, fmt.Sprintf("robots.txt forbids it; that file holds until %s: %q asks for it sooner", e.Robots.At.Add(keep).UTC().Format(time.RFC3339), sooner+" && "+mcrawl("run", dir))
+		e.Ever, e.Why = false, fmt.Sprintf("robots.txt forbids it; that file holds until %s: %q asks for it sooner", e.Robots.At.Add(keep).UTC().Format(time.RFC3339), sooner+" && "+mcrawl("run", dir)+" && "+mcrawl("set", dir, "robots.keep="))
 		return
 	case e.State == stateDropped:
 		e.Why = fmt.Sprintf("it was found, and no page of the crawl is kept of it: %q says whether a rule dropped it", mcrawl("refused", dir))
@@ -454,5 +453,12 @@ func (l *LastOutcome) Text() string {
 	if l.Status > 0 {
 		text += fmt.Sprintf(" %d", l.Status)
 	}
-	return cmp.Or(strings.TrimSuffix(text+" ("+l.Error+")", " ()"), text) + ", " + l.Round + strings.TrimSuffix(", "+l.At.Format(time.RFC3339), ", "+time.Time{}.Format(time.RFC3339))
+	if l.Error != "" {
+		text += " (" + l.Error + ")"
+	}
+	text += ", " + l.Round
+	if !l.At.IsZero() {
+		text += ", " + l.At.Format(time.RFC3339)
+	}
+	return text
 }

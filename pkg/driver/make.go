@@ -342,7 +342,7 @@ func Notes(conf *config.Config, prefix string) (notes []string) {
 	if f.Render.On() && os.Getuid() == 0 && strings.HasPrefix("render.", prefix) {
 		notes = append(notes, "render.pages: as root, Chromium runs without its sandbox; run the crawl as another user, or in a container")
 	}
-	if q := f.Frontier.Params.Priority.Queues; q > 1 && f.Frontier.Prioritizer == "" && strings.HasPrefix("frontier.", prefix) {
+	if q := f.Frontier.Params.Priority.Queues; q > 1 && f.Frontier.Prioritizer == "" && f.Stages.Seen+f.Stages.New == "" && strings.HasPrefix("frontier.", prefix) {
 		notes = append(notes, fmt.Sprintf(`frontier.queues=%d has no effect while all URLs have one priority; frontier.prioritizer gives them others, such as "depth", and so does mfrontier raise`, q))
 	}
 	if f.Frontier.Policy == "opic" && f.Frontier.Refetch == "" && strings.HasPrefix("frontier.", prefix) {

@@ -107,7 +107,7 @@ func command(name string) (run func(context.Context, cli.Call) *cli.Failed, err 
 		}
 	}
 	own, found := ownCommands[name]
-	if name == "mrender" { // it alone is built with what speaks to a browser
+	if name == "mrender" { // what speaks to a browser stays out of this program
 		path, err := find(name)
 		return func(ctx context.Context, c cli.Call) *cli.Failed { return runProcess(ctx, path, c) }, err
 	}
