@@ -96,9 +96,9 @@ func (g *grammar) AfterApply(kctx *kong.Context) error {
 // options are those of a driver that tells a person how the crawl goes on.
 func options(std *cli.Std) driver.Options {
 	mode := std.Common.Progress
-	t := &driver.Teller{Out: std.Screen(), Err: std.Err, JSON: mode == "json" || std.LogsJSON(), Seldom: mode != "json", Silent: mode == "off", Quiet: std.Common.Quiet}
+	t := &driver.Reporter{Out: std.Screen(), Err: std.Err, JSON: mode == "json" || std.LogsJSON(), Seldom: mode != "json", Silent: mode == "off", Quiet: std.Common.Quiet}
 	if mode == "auto" {
 		t.Width = std.Width()
 	}
-	return driver.Options{Threads: std.Common.Threads, Now: std.Now, Warn: std.Warn, Teller: t}
+	return driver.Options{Threads: std.Common.Threads, Now: std.Now, Warn: std.Warn, Reporter: t}
 }

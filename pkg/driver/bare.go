@@ -72,7 +72,7 @@ func (d *Driver) fallBack(ctx context.Context, conf *config.Config, n uint64) (a
 			d.byHTTP = false
 		default:
 			urls = append(urls, s.http)
-			d.opt.Teller.Said(fmt.Sprintf("mcrawl: no connection to %s: %s: %s is tried", s.https, s.why, s.http))
+			d.opt.Reporter.Warning(fmt.Sprintf("mcrawl: no connection to %s: %s: %s is tried", s.https, s.why, s.http))
 		}
 	}
 	if len(urls) == 0 {

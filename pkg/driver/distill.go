@@ -90,11 +90,11 @@ func (d *Driver) raise(ctx context.Context, conf *config.Config, txn string) err
 	distill, raise := d.plan.raisePipes(txn)
 	if !isThere(raised) {
 		if _, err := d.runner.run(ctx, distill); err != nil {
-			return d.wrong(txn, err)
+			return d.wrapRoundError(txn, err)
 		}
 	}
 	if _, err := d.runner.run(ctx, raise); err != nil {
-		return d.wrong(txn, err)
+		return d.wrapRoundError(txn, err)
 	}
 	_, _, err = d.Crawl.Commit(ctx, txn, d.opt.Now(), conf.File.Interval)
 	return err

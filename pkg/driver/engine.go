@@ -83,8 +83,8 @@ func (d *Driver) setEngine() error {
 	return nil
 }
 
-// goOn is the command that goes on with the crawl in the same way.
-func (d *Driver) goOn() string {
+// resumeCommand is the command that continues the crawl, with this run's engine.
+func (d *Driver) resumeCommand() string {
 	words := []string{"run", d.Crawl.Dir()}
 	if d.opt.Engine.On != "" {
 		words = append(words, "--on", d.opt.Engine.On)

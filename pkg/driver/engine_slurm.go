@@ -138,7 +138,7 @@ func (s *slurm) wait(ctx context.Context, round, stage string, shards []int, wor
 				list = append(list, f)
 				return true
 			})
-			s.d.opt.Teller.Tasks(stage, states)
+			s.d.opt.Reporter.Tasks(stage, states)
 		}
 		select {
 		case <-ctx.Done():

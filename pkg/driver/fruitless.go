@@ -288,7 +288,7 @@ func (d *Driver) whatHappened(v *visits, conf *config.Config) error {
 		}
 	case last.to != "":
 		e.Found = fmt.Sprintf("the crawl is at its end, and %s, which it does not follow", way)
-		e.Hint = d.wayOut(conf, seed, last)
+		e.Hint = d.otherSiteHint(conf, seed, last)
 	default:
 		e.Found = fmt.Sprintf("the crawl is at its end, and no page was fetched: %s: %s", way, last.happened())
 		e.Hint = d.sameAgain(v, conf, last, again)
@@ -317,9 +317,9 @@ func (is *visit) happened() string {
 	return fmt.Sprintf("an empty page (status %d)", is.status)
 }
 
-// wayOut is the hint for a crawl whose URLs lead to a site that it does not follow. Where that may lead back, as a login does, both are crawled
-// together, and with cookies: by itself each would only lead to the other.
-func (d *Driver) wayOut(conf *config.Config, from, last *visit) string {
+// otherSiteHint is the hint for a crawl whose URLs all lead to a site outside its rules. If that site may lead back, as a login does, the hint's
+// command crawls both sites, with cookies.
+func (d *Driver) otherSiteHint(conf *config.Config, from, last *visit) string {
 	_, host, err := canon.Options{}.URL(last.to)
 	switch scope, _ := d.scope(); {
 	case err != nil || host == "" || host == last.host && scope != Prefixes:

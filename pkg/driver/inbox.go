@@ -207,7 +207,7 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	} else if err = d.takeAgain(ctx, txn, r, asked, open); err == errNone {
 		return txn + ": 0 into the queue" + r.none(), errors.Join(os.RemoveAll(dir), d.Crawl.DropInbox(number))
 	} else if err != nil {
-		err = d.wrong(txn, err)
+		err = d.wrapRoundError(txn, err)
 	}
 	if err != nil {
 		return "", err
@@ -256,7 +256,7 @@ func (d *Driver) stillURLs(txn string, rows bool, in numbered, asked, left strin
 					return err
 				}
 				if bad++; bad <= most {
-					d.opt.Teller.Said(fmt.Sprintf("mcrawl: %s: %.200q is left out: %v", txn, line, wrong))
+					d.opt.Reporter.Warning(fmt.Sprintf("mcrawl: %s: %.200q is left out: %v", txn, line, wrong))
 				}
 				_, err = fmt.Fprintf(left, "%s\t%v\n", line, wrong)
 				return err

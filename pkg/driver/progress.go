@@ -21,13 +21,13 @@ import (
 	"mercator/pkg/history"
 )
 
-// Teller tells a person how a crawl goes on: in one line that is written again and again on a terminal, else in
-// a line after ten seconds and each half minute, or as JSON each second. It writes crawl/PROGRESS for "mcrawl status", and the summary at the end.
-type Teller struct {
+// Reporter reports the progress of a crawl. On a terminal it rewrites one line. Elsewhere it writes a line after ten seconds
+// and each half minute, or JSON each second. It also writes crawl/PROGRESS for "mcrawl status", and the summary at the end of a run.
+type Reporter struct {
 	Out, Err io.Writer
-	Width    int  // of the terminal that Err is; 0: it is none
-	JSON     bool // lines of JSON in place of text
-	Seldom   bool // also of JSON only as many as of text
+	Width    int  // columns of the terminal; 0: Err is no terminal
+	JSON     bool // lines are JSON, not text
+	Seldom   bool // JSON is written as seldom as text
 	Silent   bool // no progress
 	Quiet    bool // errors only: no summary
 
@@ -37,19 +37,19 @@ type Teller struct {
 	stop  chan struct{}
 	wg    sync.WaitGroup
 
-	mu      sync.Mutex             // guards all below
-	live    Status                 // the crawl as it stood after the last round, and what the rounds of this run did
-	parts   map[int]fetch.Progress // of the round, by shard
-	round   fetch.Progress         // their sum
-	planned costly                 // live.Hosts and live.Left
-	sized   costly                 // live.Archived
-	samples []sample               // of the last minute
-	shown   bool                   // a line stands on the terminal
-	told    time.Time              // the last line where there is none
-	soon    bool                   // the next one need not wait for as long
-	wait    wait
-	failed  bool // to write PROGRESS
-	barren  bool // the error at the end says how to go on
+	mu             sync.Mutex             // guards the fields below
+	live           Status                 // the crawl after its last round, with the sums of this run
+	parts          map[int]fetch.Progress // this round's progress, by shard
+	round          fetch.Progress         // this round's progress, all shards together
+	planned        refreshed              // live.Hosts and live.Left
+	sized          refreshed              // live.Archived
+	samples        []sample               // replies of the last minute
+	shown          bool                   // the terminal shows a line of progress
+	told           time.Time              // when the last line was written; a terminal has none
+	soon           bool                   // the next line comes after soonEvery, not lineEvery
+	wait           wait
+	progressFailed bool // PROGRESS could not be written
+	hintGiven      bool // the error that ends the run has a hint
 }
 
 // wait is what mfrontier waits for when no URL is due.
@@ -68,13 +68,13 @@ func (w wait) text(now time.Time, urls uint64) string {
 	return fmt.Sprintf("waiting for %s: %s, next try in %s, at %s UTC%s", w.url, w.why, span(max(0, w.until.Sub(now).Seconds())), w.until.UTC().Format(time.TimeOnly), more)
 }
 
-// costly is what is found out again when so much time has passed that it costs little of it.
-type costly struct {
+// refreshed is a value that takes long to compute: it is computed again so seldom that this takes a small part of the time.
+type refreshed struct {
 	at   time.Time
 	took time.Duration
 }
 
-func (c *costly) find(now func() time.Time, out func()) {
+func (c *refreshed) refresh(now func() time.Time, out func()) {
 	if at := now(); c.at.IsZero() || at.Sub(c.at) >= max(tellEvery, costShare*c.took) {
 		out()
 		c.at, c.took = at, now().Sub(at)
@@ -93,25 +93,25 @@ const (
 	soonEvery   = 5 * time.Second
 	firstLine   = 10 * time.Second // of a run
 	rateOver    = time.Minute
-	paceReplies = 10 // least number of which a pace is made
-	costShare   = 20 // of what is costly: it takes at most this part of the time
+	paceReplies = 10 // a pace is measured over at least so many replies
+	costShare   = 20 // computing a refreshed value takes at most one part in so many of the time
 )
 
-// Begin is called before the first round of a run: what it tells is of the whole crawl.
-func (t *Teller) Begin(ctx context.Context, d *Driver) error {
-	t.d, t.now, t.begun, t.stop = d, d.opt.Now, d.opt.Now(), make(chan struct{})
-	t.told, t.live.Crawl = t.begun, d.Crawl.Dir()
-	if err := t.stand(ctx); err != nil {
+// BeginRun is called before the first round of a run. It reads the status of the whole crawl.
+func (r *Reporter) BeginRun(ctx context.Context, d *Driver) error {
+	r.d, r.now, r.begun, r.stop = d, d.opt.Now, d.opt.Now(), make(chan struct{})
+	r.told, r.live.Crawl = r.begun, d.Crawl.Dir()
+	if err := r.refreshStatus(ctx); err != nil {
 		return err
 	}
-	t.wg.Go(func() {
+	r.wg.Go(func() {
 		tick := time.NewTicker(tellEvery)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				t.tick()
-			case <-t.stop:
+				r.tick()
+			case <-r.stop:
 				return
 			}
 		}
@@ -119,31 +119,31 @@ func (t *Teller) Begin(ctx context.Context, d *Driver) error {
 	return nil
 }
 
-// End is called when a run ends, however it does.
-func (t *Teller) End() {
-	if t.stop == nil {
+// EndRun is called when a run ends, however it does.
+func (r *Reporter) EndRun() {
+	if r.stop == nil {
 		return
 	}
-	close(t.stop)
-	t.wg.Wait()
-	t.stop = nil
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.clear()
-	_ = removeLive(t.live.Crawl) // one that stays is known by the lock that nobody holds
+	close(r.stop)
+	r.wg.Wait()
+	r.stop = nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clearLine()
+	_ = removeLive(r.live.Crawl) // one that stays is known by the lock that nobody holds
 }
 
-// stand takes over where the crawl stands between two rounds.
-func (t *Teller) stand(ctx context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	was := t.look()
-	s := Status{Command: "mcrawl", Crawl: was.Crawl, Archived: was.Archived, Hosts: was.Hosts, Left: t.live.Left, LeftIs: t.live.LeftIs, Replies: was.Replies, Received: was.Received, Bound: was.Bound}
-	if err := s.read(ctx, t.d.Crawl, t.d.frontier); err != nil {
+// refreshStatus reads the crawl's status between two rounds.
+func (r *Reporter) refreshStatus(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was := r.currentStatus()
+	s := Status{Command: "mcrawl", Crawl: was.Crawl, Archived: was.Archived, Hosts: was.Hosts, Left: r.live.Left, LeftIs: r.live.LeftIs, Replies: was.Replies, Received: was.Received, Bound: was.Bound}
+	if err := s.read(ctx, r.d.Crawl, r.d.frontier); err != nil {
 		return err
 	}
 	s.Round = was.Round
-	t.planned.find(t.now, func() {
+	r.planned.refresh(r.now, func() {
 		s.Hosts, s.Left, s.LeftIs = nil, 0, ""
 		conf, err := config.Load(filepath.Join(s.Crawl, config.Name))
 		if err != nil {
@@ -153,134 +153,134 @@ func (t *Teller) stand(ctx context.Context) error {
 		if err != nil {
 			return // the next round says so
 		}
-		if plan, err := rest(ctx, t.d.frontier, polite, t.now()); err == nil { // else who needs the table will say what it is
-			s.plan(plan, t.now())
+		if plan, err := rest(ctx, r.d.frontier, polite, r.now()); err == nil { // else who needs the table will say what it is
+			s.plan(plan, r.now())
 		}
 	})
-	t.live, t.round, t.parts = s, fetch.Progress{}, nil
+	r.live, r.round, r.parts = s, fetch.Progress{}, nil
 	return nil
 }
 
-// Round is called when a round begins, or is gone on with.
-func (t *Teller) Round(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.live.Round, t.live.Waits, t.wait = name, "", wait{}
+// BeginRound is called when a round begins or continues.
+func (r *Reporter) BeginRound(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.live.Round, r.live.Waits, r.wait = name, "", wait{}
 }
 
-// Fetching is called with how mfetch of a shard goes on, 0 of a crawl without any.
-func (t *Teller) Fetching(shard int, p *fetch.Progress) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.parts == nil {
-		t.parts = map[int]fetch.Progress{}
+// Fetching is called with the progress of a shard's mfetch; shard is 0 in a crawl without shards.
+func (r *Reporter) Fetching(shard int, p *fetch.Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.parts == nil {
+		r.parts = map[int]fetch.Progress{}
 	}
-	t.parts[shard], t.live.Waits, t.wait = *p, "", wait{}
-	t.round = *p
-	if len(t.parts) > 1 {
-		t.round = fetch.Progress{}
-		for _, n := range slices.Sorted(maps.Keys(t.parts)) {
-			t.round.Add(t.parts[n])
+	r.parts[shard], r.live.Waits, r.wait = *p, "", wait{}
+	r.round = *p
+	if len(r.parts) > 1 {
+		r.round = fetch.Progress{}
+		for _, n := range slices.Sorted(maps.Keys(r.parts)) {
+			r.round.Add(r.parts[n])
 		}
 	}
-	if sum, err := json.Marshal(&t.round); err == nil {
-		t.live.Batch = sum
+	if sum, err := json.Marshal(&r.round); err == nil {
+		r.live.Batch = sum
 	}
 }
 
-// Tasks is called with how many tasks of a stage are in which state.
-func (t *Teller) Tasks(stage string, states counts) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// Tasks is called with the number of a stage's tasks in each state.
+func (r *Reporter) Tasks(stage string, states counts) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	text := "stage " + stage
 	for i, c := range states.list() {
 		text += fmt.Sprintf("%s %d %s", []string{":", ","}[min(i, 1)], c.N, c.Reason)
 	}
-	t.live.Waits = text
+	r.live.Waits = text
 }
 
 // Waits is called when a command waits.
-func (t *Teller) Waits(w cli.Wait) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.Quiet {
+func (r *Reporter) Waits(w cli.Wait) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Quiet {
 		return
 	}
 	if w.URL == "" {
-		t.live.Waits = w.Text // stands in the line of progress
+		r.live.Waits = w.Text // the line of progress shows it
 		return
 	}
-	if t.wait.url != w.URL {
-		t.wait, t.soon = wait{url: w.URL, why: w.Why}, true
-		if t.d != nil { // a run has begun
-			t.wait.why = cmp.Or(t.d.lastError(w.URL), w.Why)
+	if r.wait.url != w.URL {
+		r.wait, r.soon = wait{url: w.URL, why: w.Why}, true
+		if r.d != nil { // a run has begun
+			r.wait.why = cmp.Or(r.d.lastError(w.URL), w.Why)
 		}
 	}
-	t.wait.until = w.Until
+	r.wait.until = w.Until
 }
 
-// Said is called with each line of a warning of a command.
-func (t *Teller) Said(line string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.clear()
-	fmt.Fprintln(t.Err, line)
+// Warning prints a line of a command's warning.
+func (r *Reporter) Warning(line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clearLine()
+	fmt.Fprintln(r.Err, line)
 }
 
-// Failed is called with each line of an error of a command.
-func (t *Teller) Failed(line string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.clear()
-	cli.LogError(t.Err, line)
+// Error prints a line of a command's error.
+func (r *Reporter) Error(line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clearLine()
+	cli.LogError(r.Err, line)
 }
 
-// Ended is called when a round was closed.
-func (t *Teller) Ended(ctx context.Context) error { return t.stand(ctx) }
+// EndRound is called after a round is closed.
+func (r *Reporter) EndRound(ctx context.Context) error { return r.refreshStatus(ctx) }
 
-// Done is called when no further round is made: it writes the summary.
-func (t *Teller) Done(ctx context.Context, d *Driver, why string) error {
-	t.mu.Lock()
-	t.clear()
-	l := t.look()
-	t.mu.Unlock()
-	if t.JSON {
-		if err := t.line(l); err != nil {
+// PrintSummary writes the summary, after the last round of a run.
+func (r *Reporter) PrintSummary(ctx context.Context, d *Driver, why string) error {
+	r.mu.Lock()
+	r.clearLine()
+	l := r.currentStatus()
+	r.mu.Unlock()
+	if r.JSON {
+		if err := r.writeJSON(l); err != nil {
 			return err
 		}
 	}
-	if t.Quiet {
+	if r.Quiet {
 		return nil
 	}
-	s, err := ReadStatus(ctx, l.Crawl, t.now())
+	s, err := ReadStatus(ctx, l.Crawl, r.now())
 	if err != nil {
 		return err
 	}
 	s.Driver, s.Running, s.Trouble = "", nil, nil // that is this run, which ends; whyNothing has examples
 	s.Next = s.next()
-	fmt.Fprintf(t.Out, "mcrawl: %s\n", why)
-	s.printBody(t.Out)
-	if err := d.whyNothing(t.Out, s); err != nil {
+	fmt.Fprintf(r.Out, "mcrawl: %s\n", why)
+	s.printBody(r.Out)
+	if err := d.whyNothing(r.Out, s); err != nil {
 		return err
 	}
 	if l.Replies > 0 {
-		fmt.Fprintf(t.Out, "\nThis run: %s in %s, %.1f pages/s%s\n", count(l.Replies, "page"), span(l.Elapsed), float64(l.Replies)/max(l.Elapsed, 1e-3), boundBy(l.Bound, l.Elapsed))
+		fmt.Fprintf(r.Out, "\nThis run: %s in %s, %.1f pages/s%s\n", count(l.Replies, "page"), span(l.Elapsed), float64(l.Replies)/max(l.Elapsed, 1e-3), boundBy(l.Bound, l.Elapsed))
 	}
-	fmt.Fprintf(t.Out, "Records of each round: %s   WARC files: %s\n", d.plan.all("rounds", "rN", "*.arrows.zst"), d.plan.all("fetch"))
-	if !t.barren || s.Next != s.export() {
-		fmt.Fprintf(t.Out, "next: %s\n", paint(t.Out, styleCommand, s.Next))
+	fmt.Fprintf(r.Out, "Records of each round: %s   WARC files: %s\n", d.plan.all("rounds", "rN", "*.arrows.zst"), d.plan.all("fetch"))
+	if !r.hintGiven || s.Next != s.export() {
+		fmt.Fprintf(r.Out, "next: %s\n", paint(r.Out, styleCommand, s.Next))
 	}
 	if s.Next == mcrawl("run", l.Crawl) {
 		replay, err := Replay(l.Crawl)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(t.Out, "to replay what is there by now: %s && %s\n", paint(t.Out, styleCommand, mcrawl("seal", l.Crawl)), replay)
+		fmt.Fprintf(r.Out, "to replay what is there by now: %s && %s\n", paint(r.Out, styleCommand, mcrawl("seal", l.Crawl)), replay)
 	}
 	return nil
 }
 
-// boundBy says that a run went at the pace of politeness, if it did for at least half of its seconds.
+// boundBy says that politeness bound a run for at least half of its seconds.
 func boundBy(polite, elapsed float64) string {
 	share := 100 * polite / max(elapsed, 1e-3)
 	if share < 50 {
@@ -289,7 +289,7 @@ func boundBy(polite, elapsed float64) string {
 	return fmt.Sprintf(", bound by politeness: for %.0f %% of the time\na connection was free, and no host with URLs left might be contacted yet", min(share, 100))
 }
 
-// whyNothing shows examples of what was not fetched in the last round, if nothing ever was.
+// whyNothing shows failures of the last round, in a crawl that never fetched anything.
 func (d *Driver) whyNothing(w io.Writer, s *Status) error {
 	for _, o := range s.Outcomes {
 		if o.Reason == record.OutcomeFetched || o.Reason == record.OutcomeNotModified {
@@ -352,73 +352,73 @@ func whyAgain(row *record.Fetch) string {
 
 var errEnough = errors.New("enough examples")
 
-// tick tells what is due. It is called each second.
-func (t *Teller) tick() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l := t.look()
+// tick is called each second. It writes PROGRESS, and the line that is due.
+func (r *Reporter) tick() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.currentStatus()
 	if err := writeLive(l.Crawl, &l); err != nil {
-		if !t.failed {
-			t.clear()
-			fmt.Fprintf(t.Err, "mcrawl: %v: \"mcrawl status\" does not show this run\n", err)
+		if !r.progressFailed {
+			r.clearLine()
+			fmt.Fprintf(r.Err, "mcrawl: %v: \"mcrawl status\" does not show this run\n", err)
 		}
-		t.failed = true
+		r.progressFailed = true
 	}
-	now := t.now()
+	now := r.now()
 	switch {
-	case t.Silent || t.Quiet:
-	case t.JSON && !t.Seldom:
-		_ = t.line(l) // a reader that went away ends the run by itself, or does not mind
-	case t.Width > 0:
-		t.clear()
-		fmt.Fprint(t.Err, "\r", cut(l.Line(), t.Width-1))
-		t.shown = true
-	case now.Sub(t.told) >= lineEvery, t.soon && now.Sub(t.told) >= soonEvery, t.told.Equal(t.begun) && now.Sub(t.begun) >= firstLine:
-		t.told, t.soon = now, false
-		if t.JSON {
-			_ = t.line(l) // as above
+	case r.Silent || r.Quiet:
+	case r.JSON && !r.Seldom:
+		_ = r.writeJSON(l) // a reader that went away ends the run by itself, or does not mind
+	case r.Width > 0:
+		r.clearLine()
+		fmt.Fprint(r.Err, "\r", cut(l.Line(), r.Width-1))
+		r.shown = true
+	case now.Sub(r.told) >= lineEvery, r.soon && now.Sub(r.told) >= soonEvery, r.told.Equal(r.begun) && now.Sub(r.begun) >= firstLine:
+		r.told, r.soon = now, false
+		if r.JSON {
+			_ = r.writeJSON(l) // as above
 		} else {
-			fmt.Fprintln(t.Err, l.Line())
+			fmt.Fprintln(r.Err, l.Line())
 		}
 	}
 }
 
-// Standing is the line of progress as it is now; "" before the first round.
-func (t *Teller) Standing() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.live.Round == "" {
+// CurrentLine is the line of progress now; "" before the first round.
+func (r *Reporter) CurrentLine() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live.Round == "" {
 		return ""
 	}
-	l := t.look()
+	l := r.currentStatus()
 	l.Hosts, l.Left, l.Waits = nil, 0, ""
 	return l.Line()
 }
 
-func (t *Teller) line(l Status) error {
+func (r *Reporter) writeJSON(l Status) error {
 	b, err := json.Marshal(&l)
 	if err == nil {
-		_, err = fmt.Fprintf(t.Err, "%s\n", b)
+		_, err = fmt.Fprintf(r.Err, "%s\n", b)
 	}
 	return err
 }
 
-// look is how the crawl stands now. t.mu is held.
-func (t *Teller) look() Status {
-	t.sized.find(t.now, func() { t.live.Archived = onDisk(t.live.Crawl) })
-	l, now := t.live, t.now()
-	if t.wait.url != "" {
-		l.Waits = t.wait.text(now, l.Waiting)
+// currentStatus returns the crawl's status now. The caller holds r.mu.
+func (r *Reporter) currentStatus() Status {
+	r.sized.refresh(r.now, func() { r.live.Archived = onDisk(r.live.Crawl) })
+	l, now := r.live, r.now()
+	if r.wait.url != "" {
+		l.Waits = r.wait.text(now, l.Waiting)
 	}
-	l.Time, l.Elapsed = now.UTC(), now.Sub(t.begun).Seconds()
-	l.Replies += uint64(max(t.round.Replies()-t.round.Earlier, 0))
-	if until := t.round.Held; until.After(now) && t.wait.url == "" {
+	l.Time, l.Elapsed = now.UTC(), now.Sub(r.begun).Seconds()
+	l.Replies += uint64(max(r.round.Replies()-r.round.Earlier, 0))
+	if until := r.round.Held; until.After(now) && r.wait.url == "" {
 		l.Waits = fmt.Sprintf("waiting until %s UTC: %s", until.UTC().Format(time.TimeOnly), fetch.Unrecorded)
 	}
-	l.Received, l.Bound = l.Received+t.round.Bytes, l.Bound+t.round.Bound
-	l.Active, l.Connections = t.round.Hosts, t.round.Connections
+	l.Received, l.Bound = l.Received+r.round.Bytes, l.Bound+r.round.Bound
+	l.Active, l.Connections = r.round.Hosts, r.round.Connections
 	var ended []record.Count
-	for o, n := range t.round.Outcomes {
+	for o, n := range r.round.Outcomes {
 		if o == record.OutcomeDeferred || o == record.OutcomeParked {
 			continue
 		}
@@ -433,14 +433,14 @@ func (t *Teller) look() Status {
 	}
 	l.outcomes(ended)
 	l.Done = min(l.Done, l.Known)
-	if l.Left = max(0, l.Left-now.Sub(t.planned.at).Seconds()); l.Left == 0 {
+	if l.Left = max(0, l.Left-now.Sub(r.planned.at).Seconds()); l.Left == 0 {
 		l.LeftIs = ""
 	}
-	t.samples = append(t.samples, sample{now, l.Replies})
-	for len(t.samples) > 2 && now.Sub(t.samples[0].at) > rateOver {
-		t.samples = t.samples[1:]
+	r.samples = append(r.samples, sample{now, l.Replies})
+	for len(r.samples) > 2 && now.Sub(r.samples[0].at) > rateOver {
+		r.samples = r.samples[1:]
 	}
-	if s := t.samples[0]; now.Sub(s.at) >= tellEvery {
+	if s := r.samples[0]; now.Sub(s.at) >= tellEvery {
 		l.PerS = float64(l.Replies-s.replies) / now.Sub(s.at).Seconds()
 		if l.Replies-s.replies >= paceReplies {
 			l.observed()
@@ -449,7 +449,7 @@ func (t *Teller) look() Status {
 	return l
 }
 
-// observed corrects the plan of the last checkpoint where all that is left is on one host: at the pace which that has now.
+// observed corrects the plan of the last checkpoint by the pace of now, if one host has all URLs that are left.
 func (s *Status) observed() {
 	if len(s.Hosts) != 1 || s.Active > 1 || s.Waits != "" {
 		return
@@ -468,11 +468,11 @@ func (s *Status) observed() {
 	}
 }
 
-// clear takes the line off the terminal. t.mu is held.
-func (t *Teller) clear() {
-	if t.shown {
-		fmt.Fprint(t.Err, "\r\x1b[K")
-		t.shown = false
+// clearLine removes the line from the terminal. The caller holds r.mu.
+func (r *Reporter) clearLine() {
+	if r.shown {
+		fmt.Fprint(r.Err, "\r\x1b[K")
+		r.shown = false
 	}
 }
 

@@ -22,15 +22,15 @@ import (
 	"mercator/pkg/frontier"
 )
 
-// told are the lines of a Teller that ticks for some seconds while a round fetches two pages a second.
-func told(t *testing.T, seconds int, with *Teller) string {
+// told returns the lines of a Reporter that ticks for some seconds while a round fetches two pages a second.
+func told(t *testing.T, seconds int, with *Reporter) string {
 	t.Helper()
 	var err bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		with.Err, with.now, with.begun, with.told = &err, time.Now, time.Now(), time.Now()
 		with.live = Status{Command: "mcrawl", Crawl: t.TempDir(), Known: 56_789, Done: 12_000, Left: 38 * 60, LeftIs: leftIs, Hosts: []HostLeft{{"www.example.org", 2310, 2310}}}
 		with.planned.at = time.Now()
-		with.Round("r12")
+		with.BeginRound("r12")
 		for i := range seconds {
 			with.Fetching(0, &fetch.Progress{Command: "mfetch", Outcomes: map[string]int64{"fetched": int64(2 * i), "timeout": 3}, Hosts: 45, Connections: 7, Bytes: 1e6})
 			with.tick()
@@ -39,27 +39,27 @@ func told(t *testing.T, seconds int, with *Teller) string {
 		if l := readLive(with.live.Crawl); l == nil || l.Round != "r12" || l.Replies != uint64(2*(seconds-1)) || !slices.Contains(l.Outcomes, record.Count{Reason: "timeout", N: 3}) {
 			t.Errorf("PROGRESS has %+v", l)
 		}
-		with.Said("mfetch: a word")
+		with.Warning("mfetch: a word")
 	})
 	return err.String()
 }
 
-func TestTeller(t *testing.T) {
-	plain := told(t, 65, &Teller{})
+func TestReporter(t *testing.T) {
+	plain := told(t, 65, &Reporter{})
 	const line = "r12: 12,023 of 56,789 URLs done, 2.0 pages/s, 0 B, errors 3 (timeout 3), 45 active hosts; politeness: www.example.org has 2,310 URLs left at 1 a second, 38 min; about 38 min to go for the URLs known\n"
 	if want := strings.Count(plain, "\n"); want != 3 || !strings.HasPrefix(plain, line) || !strings.HasSuffix(plain, "\nmfetch: a word\n") {
 		t.Errorf("without a terminal:\n%s", plain)
 	}
-	terminal := told(t, 3, &Teller{Width: 40})
+	terminal := told(t, 3, &Reporter{Width: 40})
 	if want := "\rr12: 12,003 of 56,789 URLs done, 0 B, …\r\x1b[K\r"; !strings.HasPrefix(terminal, want) || !strings.HasSuffix(terminal, "\r\x1b[Kmfetch: a word\n") || strings.Count(terminal, "\n") != 1 {
 		t.Errorf("on a terminal %q, want %q first", terminal, want)
 	}
 	var l Status
-	asJSON := strings.SplitAfter(told(t, 2, &Teller{JSON: true}), "\n")
+	asJSON := strings.SplitAfter(told(t, 2, &Reporter{JSON: true}), "\n")
 	if err := json.Unmarshal([]byte(asJSON[1]), &l); err != nil || l.Done != 12_005 || l.Known != 56_789 || l.Hosts[0].URLs != 2310 || l.Left == 0 || l.LeftIs == "" || len(l.Batch) == 0 {
 		t.Errorf("as JSON %+v, %v", l, err)
 	}
-	if silent := told(t, 65, &Teller{Silent: true}); silent != "mfetch: a word\n" {
+	if silent := told(t, 65, &Reporter{Silent: true}); silent != "mfetch: a word\n" {
 		t.Errorf("silent: %q", silent)
 	}
 }
@@ -73,50 +73,50 @@ func progress(t *testing.T, text string) *fetch.Progress {
 	return &p
 }
 
-// TestTellerSaysWhatIsWaitedFor: what a command waits for stands in the line, until fetching goes on.
-func TestTellerSaysWhatIsWaitedFor(t *testing.T) {
+// TestReporterSaysWhatIsWaitedFor: what a command waits for stands in the line, until fetching goes on.
+func TestReporterSaysWhatIsWaitedFor(t *testing.T) {
 	var err bytes.Buffer
-	teller := Teller{Err: &err, now: func() time.Time { return time.Date(2025, 12, 31, 23, 59, 48, 0, time.UTC) }}
-	teller.live.Waiting = 3
-	teller.Round("r3")
-	teller.Waits(cli.Wait{URL: "http://a.test/", Until: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Why: "it is tried again after 1 failure"})
-	if l := teller.look(); !strings.HasSuffix(l.Line(), "; waiting for http://a.test/: it is tried again after 1 failure, next try in 12 s, at 00:00:00 UTC; 2 more URLs later") || err.Len() > 0 {
+	reporter := Reporter{Err: &err, now: func() time.Time { return time.Date(2025, 12, 31, 23, 59, 48, 0, time.UTC) }}
+	reporter.live.Waiting = 3
+	reporter.BeginRound("r3")
+	reporter.Waits(cli.Wait{URL: "http://a.test/", Until: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Why: "it is tried again after 1 failure"})
+	if l := reporter.currentStatus(); !strings.HasSuffix(l.Line(), "; waiting for http://a.test/: it is tried again after 1 failure, next try in 12 s, at 00:00:00 UTC; 2 more URLs later") || err.Len() > 0 {
 		t.Errorf("%q, and %q", l.Line(), err.String())
 	}
-	teller.Fetching(0, progress(t, `{"command":"mfetch","done":1}`))
-	if l := teller.look(); strings.Contains(l.Line(), "waiting") {
+	reporter.Fetching(0, progress(t, `{"command":"mfetch","done":1}`))
+	if l := reporter.currentStatus(); strings.Contains(l.Line(), "waiting") {
 		t.Error(l.Line())
 	}
 }
 
-// TestTellerAfterKill: while no host is contacted the line says so, until when; replies of the attempt before are no pace of this one.
-func TestTellerAfterKill(t *testing.T) {
+// TestReporterAfterKill: while no host is contacted the line says so, until when; replies of the attempt before are no pace of this one.
+func TestReporterAfterKill(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	teller := Teller{now: func() time.Time { return now }}
-	teller.Round("r3")
-	teller.look()
+	reporter := Reporter{now: func() time.Time { return now }}
+	reporter.BeginRound("r3")
+	reporter.currentStatus()
 	for ; now.Second() < 28; now = now.Add(time.Second) {
-		teller.Fetching(0, progress(t, `{"command":"mfetch","done":48,"outcomes":{"fetched":48},"earlier":48,"hosts":1,"held_until":"2026-01-01T00:00:28Z"}`))
-		l := teller.look()
+		reporter.Fetching(0, progress(t, `{"command":"mfetch","done":48,"outcomes":{"fetched":48},"earlier":48,"hosts":1,"held_until":"2026-01-01T00:00:28Z"}`))
+		l := reporter.currentStatus()
 		if line := l.Line(); !strings.HasSuffix(line, "; waiting until 00:00:28 UTC: who was contacted last is not on record") || l.PerS > 0 || l.Replies > 0 {
 			t.Fatalf("after %d s: %s", now.Second(), line)
 		}
 	}
-	if l := teller.look(); strings.Contains(l.Line(), "waiting") {
+	if l := reporter.currentStatus(); strings.Contains(l.Line(), "waiting") {
 		t.Error(l.Line())
 	}
 }
 
-// TestTellerOfShards: what the shards of a crawl fetch is told together.
-func TestTellerOfShards(t *testing.T) {
-	teller := Teller{now: time.Now}
-	teller.live.Known = 100
-	teller.Round("r3")
+// TestReporterOfShards: what the shards of a crawl fetch is told together.
+func TestReporterOfShards(t *testing.T) {
+	reporter := Reporter{now: time.Now}
+	reporter.live.Known = 100
+	reporter.BeginRound("r3")
 	for range 2 { // a later line takes the place of the one before
-		teller.Fetching(0, progress(t, `{"command":"mfetch","done":4,"outcomes":{"fetched":3,"timeout":1},"bytes":100,"hosts":2,"connections":1,"bound_by_politeness_s":2,"waits":[{"host":"a.test","end_s":5}]}`))
-		teller.Fetching(2, progress(t, `{"command":"mfetch","done":5,"outcomes":{"fetched":5},"bytes":50,"hosts":3,"connections":4,"bound_by_politeness_s":3,"waits":[{"host":"b.test","end_s":9}]}`))
+		reporter.Fetching(0, progress(t, `{"command":"mfetch","done":4,"outcomes":{"fetched":3,"timeout":1},"bytes":100,"hosts":2,"connections":1,"bound_by_politeness_s":2,"waits":[{"host":"a.test","end_s":5}]}`))
+		reporter.Fetching(2, progress(t, `{"command":"mfetch","done":5,"outcomes":{"fetched":5},"bytes":50,"hosts":3,"connections":4,"bound_by_politeness_s":3,"waits":[{"host":"b.test","end_s":9}]}`))
 	}
-	l := teller.look()
+	l := reporter.currentStatus()
 	var p fetch.Progress
 	if err := json.Unmarshal(l.Batch, &p); err != nil {
 		t.Fatal(err)
@@ -174,10 +174,10 @@ func TestLeft(t *testing.T) {
 func TestCostly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for took, want := range map[time.Duration]int{0: 100, time.Second: 5} {
-			var c costly
+			var c refreshed
 			n := 0
 			for begun := time.Now(); time.Since(begun) < 100*time.Second; time.Sleep(tellEvery) {
-				c.find(time.Now, func() { n++; time.Sleep(took) })
+				c.refresh(time.Now, func() { n++; time.Sleep(took) })
 			}
 			if n != want {
 				t.Errorf("%d times in 100 s, each %v, want %d", n, took, want)

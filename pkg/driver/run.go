@@ -33,7 +33,7 @@ type Options struct {
 	Threads   int           // of each command; 0: as many as there are processors
 	Engine    EngineOptions
 	Now       func() time.Time
-	Teller    *Teller
+	Reporter  *Reporter
 	Warn      func(format string, args ...any)
 }
 
@@ -82,7 +82,7 @@ func Open(dir string, opt Options) (*Driver, error) {
 	if d.plan.fromLinks, err = f[0].FromLinks(); err != nil {
 		return nil, err
 	}
-	d.tellers(&d.runner, 0)
+	d.connectReporter(&d.runner, 0)
 	_, err = d.settings()
 	return d, err
 }
@@ -95,10 +95,10 @@ func NoCrawl(dir string, err error) error {
 	return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("make one with %q", mcrawl("new", dir, "--seeds", "seeds.txt"))}
 }
 
-// tellers sets who hears of what the commands of a shard say.
-func (d *Driver) tellers(r *runner, shard int) {
-	r.fetching = func(p *fetch.Progress) { d.opt.Teller.Fetching(shard, p) }
-	r.waits = d.opt.Teller.Waits
+// connectReporter gives the messages of a shard's commands to the reporter.
+func (d *Driver) connectReporter(r *runner, shard int) {
+	r.fetching = func(p *fetch.Progress) { d.opt.Reporter.Fetching(shard, p) }
+	r.waits = d.opt.Reporter.Waits
 	once := func(tell func(line string)) func(line string) {
 		return func(line string) {
 			if by, said := d.warned.LoadOrStore(line, shard); !said || by == shard {
@@ -106,7 +106,7 @@ func (d *Driver) tellers(r *runner, shard int) {
 			}
 		}
 	}
-	r.said, r.failed = once(d.opt.Teller.Said), once(d.opt.Teller.Failed)
+	r.said, r.failed = once(d.opt.Reporter.Warning), once(d.opt.Reporter.Error)
 }
 
 // load reads crawl.toml.
@@ -200,7 +200,7 @@ func (d *Driver) Run(ctx context.Context) error {
 			d.opt.Warn("hint: %s", hint)
 		}
 	}
-	defer d.opt.Teller.End()
+	defer d.opt.Reporter.EndRun()
 	defer context.AfterFunc(ctx, d.stopping)()
 	if d.engine != nil {
 		defer d.engine.close()
@@ -208,10 +208,10 @@ func (d *Driver) Run(ctx context.Context) error {
 	err = d.rounds(ctx, begun)
 	if err != nil && ctx.Err() != nil {
 		found := "interrupted"
-		if standing := d.opt.Teller.Standing(); standing != "" {
+		if standing := d.opt.Reporter.CurrentLine(); standing != "" {
 			found += " in " + standing
 		}
-		return &fault.Error{Class: fault.Interrupted, Found: found, Hint: fmt.Sprintf("%q goes on", d.goOn())}
+		return &fault.Error{Class: fault.Interrupted, Found: found, Hint: fmt.Sprintf("%q goes on", d.resumeCommand())}
 	}
 	return err
 }
@@ -219,7 +219,7 @@ func (d *Driver) Run(ctx context.Context) error {
 // stopping is called when a run is interrupted. Commands that have ended by then have nothing to be told of.
 func (d *Driver) stopping() {
 	time.Sleep(afterSignal)
-	d.opt.Teller.Said(fmt.Sprintf("mcrawl: stopping, within %v. Ctrl-C again ends at once: then %s", afterTerm, d.costOfKill()))
+	d.opt.Reporter.Warning(fmt.Sprintf("mcrawl: stopping, within %v. Ctrl-C again ends at once: then %s", afterTerm, d.costOfKill()))
 }
 
 func (d *Driver) costOfKill() string {
@@ -233,14 +233,16 @@ func (d *Driver) costOfKill() string {
 }
 
 // AtOnce says how to go on after a second signal, and what that costs.
-func (d *Driver) AtOnce() string { return fmt.Sprintf("%q goes on: %s", d.goOn(), d.costOfKill()) }
+func (d *Driver) AtOnce() string {
+	return fmt.Sprintf("%q goes on: %s", d.resumeCommand(), d.costOfKill())
+}
 
 // rounds is what Run does while it holds the crawl.
 func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 	if moved, err := d.finishMove(ctx); err != nil {
 		return err
 	} else if moved != nil {
-		d.opt.Teller.Said("mcrawl: " + strings.TrimSuffix(moved.String(), "\n"))
+		d.opt.Reporter.Warning("mcrawl: " + strings.TrimSuffix(moved.String(), "\n"))
 	}
 	n, err := d.Crawl.TidyRounds(ctx)
 	if err != nil {
@@ -258,7 +260,7 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 		}
 		n = 1
 	}
-	if err := d.opt.Teller.Begin(ctx, d); err != nil {
+	if err := d.opt.Reporter.BeginRun(ctx, d); err != nil {
 		return err
 	}
 	if d.plan.fromLinks && d.last(conf) == 0 && d.opt.For == 0 && d.opt.UntilSize == 0 {
@@ -268,7 +270,7 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 	for ; ; n++ {
 		said, err := d.Take(ctx)
 		for _, line := range said {
-			d.opt.Teller.Said("mcrawl: " + line)
+			d.opt.Reporter.Warning("mcrawl: " + line)
 		}
 		if err != nil {
 			return err
@@ -375,28 +377,28 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 		if nothing, err = d.nothingFetched(ctx); err == nil && d.plan.shards == 0 { // tells what is parked, and what became of the URLs if nothing was fetched
 			_, err = d.runner.run(ctx, Pipe{{"mfrontier", "stat", "--empty", d.plan.path("frontier")}})
 		}
-		var barren error
+		var hinted error
 		if nothing || err == nil {
 			if conf, confErr := d.settings(); confErr != nil {
-				barren = confErr
+				hinted = confErr
 			} else {
-				barren = d.fruitless(conf)
+				hinted = d.fruitless(conf)
 			}
-			d.opt.Teller.barren = barren != nil
+			d.opt.Reporter.hintGiven = hinted != nil
 		}
 		switch {
-		case nothing && barren != nil:
-			err = barren
+		case nothing && hinted != nil:
+			err = hinted
 		case nothing:
 			err = &fault.Error{File: d.Crawl.Dir(), Found: "the crawl is at its end, and nothing was fetched", Want: "pages", Err: err,
 				Hint: fmt.Sprintf("%q has other URLs fetched; %q, or --rule NAME, the same ones again", mcrawl("add", d.Crawl.Dir(), "URL"), mcrawl("again", d.Crawl.Dir(), "--outcome", "NAME"))}
 		case err != nil:
-			err = d.wrong("", err)
+			err = d.wrapRoundError("", err)
 		default:
-			err = barren
+			err = hinted
 		}
 	}
-	err = errors.Join(err, d.opt.Teller.Done(ctx, d, why))
+	err = errors.Join(err, d.opt.Reporter.PrintSummary(ctx, d, why))
 	if !empty {
 		grow := false
 		for n := range d.plan.tasks() {
@@ -454,7 +456,7 @@ func (d *Driver) addLists(ctx context.Context, round string, files []string, str
 		return err
 	}
 	if _, err = d.runner.run(ctx, d.plan.seeds(round, files, d.plan.kept(round, "new"), strict)); err != nil {
-		err = d.wrong(round, err)
+		err = d.wrapRoundError(round, err)
 	}
 	return err
 }
@@ -468,13 +470,13 @@ func (d *Driver) round(ctx context.Context, conf *config.Config, name string) er
 	if d.began, err = store.ReadCurrent(durable.OS, d.Crawl.Dir()); err != nil {
 		return err
 	}
-	d.opt.Teller.Round(name)
+	d.opt.Reporter.BeginRound(name)
 	d.warned.Clear()
 	d.runner.spent = nil
 	if d.plan.shards > 0 {
 		err = d.roundOfShards(ctx, name, nil)
 	} else if _, err = d.runner.run(ctx, d.flagged(d.plan.round(name))); err != nil {
-		err = d.wrong(name, err)
+		err = d.wrapRoundError(name, err)
 	}
 	if err != nil {
 		return err
@@ -482,7 +484,7 @@ func (d *Driver) round(ctx context.Context, conf *config.Config, name string) er
 	if err := d.closeRound(ctx, conf, name); err != nil {
 		return err
 	}
-	return d.opt.Teller.Ended(ctx)
+	return d.opt.Reporter.EndRound(ctx)
 }
 
 // closeRound closes a round by a checkpoint, and then keeps the round's times, which are of use for a round that counts.
@@ -510,8 +512,8 @@ func (d *Driver) push(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// wrong says where a command failed, and that nothing is lost by it.
-func (d *Driver) wrong(round string, err error) error {
+// wrapRoundError names the crawl and the round of a command's error, and adds a hint.
+func (d *Driver) wrapRoundError(round string, err error) error {
 	if errors.Is(err, fault.Interrupted) {
 		return err
 	}
@@ -525,9 +527,9 @@ func (d *Driver) wrong(round string, err error) error {
 	case hint != "":
 	case damaged: // to drop the round first may cost its work for nothing
 		hint = fmt.Sprintf("%q names what is damaged, and what to do; if nothing is, and a setting has changed since the round began, set it back (%q); then %q goes on",
-			verify, mcrawl("set", d.Crawl.Dir(), "KEY=VALUE"), d.goOn())
+			verify, mcrawl("set", d.Crawl.Dir(), "KEY=VALUE"), d.resumeCommand())
 	default:
-		hint = d.waysOut(err)
+		hint = d.recoveryHint(err)
 	}
 	if round != "" {
 		round = "round " + round
@@ -535,17 +537,17 @@ func (d *Driver) wrong(round string, err error) error {
 	return &fault.Error{Class: f.Class, File: d.Crawl.Dir(), Place: round, Err: f, Hint: hint}
 }
 
-// waysOut is the hint for a round that failed, by err.
-func (d *Driver) waysOut(err error) string {
+// recoveryHint says how to go on after a round that failed with err.
+func (d *Driver) recoveryHint(err error) string {
 	dir := d.Crawl.Dir()
 	if now, err := store.ReadCurrent(durable.OS, dir); err == nil && d.began.Epoch < now.Epoch && d.began.Last > 0 {
-		return fmt.Sprintf("mckpt restore or abandon gave the round up: %q goes on from checkpoint %d", d.goOn(), now.Checkpoint)
+		return fmt.Sprintf("mckpt restore or abandon gave the round up: %q goes on from checkpoint %d", d.resumeCommand(), now.Checkpoint)
 	}
 	if failed := (*cli.Failed)(nil); errors.As(err, &failed) && failed.NamesSetting {
-		return fmt.Sprintf("what is done is kept: then %q goes on", d.goOn())
+		return fmt.Sprintf("what is done is kept: then %q goes on", d.resumeCommand())
 	}
 	return fmt.Sprintf("what is done is kept: %q goes on. If a setting has changed since the round began, set it back (%q), or drop the round and make it again: %q",
-		d.goOn(), mcrawl("set", dir, "KEY=VALUE"), fault.Quote("mckpt", "abandon", dir))
+		d.resumeCommand(), mcrawl("set", dir, "KEY=VALUE"), fault.Quote("mckpt", "abandon", dir))
 }
 
 // Print writes the lines of a shell that do what Run does: the seeds where they are not in

@@ -66,7 +66,7 @@ func TestRoundsLeaveNothing(t *testing.T) {
 			if _, err := Make(t.Context(), dir, spec, t.Logf); err != nil {
 				t.Fatal(err)
 			}
-			d, err := Open(dir, Options{Rounds: late, Now: time.Now, Warn: t.Logf, Teller: &Teller{Out: io.Discard, Err: io.Discard, Silent: true, Quiet: true}})
+			d, err := Open(dir, Options{Rounds: late, Now: time.Now, Warn: t.Logf, Reporter: &Reporter{Out: io.Discard, Err: io.Discard, Silent: true, Quiet: true}})
 			if err != nil {
 				t.Fatal(err)
 			}

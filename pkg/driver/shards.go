@@ -405,7 +405,7 @@ func (d *Driver) cut(p plan, file, to string) error {
 			return err
 		}
 		if wrong != nil {
-			return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("%.200q, which is no URL of this crawl", line), Want: "URLs, one a line", Hint: d.waysOut(wrong), Err: wrong}
+			return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("%.200q, which is no URL of this crawl", line), Want: "URLs, one a line", Hint: d.recoveryHint(wrong), Err: wrong}
 		}
 		if m.Of(fingerprint.URLKey(host, url)) == p.shard {
 			fmt.Fprintln(w, line)

@@ -302,7 +302,7 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 		begin = func() error { _, _, err := d.Crawl.BeginShardRound(ctx, n, round); return err }
 	}
 	var run runner
-	d.tellers(&run, n)
+	d.connectReporter(&run, n)
 	for i, step := range s.steps {
 		done, err := d.stepDone(round, step, n)
 		if err != nil {
@@ -333,7 +333,7 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 			}
 		}
 		if err != nil {
-			return d.wrong(place, err)
+			return d.wrapRoundError(place, err)
 		}
 		if step.pipe == nil {
 			run.spent = append(run.spent, d.own(begun, step.shown()[0][:2]...))
