@@ -91,6 +91,8 @@ type view struct {
 	registeredDomain string
 	memo             []memo // by set
 
+	glance   grams // of the URL, once they are known
+	glanced  bool
 	repeats  int // segments that repeat one; -1: not yet counted
 	segments []string
 
@@ -115,6 +117,7 @@ func (v *view) resetAnswers(n, programs int) {
 // reset looks at candidate i of those that view.begin got.
 func (v *view) reset(i int, c *Candidate, document bool) {
 	v.Candidate, v.document, v.asks, v.err, v.repeats = c, document, -1, nil, -1
+	v.glanced = false
 	v.part, v.askedPart = c.Requisite, false
 	v.mine = v.answers[i*v.programs : (i+1)*v.programs]
 	at := len(v.origin)
@@ -122,6 +125,15 @@ func (v *view) reset(i int, c *Candidate, document bool) {
 		at = v.resetOrigin()
 	}
 	v.rest = c.URL[at:]
+}
+
+// grams are those of the URL.
+func (v *view) grams() *grams {
+	if !v.glanced {
+		v.glanced = true
+		v.glance.reset(v.URL)
+	}
+	return &v.glance
 }
 
 // query reports whether there is a query.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,4 +142,41 @@ func BenchmarkMillion(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkDefault reports what the rules that are shipped take for a URL that they let through.
+func BenchmarkDefault(b *testing.B) {
+	f, err := Load("default", Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	for _, c := range []struct{ name, url string }{
+		{"page", "http://www.example.org/docs/reference/chapter-7/functions-string.html"},
+		{"picture", "http://www.example.org/images/thumbs/2a/0123456789abcdef0123456789abcdef.jpg"},
+		{"query", "http://www.example.org/forum/viewtopic.php?f=12&t=34567&start=20"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			j := f.NewJudge()
+			candidates, verdicts := make([]Candidate, 256), make([]Verdict, 256)
+			for i := range candidates {
+				candidates[i] = Candidate{URL: c.url, Host: "www.example.org", Kind: "a", Via: "http://www.example.org/docs/2024/", From: "www.example.org"}
+			}
+			b.ReportAllocs()
+			start := processor()
+			for b.Loop() {
+				if err := j.URLs(context.Background(), candidates, verdicts); err != nil || !verdicts[0].Allow {
+					b.Fatal(verdicts[0].Name(), err)
+				}
+			}
+			b.ReportMetric(float64(processor()-start)/float64(b.N*len(candidates)), "cpu-ns/URL")
+		})
+	}
+}
+
+// processor is the processor time of this program, in nanoseconds.
+func processor() int64 {
+	var r syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return r.Utime.Nano() + r.Stime.Nano()
 }

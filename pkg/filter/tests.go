@@ -77,8 +77,7 @@ func init() {
 	argumentTests = map[string]func(*parser, *leaf, []string, badArg) error{
 		"scheme": schemeTest, "port": portTest, "kind": kindTest, "regex": regexTest, "linked-from": linkedTest, "extension": extensionTest, "mime": mimeTest, "exec": execTest,
 		"host": hostTest, "domain": domainTest, "registered-domain": registeredTest, "url": urlTest, "prefix": prefixTest, "path": pathTest,
-		"suffix":   textTest(strings.HasSuffix),
-		"contains": textTest(strings.Contains),
+		"suffix": suffixTest, "contains": containsTest,
 	}
 }
 
@@ -129,18 +128,28 @@ func kindTest(p *parser, l *leaf, args []string, bad badArg) error {
 	return nil
 }
 
-func textTest(match func(url, arg string) bool) func(*parser, *leaf, []string, badArg) error {
-	return func(_ *parser, l *leaf, args []string, _ badArg) error {
-		l.test = func(v *view) bool {
-			for _, a := range args {
-				if match(v.URL, a) {
-					return true
-				}
-			}
-			return false
-		}
-		return nil
+func suffixTest(_ *parser, l *leaf, args []string, _ badArg) error {
+	l.test = func(v *view) bool {
+		return slices.ContainsFunc(args, func(a string) bool { return strings.HasSuffix(v.URL, a) })
 	}
+	return nil
+}
+
+func containsTest(_ *parser, l *leaf, args []string, _ badArg) error {
+	literals := make([]literal, len(args))
+	for i, a := range args {
+		literals[i] = newLiteral(a)
+	}
+	l.test = func(v *view) bool {
+		g := v.grams()
+		for i, a := range args {
+			if g.mayHave(literals[i]) && strings.Contains(v.URL, a) {
+				return true
+			}
+		}
+		return false
+	}
+	return nil
 }
 
 func regexTest(_ *parser, l *leaf, args []string, bad badArg) error {
@@ -148,7 +157,19 @@ func regexTest(_ *parser, l *leaf, args []string, bad badArg) error {
 	if err != nil {
 		return err
 	}
-	l.test = func(v *view) bool { return anyMatches(all, v.URL) }
+	apart := make([]expression, len(all))
+	for i, re := range all {
+		apart[i] = newExpression(re)
+	}
+	l.test = func(v *view) bool {
+		g := v.grams()
+		for i := range apart {
+			if e := &apart[i]; e.mayMatch(v.URL, g) && e.MatchString(v.URL) {
+				return true
+			}
+		}
+		return false
+	}
 	return nil
 }
 
