@@ -195,6 +195,11 @@ type Judge struct {
 	programs []*coprocess.Program
 	pending  []int
 	lines    []byte
+	waiting  struct { // of Waiting, for the next call
+		of         []int
+		candidates []Candidate
+		verdicts   []Verdict
+	}
 }
 
 // NewJudge returns a judge. It starts programs when it needs them; Close ends them.

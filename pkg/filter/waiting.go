@@ -2,6 +2,7 @@ package filter
 
 import (
 	"context"
+	"slices"
 
 	"mercator/formats/record"
 	"mercator/pkg/canon"
@@ -16,19 +17,20 @@ import (
 //   - A URL that no page linked to (a seed, or one that was added) was asked for by name, and so was a sitemap: see Candidate.Named.
 func (j *Judge) Waiting(ctx context.Context, urls []*record.URL, reasons []string) error {
 	clear(reasons)
+	w := &j.waiting
 	for i := -1; i < len(j.filter.kinds); i++ {
 		kind := ""
 		if i >= 0 {
 			kind = j.filter.kinds[i]
 		}
-		var of []int
-		var candidates []Candidate
+		of, candidates := w.of[:0], w.candidates[:0]
 		for k, u := range urls {
 			if i < 0 || reasons[k] != "" {
 				of, candidates = append(of, k), append(candidates, Candidate{URL: u.URL, Host: u.Host, Depth: u.Depth, Kind: kind, From: hostOf(u.Via), Via: u.Via, Named: u.Via == "" || u.Sitemap > 0, Requisite: u.Requisite > 0})
 			}
 		}
-		verdicts := make([]Verdict, len(of))
+		verdicts := slices.Grow(w.verdicts[:0], len(of))[:len(of)]
+		w.of, w.candidates, w.verdicts = of, candidates, verdicts
 		if err := j.URLs(ctx, candidates, verdicts); err != nil {
 			return err
 		}

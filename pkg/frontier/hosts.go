@@ -52,6 +52,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 	}
 	var group, was hostGroup
 	var ev Host
+	var a arrival // one for all: policies get a pointer, and keep none
 	var name []byte
 	fresh := true
 	for !events.done || !arrivals.done {
@@ -88,7 +89,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 			}
 		}
 		for !arrivals.done && arrivals.key == order {
-			a := decodeArrival(arrivals.row)
+			a = decodeArrival(arrivals.row)
 			h, err := group.host(a.host)
 			if err != nil {
 				return run{}, err

@@ -408,7 +408,8 @@ type picker struct {
 	draws  uint64
 	end    []uint64 // of each front queue, the place that the batch must not reach; nil: any
 	sorts  []*sorter
-	judged []*Entry // that are wanted, and come next
+	asked  []Entry  // that the judge was asked about, for the next time
+	judged []*Entry // of these: that are wanted, and come next
 	gone   bool     // some were refused since within
 }
 
@@ -538,37 +539,42 @@ func (p *picker) wanted(ctx context.Context, o *NextOptions, most int, e *Entry,
 	return nil
 }
 
-// judged takes up to n URLs from next, and tells the rule that refuses each.
-func judged(ctx context.Context, judge Judge, n int, next func(*Entry) error) (all []*Entry, rules []string, err error) {
+// judged takes up to n URLs from next into all, and tells the rule that refuses each.
+func judged(ctx context.Context, judge Judge, n int, all []Entry, next func(*Entry) error) (_ []Entry, rules []string, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, nil, err
 	}
-	var urls []*record.URL
 	for size := 0; len(all) < n && size < judgedBytes; {
-		e := new(Entry)
+		all = append(all, Entry{})
+		e := &all[len(all)-1]
 		err := next(e)
 		if err == io.EOF {
+			all = all[:len(all)-1]
 			break
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		all, urls = append(all, e), append(urls, &e.URL)
 		size += len(e.URL.URL) + len(e.URL.Via)
 	}
 	if len(all) == 0 {
 		return nil, nil, nil
 	}
 	rules = make([]string, len(all))
+	urls := make([]*record.URL, len(all))
+	for i := range all {
+		urls[i] = &all[i].URL
+	}
 	return all, rules, judge.Waiting(ctx, urls, rules)
 }
 
 // judge has the next URLs judged; io.EOF if there are none.
 func (p *picker) judge(ctx context.Context, o *NextOptions, most int, refuse func(*Entry, string) error) error {
-	all, rules, err := judged(ctx, o.Judge, min(most, judgedTogether), p.next)
+	all, rules, err := judged(ctx, o.Judge, min(most, judgedTogether), p.asked[:0], p.next)
 	if err != nil {
 		return err
 	}
+	p.asked = all
 	if len(all) == 0 {
 		if !p.gone {
 			return io.EOF
@@ -579,11 +585,11 @@ func (p *picker) judge(ctx context.Context, o *NextOptions, most int, refuse fun
 	p.judged = p.judged[:0]
 	for i, rule := range rules {
 		if rule == "" {
-			p.judged = append(p.judged, all[i])
+			p.judged = append(p.judged, &all[i])
 			continue
 		}
 		p.gone = true
-		if err := refuse(all[i], rule); err != nil {
+		if err := refuse(&all[i], rule); err != nil {
 			return err
 		}
 	}

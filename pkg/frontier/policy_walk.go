@@ -448,7 +448,7 @@ func (w *walkPolicy) barren(ctx context.Context, fs files, judge Judge) error {
 	m := newMerger(fs, w.Starts)
 	defer m.close()
 	for number := uint64(0); ; {
-		_, rules, err := judged(ctx, judge, judgedTogether, func(e *Entry) error {
+		_, rules, err := judged(ctx, judge, judgedTogether, nil, func(e *Entry) error {
 			err := m.next(e)
 			e.URL.Via = "" // as begins does
 			return err
