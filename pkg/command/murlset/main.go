@@ -68,7 +68,10 @@ func (u *urls) eachKey(std *cli.Std, poly *fingerprint.Poly) (next func() (uint6
 	}
 	if cli.IsText(u.Text, u.Files) {
 		in, err := u.text(std)
-		return keysOf(in, poly, form, urlset.FromURL), err
+		if err != nil {
+			return nil, err
+		}
+		return keysOf(cli.Unsummed(in), poly, form, urlset.FromURL), nil
 	}
 	src, err := cli.OpenSource(std, u.Files, cli.Links)
 	if err != nil {
