@@ -3,7 +3,7 @@
 #
 #   bench/filter.sh                both, some two minutes
 #   bench/filter.sh speed          10^6 domains and 1,000 prefixes, in memory and on disk: a Go benchmark that measures
-#                                  judging and canonicalising in turn and reports the ratio
+#                                  judging and canonicalising in turn and reports the ratio; and the rules that are shipped
 #   bench/filter.sh memory         peak RSS and time of "mextract explain" with lists of 10^6 and 10^7 domains
 #
 # "run" is how many links in turn have one host (on pages most links stay on their own), "listed" how many in a hundred
@@ -16,7 +16,7 @@ trap 'exit 130' INT TERM HUP
 cd "$here"
 echo "commit $(git rev-parse --short HEAD 2> /dev/null || echo unknown), $(go env GOVERSION), $(uname -sm), $(getconf _NPROCESSORS_ONLN) cores, load $(cut -d' ' -f1 /proc/loadavg), $(date -u +%FT%RZ)"
 
-speed() { go test ./pkg/filter -run '^$' -bench Million -benchtime "${BENCHTIME:-10x}" | grep -E '^Benchmark'; }
+speed() { go test ./pkg/filter -run '^$' -bench 'Million|Default' -benchtime "${BENCHTIME:-10x}" | grep -E '^Benchmark'; }
 
 memory() {
 	go build -trimpath -o "$dir/mextract" ./cmd/mextract
