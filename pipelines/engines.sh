@@ -124,6 +124,6 @@ until_done 300 Spark bash -c '[ "$(grep -c "Registering worker" "$MERCATOR_ENGIN
 
 cd "$here"
 export MERCATOR_PAGES=pyspark
-[ $# -gt 0 ] || set -- "${GO:-go}" test -count=1 -vet=off -timeout 15m -run '^TestEngines$|^TestRecipes$/^parquet.md$' ./pipelines
+[ $# -gt 0 ] || set -- "${GO:-go}" test -count=1 -vet=off -timeout 30m -run '^TestEngines$|^TestRecipes$/^parquet.md$' ./pipelines
 "$@" &
 wait $!

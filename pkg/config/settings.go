@@ -125,8 +125,8 @@ const (
 // Batch bounds a batch.
 type Batch struct {
 	Number    int `key:"batch" default:"10000" range:"1" group:"The batch:" short:"n" placeholder:"10000" help:"At most this many URLs." note:"in a round, of each shard"`
-	PerHost   int `key:"frontier.per_host" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a host." note:"0: any number"`
-	PerDomain int `key:"frontier.per_domain" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a registered domain." note:"0: any number"`
+	PerHost   int `key:"frontier.per_host" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a host in a batch." note:"0: any number"`
+	PerDomain int `key:"frontier.per_domain" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a registered domain in a batch." note:"0: any number"`
 
 	MaxHostBytes Size `key:"frontier.max_host_bytes" sheet:"host" range:"0" like:"0" group:"The batch:" name:"max-host-bytes" placeholder:"SIZE" help:"Refuse URLs of a host that has sent so many." note:"bytes of bodies, such as 500M; what a round has begun it finishes; 0: any number"`
 }
@@ -225,7 +225,7 @@ type Failures struct {
 // NewURLs say what becomes of new URLs.
 type NewURLs struct {
 	MaxDepth           int           `key:"frontier.max_depth" sheet:"url" range:"0" like:"0" group:"New URLs:" placeholder:"N" help:"Drop those more than N links from a seed." note:"of new URLs; 0: none"`
-	MaxHostURLs        uint64        `key:"frontier.max_host_urls" sheet:"host" range:"0" like:"0" group:"New URLs:" name:"max-host-urls" placeholder:"N" help:"Drop those of a host that has N already." note:"of new URLs; 0: none"`
+	MaxHostURLs        uint64        `key:"frontier.max_host_urls" sheet:"host" range:"0" like:"0" group:"New URLs:" name:"max-host-urls" placeholder:"N" help:"Drop those of a host that has N already." note:"of new URLs, so that a crawl has at most N of a host; 0: none"`
 	Prioritizer        string        `key:"frontier.prioritizer" runs:"word" like:"depth" group:"New URLs:" placeholder:"COMMAND" help:"Program that gives priorities; or depth, or score." note:"score, with focus.model: what relevant pages link to comes first; a command answers a line of JSON with PRIORITY or PRIORITY SCORE"`
 	PrioritizerTimeout time.Duration `key:"frontier.prioritizer_timeout" default:"10s" range:"0s" group:"New URLs:" help:"Time for an answer of that program."`
 }

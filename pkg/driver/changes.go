@@ -67,6 +67,9 @@ func (d *Driver) Changes(from, to string) (*Changes, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(kept.Names()) < len(then.Names()) {
+		return nil, &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "changes from " + from + " to " + to + ", which came before it", Want: "the earlier one first"}
+	}
 	return d.changes(kept, d, then)
 }
 
