@@ -5,6 +5,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // grams are facts of a URL that rule out most contains and regex tests at a glance: pairs of neighbouring bytes, letters in lower case, as a set
@@ -76,24 +77,24 @@ func (g *grams) mayHave(l literal) bool {
 // expression is a regular expression with what an ASCII text must have to match it, as RE2's prefilter finds it.
 type expression struct {
 	*regexp.Regexp
+	once  sync.Once
 	marks []byte      // in this order, others between them
 	needs [][]literal // one of each
 	run   int         // so many letters and digits in turn
 }
 
-func newExpression(re *regexp.Regexp) (e expression) {
-	e.Regexp = re
-	tree, err := syntax.Parse(re.String(), syntax.Perl)
-	if err != nil {
-		return e // it was parsed before
+func newExpression(re *regexp.Regexp) *expression { return &expression{Regexp: re} }
+
+// derive finds what it needs, when it is first used: most URLs do not come to most expressions.
+func (e *expression) derive() {
+	if tree, err := syntax.Parse(e.String(), syntax.Perl); err == nil {
+		e.close(e.walk(tree))
 	}
-	e.close(e.walk(tree))
-	return e
 }
 
 // mayMatch reports whether a URL may match.
 func (e *expression) mayMatch(url string, g *grams) bool {
-	if g.foreign {
+	if e.once.Do(e.derive); g.foreign {
 		return true
 	}
 	if g.run < e.run {

@@ -157,14 +157,14 @@ func regexTest(_ *parser, l *leaf, args []string, bad badArg) error {
 	if err != nil {
 		return err
 	}
-	apart := make([]expression, len(all))
+	apart := make([]*expression, len(all))
 	for i, re := range all {
 		apart[i] = newExpression(re)
 	}
 	l.test = func(v *view) bool {
 		g := v.grams()
-		for i := range apart {
-			if e := &apart[i]; e.mayMatch(v.URL, g) && e.MatchString(v.URL) {
+		for _, e := range apart {
+			if e.mayMatch(v.URL, g) && e.MatchString(v.URL) {
 				return true
 			}
 		}
