@@ -130,7 +130,7 @@ func (d *Driver) eachTask(of func(p plan, owns func(*record.URL) bool) error) er
 	m, err := shard.Read(durable.OS, d.Crawl.Dir())
 	for n := range d.plan.shards {
 		if err == nil {
-			err = of(d.plan.of(n), func(u *record.URL) bool { return m.Of(fingerprint.URLKey(u.Host, u.URL)) == n })
+			err = of(d.plan.ofShard(n), func(u *record.URL) bool { return m.Of(fingerprint.URLKey(u.Host, u.URL)) == n })
 		}
 	}
 	return err
@@ -138,7 +138,7 @@ func (d *Driver) eachTask(of func(p plan, owns func(*record.URL) bool) error) er
 
 // eachURL calls each for the URLs of a list.
 func eachURL(in io.Reader, file string, form canon.Options, each func(*record.URL) error) error {
-	return numbered{in, file, 0}.each(func(line string) error {
+	return numbered{in, file, 0}.eachLine(func(line string) error {
 		var u record.URL
 		if err := urlset.ParseLine(line, form, &u); err != nil {
 			return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("%.200q: %v", line, err), Want: "URLs of this crawl", Err: err}
@@ -200,11 +200,11 @@ var errNone = errors.New("no URL matches")
 // repetition chooses the same; files that are there already of an open transaction stay, since the filter may have changed.
 // Each shard gets those of its hosts.
 func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked string, open bool) error {
-	again, links := d.plan.kept(txn, "again"), d.plan.kept(txn, "links")
+	again, links := d.plan.roundFile(txn, "again"), d.plan.roundFile(txn, "links")
 	if !open {
 		remove := func(p plan, _ func(*record.URL) bool) error {
 			for _, name := range []string{"again", "links", "new"} {
-				if err := os.Remove(p.kept(txn, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				if err := os.Remove(p.roundFile(txn, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err
 				}
 			}
@@ -276,13 +276,13 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 		return errNone
 	}
 	return d.eachTask(func(p plan, owns func(*record.URL) bool) error {
-		again, links, fresh := again, links, p.kept(txn, "new")
+		again, links, fresh := again, links, p.roundFile(txn, "new")
 		if p.shards > 0 {
 			if _, _, err := d.Crawl.BeginShardRound(ctx, p.shard, txn); err != nil {
 				return err
 			}
 			whole, wholeLinks := again, links
-			again, links = p.kept(txn, "again"), p.kept(txn, "links")
+			again, links = p.roundFile(txn, "again"), p.roundFile(txn, "links")
 			err := writeRows(again, "again", like, func(write func(*record.URL) error) error {
 				return history.Read(whole, func(u *record.URL) error {
 					if !owns(u) {

@@ -69,7 +69,7 @@ func (d *Driver) endRaise(ctx context.Context) error {
 
 // raisePipes are the commands of a raise.
 func (p plan) raisePipes(txn string) (distill, raise Pipe) {
-	raised := p.kept(txn, "raised")
+	raised := p.roundFile(txn, "raised")
 	return Pipe{{"mfocus", "distill", p.path(), "-o", raised}}, Pipe{{"mfrontier", "raise", p.path("frontier"), "--txn", txn, raised}}
 }
 
@@ -81,7 +81,7 @@ func (d *Driver) raise(ctx context.Context, conf *config.Config, txn string) err
 	if _, err := d.Crawl.BeginRound(txn); err != nil {
 		return err
 	}
-	raised := d.plan.kept(txn, "raised")
+	raised := d.plan.roundFile(txn, "raised")
 	if open != txn { // what is there is of a transaction that was undone
 		if err := os.Remove(raised); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -120,7 +120,7 @@ func (d *Driver) dry(conf *config.Config, made uint64) (dry bool, err error) {
 		if strings.TrimRight(name, "0123456789") != "r" {
 			continue
 		}
-		err := history.Read(d.plan.kept(name, d.outcomes()), func(r *record.Fetch) error {
+		err := history.Read(d.plan.roundFile(name, d.outcomes()), func(r *record.Fetch) error {
 			if r.OfPage() && r.Outcome == record.OutcomeFetched && r.Score > classify.Relevant && r.Extra.Text(classify.TopicColumn) != "" {
 				return errEnough
 			}

@@ -21,8 +21,8 @@ import (
 // An engine runs tasks: a task is a stage of a round in one shard. Only the files of the crawl say which tasks are done,
 // so an engine may run a task twice, or lose it.
 type engine interface {
-	// run runs each task once, and returns those that it saw failing. Tasks of an earlier run that are still at work it waits for.
-	run(ctx context.Context, round, stage string, shards []int) ([]failed, error)
+	// runStage runs each task once, and returns those that it saw failing. Tasks of an earlier run that are still at work it waits for.
+	runStage(ctx context.Context, round, stage string, shards []int) ([]failed, error)
 	close()
 }
 
@@ -139,7 +139,7 @@ func (t *tasks) beginLogs(round string) error {
 // notDone lists those of the shards in which a stage is not done.
 func (d *Driver) notDone(round, name string, shards []int) (left []int, err error) {
 	for _, n := range shards {
-		list := d.plan.of(n).stages(round, nil)
+		list := d.plan.ofShard(n).stages(round, nil)
 		done, err := d.stageDone(round, list[slices.IndexFunc(list, func(s stage) bool { return s.name == name })], n)
 		if err != nil {
 			return nil, err
@@ -154,7 +154,7 @@ func (d *Driver) notDone(round, name string, shards []int) (left []int, err erro
 // roundOfShards runs the stages of a round, each in all shards. What adds URLs is run here.
 func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string) error {
 	if d.engine == nil || lists != nil {
-		for at := range d.plan.of(0).stages(round, lists) {
+		for at := range d.plan.ofShard(0).stages(round, lists) {
 			if err := d.stageHere(ctx, round, lists, at); err != nil {
 				return err
 			}
@@ -165,8 +165,8 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 	if err := d.waitDue(ctx, round); err != nil {
 		return err
 	}
-	d.runner.spent = append(d.runner.spent, d.own(begun, "wait"))
-	for _, s := range d.plan.of(0).stages(round, nil) {
+	d.runner.spent = append(d.runner.spent, d.ownTimes(begun, "wait"))
+	for _, s := range d.plan.ofShard(0).stages(round, nil) {
 		tries := map[int]int{}
 		var last []failed
 		left := make([]int, d.plan.shards)
@@ -187,13 +187,13 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 					f = last[i]
 				}
 				if tries[n]++; tries[n] > 1+retries || f.code == fault.Superseded.ExitCode() { // another machine has taken it over
-					return d.lost(round, s.name, f)
+					return d.taskError(round, s.name, f)
 				}
 				if tries[n] > 1 {
-					d.opt.Warn("%v; it is run again", d.lost(round, s.name, f))
+					d.opt.Warn("%v; it is run again", d.taskError(round, s.name, f))
 				}
 			}
-			if last, err = d.engine.run(ctx, round, s.name, left); err != nil {
+			if last, err = d.engine.runStage(ctx, round, s.name, left); err != nil {
 				return err
 			}
 		}
@@ -203,11 +203,11 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 
 // stageHere runs a stage in all shards, each as a task of this process.
 func (d *Driver) stageHere(ctx context.Context, round string, lists []string, at int) error {
-	conf, err := d.load()
+	conf, err := d.loadConfig()
 	if err != nil {
 		return err
 	}
-	limit := make(chan struct{}, d.room(conf, d.plan.of(0).stages(round, lists)[at]))
+	limit := make(chan struct{}, d.room(conf, d.plan.ofShard(0).stages(round, lists)[at]))
 	errs := make([]error, d.plan.shards)
 	var all sync.WaitGroup
 	for n := range d.plan.shards {
@@ -228,8 +228,8 @@ func (d *Driver) stageHere(ctx context.Context, round string, lists []string, at
 	return nil
 }
 
-// lost is the error of a task that failed, with the last words of its log.
-func (d *Driver) lost(round, stage string, f failed) error {
+// taskError is the error of a task that failed, with the last words of its log.
+func (d *Driver) taskError(round, stage string, f failed) error {
 	t := tasks{dir: d.Crawl.Dir()}
 	file := t.log(round, stage, strconv.Itoa(f.shard))
 	found, hint, crashed := lastWords(file)

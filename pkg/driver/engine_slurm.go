@@ -42,7 +42,7 @@ type jobState struct {
 	status                    int // as wait gives it
 }
 
-func (s *slurm) run(ctx context.Context, round, stage string, shards []int) (list []failed, err error) {
+func (s *slurm) runStage(ctx context.Context, round, stage string, shards []int) (list []failed, err error) {
 	if err := s.beginLogs(round); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *slurm) run(ctx context.Context, round, stage string, shards []int) (lis
 		if err != nil { // what does not end now, the next driver finds
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
-			_, _ = s.call(ctx, "scancel", "--me", "--name="+name)
+			_, _ = s.runSlurm(ctx, "scancel", "--me", "--name="+name)
 		}
 	}()
 	works := map[int]job{} // by shard
@@ -72,7 +72,7 @@ func (s *slurm) run(ctx context.Context, round, stage string, shards []int) (lis
 			s.d.opt.Warn("round %s, stage %s, shard %d: job %d_%[3]d of an earlier run is at work", round, stage, j.shard, j.array)
 		case !s.tidied:
 			s.d.opt.Warn("job %d_%d of an earlier run (%s) is cancelled", j.array, j.shard, st.name)
-			if _, err := s.call(ctx, "scancel", fmt.Sprintf("%d_%d", j.array, j.shard)); err != nil {
+			if _, err := s.runSlurm(ctx, "scancel", fmt.Sprintf("%d_%d", j.array, j.shard)); err != nil {
 				return nil, err
 			}
 		}
@@ -87,7 +87,7 @@ func (s *slurm) run(ctx context.Context, round, stage string, shards []int) (lis
 	if missing != nil {
 		script := `echo "$(date -u +%FT%TZ) ${SLURMD_NODENAME:-$(hostname)}, job $SLURM_JOB_ID"; exec ` + fault.Quote(s.command(round, stage)...) + ` "$SLURM_ARRAY_TASK_ID"`
 		pattern := tasks{dir: strings.ReplaceAll(s.dir, "%", "%%")} // sbatch replaces %a and others
-		out, err := s.call(ctx, "sbatch", append(slices.Clone(s.args), "--parsable", "--no-requeue", "--job-name="+name, "--array="+strings.Join(missing, ","),
+		out, err := s.runSlurm(ctx, "sbatch", append(slices.Clone(s.args), "--parsable", "--no-requeue", "--job-name="+name, "--array="+strings.Join(missing, ","),
 			"--open-mode=append", "--output="+pattern.log(round, stage, "%a"), "--wrap="+script)...)
 		if err != nil {
 			return nil, err
@@ -103,11 +103,11 @@ func (s *slurm) run(ctx context.Context, round, stage string, shards []int) (lis
 			}
 		}
 	}
-	return s.wait(ctx, round, stage, shards, works)
+	return s.waitForJobs(ctx, round, stage, shards, works)
 }
 
-// wait waits until each shard is done or its job has ended.
-func (s *slurm) wait(ctx context.Context, round, stage string, shards []int, works map[int]job) (list []failed, err error) {
+// waitForJobs waits until each shard is done or its job has ended.
+func (s *slurm) waitForJobs(ctx context.Context, round, stage string, shards []int, works map[int]job) (list []failed, err error) {
 	var down outage
 	for left, looked, next := slices.Clone(shards), time.Now(), lookAtJobsSoon; ; {
 		if left, err = s.d.notDone(round, stage, left); err != nil || len(left) == 0 {
@@ -116,7 +116,7 @@ func (s *slurm) wait(ctx context.Context, round, stage string, shards []int, wor
 		if time.Since(looked) >= next {
 			jobs, err := s.jobs(ctx)
 			if looked, next = time.Now(), min(2*next, lookAtJobs); ctx.Err() == nil {
-				news, end := down.note(err, looked)
+				news, end := down.noteResult(err, looked)
 				if end {
 					return nil, err
 				}
@@ -157,8 +157,8 @@ type outage struct {
 	text  string // of the last error; "": it does not fail
 }
 
-// note takes what squeue ended with. news: this error was not reported yet. end: it has failed for too long.
-func (o *outage) note(err error, now time.Time) (news, end bool) {
+// noteResult takes what squeue ended with. news: this error was not reported yet. end: it has failed for too long.
+func (o *outage) noteResult(err error, now time.Time) (news, end bool) {
 	if err == nil {
 		*o = outage{}
 		return false, false
@@ -173,7 +173,7 @@ func (o *outage) note(err error, now time.Time) (news, end bool) {
 // jobs are those of this user that Slurm knows, some minutes after their end too.
 func (s *slurm) jobs(ctx context.Context) (map[job]jobState, error) {
 	const columns = "ArrayJobID:|,ArrayTaskID:|,exit_code:|,State:|,NodeList:|,Reason:|,Name:|"
-	out, err := s.call(ctx, "squeue", "--me", "--array", "--noheader", "--states=all", "--Format="+columns)
+	out, err := s.runSlurm(ctx, "squeue", "--me", "--array", "--noheader", "--states=all", "--Format="+columns)
 	jobs := map[job]jobState{}
 	for line := range strings.Lines(out) {
 		f := strings.Split(line, "|")
@@ -190,8 +190,8 @@ func (s *slurm) jobs(ctx context.Context) (map[job]jobState, error) {
 	return jobs, err
 }
 
-// call runs a command of Slurm and returns what it printed.
-func (s *slurm) call(ctx context.Context, command string, args ...string) (string, error) {
+// runSlurm runs a command of Slurm and returns what it printed.
+func (s *slurm) runSlurm(ctx context.Context, command string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, command, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

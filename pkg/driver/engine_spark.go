@@ -51,7 +51,7 @@ type sparkAnswer struct {
 	}
 }
 
-func (s *spark) run(ctx context.Context, round, stage string, shards []int) (list []failed, err error) {
+func (s *spark) runStage(ctx context.Context, round, stage string, shards []int) (list []failed, err error) {
 	if err := s.beginLogs(round); err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func TestRoom(t *testing.T) {
 			if one, all := d.needs(conf, test.alone); one != test.one || all != test.all {
 				t.Errorf("one task may take %d MiB, all %d; want %d, %d", one/M, all/M, test.one/M, test.all/M)
 			}
-			for _, s := range d.plan.of(0).stages("r1", nil) {
+			for _, s := range d.plan.ofShard(0).stages("r1", nil) {
 				want, is := map[string]int{fetchStage: test.fetch, "extract": test.extract}[s.name]
 				if got := d.room(conf, s); is && got != want {
 					t.Errorf("%s: %d at a time, want %d", s.name, got, want)
@@ -82,7 +82,7 @@ func TestOutage(t *testing.T) {
 		{a, 13 * time.Minute, true, false},
 		{a, 14 * time.Minute, false, true},
 	} {
-		if news, end := o.note(c.err, begun.Add(c.after)); news != c.news || end != c.end {
+		if news, end := o.noteResult(c.err, begun.Add(c.after)); news != c.news || end != c.end {
 			t.Errorf("%v after %v: news %v, end %v; want %v, %v", c.err, c.after, news, end, c.news, c.end)
 		}
 	}
@@ -113,7 +113,7 @@ func TestLastWords(t *testing.T) {
 			if err := os.WriteFile(file, []byte(test.log), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			err := d.lost("r1", "fetch", failed{code: 2})
+			err := d.taskError("r1", "fetch", failed{code: 2})
 			if want := "round r1, stage fetch, shard 0: " + test.found; err.Error() != want || fault.ClassOf(err) != test.class || fault.HintOf(err) != cmp.Or(test.hint, "its log is "+file) {
 				t.Errorf("%v (%s; %s), want %s (%s; %s)", err, fault.ClassOf(err), fault.HintOf(err), want, test.class, test.hint)
 			}

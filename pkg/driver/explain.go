@@ -182,7 +182,7 @@ func (d *Driver) Explain(ctx context.Context, input string) (*Explained, error) 
 	own := polite.Of(host)
 	e.Robots.Ignored = own.NoRobots
 	if d.Crawl.Driven() == "" { // else contacts are made now
-		if e.hold, err = fetch.Hold(store.Folder(d.plan.of(e.owner).path(fetch.Kind), store.Options{}), d.opt.Now(), polite); err != nil {
+		if e.hold, err = fetch.Hold(store.Folder(d.plan.ofShard(e.owner).path(fetch.Kind), store.Options{}), d.opt.Now(), polite); err != nil {
 			return nil, err
 		}
 	}
@@ -231,7 +231,7 @@ func (d *Driver) explainState(ctx context.Context, e *Explained, form canon.Opti
 
 // seen asks the set of URLs of a shard.
 func (d *Driver) seen(n int, form canon.Options, row *record.URL) (bool, error) {
-	st, err := store.Open(d.plan.of(n).path(urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
+	st, err := store.Open(d.plan.ofShard(n).path(urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
 	if err != nil {
 		return false, err
 	}

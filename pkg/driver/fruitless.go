@@ -56,7 +56,7 @@ type visits struct {
 	documents int
 }
 
-func (v *visits) add(row *record.Fetch, head bool) {
+func (v *visits) addRow(row *record.Fetch, head bool) {
 	if !row.OfPage() || row.Requisite > 0 || row.Outcome == record.OutcomeDeferred || row.Outcome == record.OutcomeParked {
 		return
 	}
@@ -89,8 +89,8 @@ func (v *visits) add(row *record.Fetch, head bool) {
 	}
 }
 
-// link takes a link of a document; followed: it was not refused.
-func (v *visits) link(l *record.Link, followed bool) {
+// addLink takes a link of a document; followed: it was not refused.
+func (v *visits) addLink(l *record.Link, followed bool) {
 	from := v.of[l.SrcURL]
 	if from == nil || !from.document || l.SrcKey == l.Key && l.Key != 0 {
 		return
@@ -123,8 +123,8 @@ func (v *visits) link(l *record.Link, followed bool) {
 	}
 }
 
-// framed makes documents that are nothing but a frame lead to what is in it. text reads what stands on a page beside its title.
-func (v *visits) framed(text func(*record.Fetch) string) {
+// followFrames makes documents that are nothing but a frame lead to what is in it. text reads what stands on a page beside its title.
+func (v *visits) followFrames(text func(*record.Fetch) string) {
 	for _, is := range v.order {
 		if is.to == "" && is.frame != "" && is.followed == 0 && is.frames <= 2 && (is.links == 0 || is.link == is.frame) && !(is.iframe && text(is.row) != "") {
 			is.to, is.by = is.frame, "is a frame around"
@@ -132,8 +132,8 @@ func (v *visits) framed(text func(*record.Fetch) string) {
 	}
 }
 
-// end follows a visit to where it leads. path are the visits on the way; circle: it comes back to one of them.
-func (v *visits) end(is *visit) (path []*visit, circle bool) {
+// follow follows a visit to where it leads. path are the visits on the way; circle: it comes back to one of them.
+func (v *visits) follow(is *visit) (path []*visit, circle bool) {
 	for {
 		path = append(path, is)
 		next := v.of[is.to]
@@ -152,7 +152,7 @@ func (v *visits) ofUse(is *visit) bool {
 	if !is.document {
 		return false
 	}
-	path, circle := v.end(is)
+	path, circle := v.follow(is)
 	if circle {
 		return !slices.ContainsFunc(path, func(p *visit) bool { return !p.document })
 	}
@@ -179,7 +179,7 @@ func (d *Driver) fruitless(conf *config.Config) error {
 				if !site && row.OfPage() && row.RedirectURL == "" && (row.Outcome == record.OutcomeFetched || row.Outcome == record.OutcomeNotModified) {
 					return errEnough
 				}
-				if v.add(row, conf.File.Fetch.Method == "HEAD"); v.documents > documentsMax {
+				if v.addRow(row, conf.File.Fetch.Method == "HEAD"); v.documents > documentsMax {
 					return errEnough
 				}
 				return nil
@@ -200,12 +200,12 @@ func (d *Driver) fruitless(conf *config.Config) error {
 				return err
 			}
 			for _, file := range files {
-				if err := history.Read(file, func(l *record.Link) error { v.link(l, name == "links"); return nil }); err != nil {
+				if err := history.Read(file, func(l *record.Link) error { v.addLink(l, name == "links"); return nil }); err != nil {
 					return err
 				}
 			}
 		}
-		v.framed(d.textOf)
+		v.followFrames(d.textOf)
 		if slices.ContainsFunc(v.order, v.ofUse) {
 			d.noteElsewhere(v, conf)
 			return nil
@@ -258,9 +258,9 @@ func (d *Driver) noteElsewhere(v *visits, conf *config.Config) {
 func (d *Driver) whatHappened(v *visits, conf *config.Config) error {
 	dir := d.Crawl.Dir()
 	first := v.order[0]
-	path, circle := v.end(first)
+	path, circle := v.follow(first)
 	for _, is := range v.order { // who leads out of the crawl says where to go on
-		if p, c := v.end(is); p[len(p)-1].to != "" && !c && (path[len(path)-1].to == "" || circle) {
+		if p, c := v.follow(is); p[len(p)-1].to != "" && !c && (path[len(path)-1].to == "" || circle) {
 			path, circle = p, c
 		}
 	}

@@ -67,22 +67,22 @@ func TestOfUse(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			v := &visits{of: map[string]*visit{}}
 			for i := range test.rows {
-				v.add(&test.rows[i], false)
+				v.addRow(&test.rows[i], false)
 			}
 			for i := range test.refused {
-				v.link(&test.refused[i], false)
+				v.addLink(&test.refused[i], false)
 			}
 			for i := range test.followed {
-				v.link(&test.followed[i], true)
+				v.addLink(&test.followed[i], true)
 			}
-			v.framed(func(r *record.Fetch) string { return r.Charset }) // the text, here
+			v.followFrames(func(r *record.Fetch) string { return r.Charset }) // the text, here
 			use := false
 			for _, is := range v.order {
 				use = use || v.ofUse(is)
 			}
 			way := ""
 			if len(v.order) > 0 {
-				path, circle := v.end(v.order[0])
+				path, circle := v.follow(v.order[0])
 				for i, is := range path {
 					if way += is.url; i < len(path)-1 {
 						way += " > "
@@ -105,10 +105,10 @@ func TestOfUse(t *testing.T) {
 func TestVisitsAreBounded(t *testing.T) {
 	v := &visits{of: map[string]*visit{}}
 	for i := range 3 * visitedMax {
-		v.add(&record.Fetch{URL: fmt.Sprint("http://a.test/", i), Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 404}, false)
+		v.addRow(&record.Fetch{URL: fmt.Sprint("http://a.test/", i), Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 404}, false)
 	}
 	for i := range 3 * documentsMax {
-		v.add(&record.Fetch{URL: fmt.Sprint("http://a.test/d", i), Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, BodyLength: 1}, false)
+		v.addRow(&record.Fetch{URL: fmt.Sprint("http://a.test/d", i), Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, BodyLength: 1}, false)
 	}
 	if len(v.of) != visitedMax+documentsMax || len(v.order) != len(v.of) || v.documents != 3*documentsMax {
 		t.Errorf("%d, %d visits, %d documents", len(v.of), len(v.order), v.documents)
@@ -145,7 +145,7 @@ func TestHappened(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			v := &visits{of: map[string]*visit{}}
 			for i := range test.rows {
-				v.add(&test.rows[i], false)
+				v.addRow(&test.rows[i], false)
 			}
 			conf := &config.Config{}
 			conf.File.Fetch.Login = test.login

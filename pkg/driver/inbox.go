@@ -246,7 +246,7 @@ func (d *Driver) stillURLs(txn string, rows bool, in numbered, asked, left strin
 	bad := 0
 	err = WriteFile(left, func(left io.Writer) error {
 		return WriteFile(asked, func(asked io.Writer) error {
-			return in.each(func(line string) error {
+			return in.eachLine(func(line string) error {
 				_, _, wrong, err := seedLine(line, rows, form)
 				if err != nil {
 					return err
@@ -310,7 +310,7 @@ func accounted(l record.Ledger, known string) string {
 
 // Form is what the crawl's URLs look like.
 func (d *Driver) Form() (canon.Options, error) {
-	conf, err := d.load()
+	conf, err := d.loadConfig()
 	if err != nil {
 		return canon.Options{}, err
 	}
@@ -324,8 +324,8 @@ type numbered struct {
 	line int
 }
 
-// each calls a function for the lines that are no comments.
-func (n numbered) each(of func(string) error) error {
+// eachLine calls a function for the lines that are no comments.
+func (n numbered) eachLine(of func(string) error) error {
 	lines := bufio.NewScanner(n)
 	lines.Buffer(nil, maxRequest)
 	for lines.Scan() {

@@ -281,7 +281,7 @@ func noteSeeds(conf *config.Config, list numbered, rows, links bool, warn func(f
 	defer judge.Close()
 	seen := map[uint64]bool{}
 	n, twice, refused := 0, 0, 0
-	err = list.each(func(line string) error {
+	err = list.eachLine(func(line string) error {
 		url, host, wrong, err := seedLine(line, rows, form)
 		if err != nil || wrong != nil {
 			return err

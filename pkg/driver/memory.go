@@ -43,7 +43,7 @@ func (s stage) need(conf *config.Config) (most config.Size) {
 // needs is what one task may take, and what those of a round may take that run at a time. In a crawl without shards a round is one task, unless its stages
 // are run alone.
 func (d *Driver) needs(conf *config.Config, alone bool) (one, all config.Size) {
-	list := d.plan.of(0).stages("r1", nil)
+	list := d.plan.ofShard(0).stages("r1", nil)
 	if d.plan.shards == 0 && !alone {
 		list = []stage{{steps: []step{{pipe: d.plan.round("r1")}}}}
 	}

@@ -96,10 +96,12 @@ type metrics struct {
 }
 
 func (m *metrics) gauge(name, help string, value float64, labels ...string) {
-	m.add("gauge", name, help, value, labels)
+	m.addSample("gauge", name, help, value, labels)
 }
 
-func (m *metrics) counter(name, help string, value float64) { m.add("counter", name, help, value, nil) }
+func (m *metrics) counter(name, help string, value float64) {
+	m.addSample("counter", name, help, value, nil)
+}
 
 // time adds a time in RFC 3339, if there is one.
 func (m *metrics) time(name, help, value string) {
@@ -111,7 +113,7 @@ func (m *metrics) time(name, help, value string) {
 // labelEscapes are those of values of labels.
 var labelEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-func (m *metrics) add(kind, name, help string, value float64, labels []string) {
+func (m *metrics) addSample(kind, name, help string, value float64, labels []string) {
 	name = "mercator_" + name
 	if name != m.last {
 		fmt.Fprintf(m, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)

@@ -174,7 +174,7 @@ func (d *Driver) finishMove(ctx context.Context) (*Moved, error) {
 // movers are those of the stores in which each host has something: documents and addresses stay where they are, and so do what
 // the owner of an address knows of it, robots.txt and contact times. Names are resolved anew.
 func (d *Driver) movers() ([]crawl.Mover, error) {
-	if _, err := store.Open(d.plan.of(0).path(urlset.Kind), urlset.Kind, urlset.Version, store.Options{}); errors.Is(err, fault.WrongKind) { // a program keeps it, in one file
+	if _, err := store.Open(d.plan.ofShard(0).path(urlset.Kind), urlset.Kind, urlset.Version, store.Options{}); errors.Is(err, fault.WrongKind) { // a program keeps it, in one file
 		return nil, err
 	}
 	form, err := d.Form()
@@ -217,7 +217,7 @@ func movedBy(k *crawl.Checkpoint) *Moved {
 					lots[pair{from, to}] = lot
 				}
 				for _, c := range s.Made {
-					lot.add(c)
+					lot.addCount(c)
 				}
 			}
 		}
@@ -229,7 +229,7 @@ func movedBy(k *crawl.Checkpoint) *Moved {
 	return m
 }
 
-func (l *MovedLot) add(c record.Count) {
+func (l *MovedLot) addCount(c record.Count) {
 	switch c.Reason {
 	case frontier.MovedHosts:
 		l.Hosts += c.N

@@ -16,7 +16,7 @@ const headBody = 256 << 10
 
 // Pages counts what the documents of the crawl lack, and which are slow or large. It reads HTML documents in the archive, up to stats.MaxPages.
 func (d *Driver) Pages() (*stats.Pages, error) {
-	rows, err := d.rows()
+	rows, err := d.outcomeRows()
 	if err != nil {
 		return nil, err
 	}
@@ -49,28 +49,28 @@ func PrintPages(out io.Writer, p *stats.Pages) error {
 		of   stats.Lack
 	}{{"title", p.WithoutTitle}, {"description", p.WithoutDescription}, {"language", p.WithoutLanguage}} {
 		if lack.of.N > 0 {
-			heading(w, "pages", "", "without a "+lack.what)
+			printHeading(w, "pages", "", "without a "+lack.what)
 			fmt.Fprintf(w, "%12d\n", lack.of.N)
 			for _, url := range lack.of.URLs[:min(len(lack.of.URLs), printed)] {
 				fmt.Fprintf(w, "%12s %12s  %s\n", "", "", nameText(url))
 			}
-			more(w, int(lack.of.N))
+			printMore(w, int(lack.of.N))
 		}
 	}
 	if len(p.Shared) > 0 {
-		heading(w, "pages", "", fmt.Sprintf("with a title that others have, %d in all", p.SharedTitles))
+		printHeading(w, "pages", "", fmt.Sprintf("with a title that others have, %d in all", p.SharedTitles))
 	}
 	for _, t := range p.Shared[:min(len(p.Shared), printed)] {
 		fmt.Fprintf(w, "%12d %12s  %s\n%26s %s\n", t.N, "", nameText(t.Title), "", nameText(strings.Join(t.URLs, " ")))
 	}
 	if len(p.Shared) < stats.TopWorst {
-		more(w, len(p.Shared))
+		printMore(w, len(p.Shared))
 	}
 	for _, table := range []struct {
 		name string
 		list []stats.Page
 	}{{"slowest", p.Slowest}, {"largest", p.Largest}} {
-		heading(w, "bytes", "seconds", table.name)
+		printHeading(w, "bytes", "seconds", table.name)
 		for _, page := range table.list[:min(len(table.list), printed)] {
 			fmt.Fprintf(w, "%12s %12.3f  %s\n", size(page.Bytes), float64(page.DurationUS)/1e6, nameText(page.URL))
 		}

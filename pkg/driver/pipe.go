@@ -38,13 +38,13 @@ type Pipe [][]string
 func (p Pipe) String() string {
 	var commands []string
 	for _, words := range p {
-		commands = append(commands, fault.Quote(append([]string{shown(words[0])}, words[1:]...)...))
+		commands = append(commands, fault.Quote(append([]string{shellName(words[0])}, words[1:]...)...))
 	}
 	return strings.Join(commands, " |\n  ")
 }
 
-// find is the file of a command of ours: beside this program, as it was called or as it is, or in PATH.
-func find(command string) (string, error) {
+// findProgram is the file of a command of ours: beside this program, as it was called or as it is, or in PATH.
+func findProgram(command string) (string, error) {
 	called, _ := exec.LookPath(os.Args[0])
 	is, _ := os.Executable()
 	for _, self := range []string{called, is} {
@@ -64,9 +64,9 @@ func find(command string) (string, error) {
 	return path, nil
 }
 
-// shown is how a shell finds the same command: by its name, unless PATH has another one.
-func shown(command string) string {
-	path, err := find(command)
+// shellName is how a shell finds the same command: by its name, unless PATH has another one.
+func shellName(command string) string {
+	path, err := findProgram(command)
 	if err != nil {
 		return command
 	}
@@ -108,7 +108,7 @@ func command(name string) (run func(context.Context, cli.Call) *cli.Failed, err 
 	}
 	own, found := ownCommands[name]
 	if name == "mrender" { // what speaks to a browser stays out of this program
-		path, err := find(name)
+		path, err := findProgram(name)
 		return func(ctx context.Context, c cli.Call) *cli.Failed { return runProcess(ctx, path, c) }, err
 	}
 	if !found {
@@ -128,8 +128,8 @@ type runner struct {
 	spent []stats.Spent // what the commands took of the pipes that went well, until taken
 }
 
-// ended is how a command of a pipe did.
-type ended struct {
+// endedCommand is how a command of a pipe did.
+type endedCommand struct {
 	at    int // its place in the pipe; -1: it is what feeds the first
 	words []string
 	err   *cli.Failed
@@ -145,7 +145,7 @@ func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	commands, reports := make([]func(context.Context, cli.Call) *cli.Failed, len(pipe)), make([]saying, len(pipe))
+	commands, reports := make([]func(context.Context, cli.Call) *cli.Failed, len(pipe)), make([]commandReports, len(pipe))
 	for i, words := range pipe {
 		var err error
 		if commands[i], err = command(words[0]); err != nil {
@@ -156,13 +156,13 @@ func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *
 	within, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var out bytes.Buffer
-	left, ends := len(pipe), make(chan ended, len(pipe)+1)
+	left, ends := len(pipe), make(chan endedCommand, len(pipe)+1)
 	began, in := time.Now(), (*cli.MemoryPipe)(nil)
 	if feed != nil {
 		to := cli.NewMemoryPipe(within)
 		left, in = left+1, to
 		go func() {
-			e := ended{at: -1}
+			e := endedCommand{at: -1}
 			if err := feed(within, to); err != nil {
 				e.err = cli.FailedBy(err)
 			}
@@ -175,16 +175,16 @@ func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *
 		call := cli.Call{Args: words[1:], Out: &out,
 			Warn: func(line string) {
 				if within.Err() == nil { // else it is of the end
-					p.tell(p.said, line)
+					p.printLine(p.said, line)
 				}
 			},
 			Wait: func(w cli.Wait) {
-				reports[i].waits(time.Now())
-				p.wait(words[0], w)
+				reports[i].beginWait(time.Now())
+				p.reportWait(words[0], w)
 			}}
 		if words[0] == "mfetch" || words[0] == "mresolve" {
 			call.Report = func(value any) {
-				reports[i].take(value, time.Now())
+				reports[i].keepReport(value, time.Now())
 				if f, is := value.(fetch.Progress); is && p.fetching != nil {
 					p.fetching(&f)
 				}
@@ -203,7 +203,7 @@ func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *
 			for j := range reports[i+1:] {
 				reports[i+1+j].ahead.Add(-1)
 			}
-			ends <- ended{at: i, words: words, err: err, when: time.Now()}
+			ends <- endedCommand{at: i, words: words, err: err, when: time.Now()}
 			if to != nil {
 				to.WriterDone()
 			}
@@ -215,7 +215,7 @@ func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *
 	var leave <-chan time.Time
 	interrupted := ctx.Done()
 	endedAt := make([]time.Time, len(pipe))
-	var failed []ended // in the order in which they ended
+	var failed []endedCommand // in the order in which they ended
 	for left > 0 {
 		select {
 		case e := <-ends:
@@ -237,23 +237,23 @@ func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *
 		return nil, context.Cause(ctx)
 	}
 	if len(failed) > 0 {
-		first := cause(failed)
+		first := firstCause(failed)
 		if first.at < 0 {
 			return nil, first.err.Err
 		}
 		for _, line := range first.err.Lines {
-			p.tell(p.failed, line)
+			p.printLine(p.failed, line)
 		}
-		return nil, failure(first)
+		return nil, pipeError(first)
 	}
-	p.spend(pipe, reports, began, endedAt)
+	p.keepTimes(pipe, reports, began, endedAt)
 	return out.Bytes(), nil
 }
 
 // errOther ends the commands of a pipe in which one failed.
 var errOther = &fault.Error{Class: fault.Upstream, Found: "another command of the pipe failed"}
 
-func (p *runner) tell(whom func(line string), line string) {
+func (p *runner) printLine(whom func(line string), line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if whom == nil {
@@ -262,18 +262,18 @@ func (p *runner) tell(whom func(line string), line string) {
 	whom(line)
 }
 
-func (p *runner) wait(command string, w cli.Wait) {
+func (p *runner) reportWait(command string, w cli.Wait) {
 	if p.waits == nil {
-		p.tell(p.said, command+": "+w.Text)
+		p.printLine(p.said, command+": "+w.Text)
 		return
 	}
 	p.waits(w)
 }
 
-// cause is the command that failed first by itself. The others fail because their input ends
+// firstCause is the command that failed first by itself. The others fail because their input ends
 // early or nobody reads their output: what they say of that helps nobody, and is not told.
 // If all do, it is the first of the pipe whose input ended early.
-func cause(failed []ended) ended {
+func firstCause(failed []endedCommand) endedCommand {
 	first := failed[0]
 	for _, e := range failed {
 		if !e.err.Followed() {
@@ -286,7 +286,7 @@ func cause(failed []ended) ended {
 	return first
 }
 
-func failure(e ended) error {
+func pipeError(e endedCommand) error {
 	f := &fault.Error{Class: fault.ClassOf(e.err), Found: fmt.Sprintf("%s ended with exit code %d", verb(e.words), e.err.Code), Err: e.err}
 	if e.err.Code == cli.ExitReaderGone {
 		f.Found = verb(e.words) + " could not write on: the command after it ended before it had read all"
@@ -364,7 +364,7 @@ func runProcess(ctx context.Context, path string, c cli.Call) *cli.Failed {
 
 // runCommand runs a command of ours that is no part of a round, such as mweb. said gets each line of its standard error.
 func runCommand(ctx context.Context, words []string, in io.Reader, out io.Writer, said func(line string)) error {
-	path, err := find(words[0])
+	path, err := findProgram(words[0])
 	if err != nil {
 		return err
 	}

@@ -22,44 +22,44 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 	}
 	fmt.Fprintf(w, "%d attempts from %s to %s, on %s, and %d for a robots.txt\n", s.Attempts, s.First, s.Last, count(s.Hosts, "host"), s.Robots)
 	fmt.Fprintf(w, "%d documents, %s; %d of them duplicates, %s\n", s.Documents, size(s.Bytes), s.Duplicates, size(s.DuplicateBytes))
-	counted(w, "outcome", s.Outcomes, s.Attempts)
+	printShares(w, "outcome", s.Outcomes, s.Attempts)
 	var replies uint64
 	for _, c := range s.Statuses {
 		replies += c.N
 	}
-	counted(w, "status", s.Statuses, replies)
-	heading(w, "documents", "bytes", "media type")
+	printShares(w, "status", s.Statuses, replies)
+	printHeading(w, "documents", "bytes", "media type")
 	for _, t := range s.Types[:min(len(s.Types), printed)] {
 		fmt.Fprintf(w, "%12d %12s  %s\n", t.Documents, size(t.Bytes), nameText(t.Name))
 	}
-	more(w, len(s.Types))
-	heading(w, "documents", "bytes up to", "")
+	printMore(w, len(s.Types))
+	printHeading(w, "documents", "bytes up to", "")
 	for _, b := range s.Sizes {
 		fmt.Fprintf(w, "%12d %12s  %s\n", b.N, size(b.To), strings.Repeat("#", int(50*b.N/s.Documents)))
 	}
-	heading(w, "servers", "documents", "top-level domain")
+	printHeading(w, "servers", "documents", "top-level domain")
 	for _, d := range s.Domains[:min(len(s.Domains), printed)] {
 		fmt.Fprintf(w, "%12d %12d  %s\n", d.Servers, d.Documents, nameText(d.Name))
 	}
-	more(w, len(s.Domains))
-	heading(w, "documents", "bytes", "host")
+	printMore(w, len(s.Domains))
+	printHeading(w, "documents", "bytes", "host")
 	for _, h := range s.Largest[:min(len(s.Largest), printed)] {
 		fmt.Fprintf(w, "%12d %12s  %s\n", h.Documents, size(h.Bytes), nameText(h.Name))
 	}
 	if len(s.Largest) < stats.TopHosts {
-		more(w, len(s.Largest))
+		printMore(w, len(s.Largest))
 	}
 	if len(s.Failing) > 0 {
-		heading(w, "errors", "last", "host")
+		printHeading(w, "errors", "last", "host")
 	}
 	for _, h := range s.Failing[:min(len(s.Failing), printed)] {
 		fmt.Fprintf(w, "%12d %12.12s  %s\n", h.Errors, h.Error, nameText(h.Name))
 	}
 	if len(s.Failing) < stats.TopWorst { // of a table that is full nobody knows how many have no place in it
-		more(w, len(s.Failing))
+		printMore(w, len(s.Failing))
 	}
 	if t := s.Times; t != nil {
-		heading(w, "seconds", "share", "where the time went, in "+count(t.Rounds, "round"))
+		printHeading(w, "seconds", "share", "where the time went, in "+count(t.Rounds, "round"))
 		for _, p := range t.Parts() {
 			fmt.Fprintf(w, "%12.2f %10.1f %%  %s\n", p.S, 100*p.S/t.ElapsedS, p.Text())
 		}
@@ -75,15 +75,15 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 	}
 	if f := s.Focus; f != nil {
 		fmt.Fprintf(w, "\n%d of %d documents are relevant: a harvest of %.1f %%\n", f.Relevant, f.Fetched, 100*f.Harvest)
-		heading(w, "relevant", "share", "topic")
+		printHeading(w, "relevant", "share", "topic")
 		for _, t := range f.Topics[:min(len(f.Topics), printed)] {
 			fmt.Fprintf(w, "%12d %10.1f %%  %s\n", t.Documents, 100*float64(t.Documents)/float64(f.Relevant), nameText(t.Name))
 		}
-		more(w, len(f.Topics))
+		printMore(w, len(f.Topics))
 	}
 	if c := s.Changes; c != nil {
 		fmt.Fprintf(w, "\n%d pages were visited again, %d times: %d times the same, %d changed, %d gone, %d without a document\n", c.Pages, c.Visits, c.Same, c.Changed, c.Gone, c.Failed)
-		heading(w, "contents", "median life", "of")
+		printHeading(w, "contents", "median life", "of")
 		for _, l := range c.Lives[:min(len(c.Lives), printed)] {
 			life := "longer"
 			if l.MedianS > 0 {
@@ -99,21 +99,21 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 	return w.Flush()
 }
 
-func heading(w io.Writer, first, second, name string) {
+func printHeading(w io.Writer, first, second, name string) {
 	fmt.Fprintf(w, "\n%s\n", paint(w, styleHeading, fmt.Sprintf("%12s %12s  %s", first, second, name)))
 }
 
-func more(w io.Writer, all int) {
+func printMore(w io.Writer, all int) {
 	if all > printed {
 		fmt.Fprintf(w, "%12s %12s  and %d more\n", "", "", all-printed)
 	}
 }
 
-func counted(w io.Writer, name string, list []record.Count, of uint64) {
+func printShares(w io.Writer, name string, list []record.Count, of uint64) {
 	if len(list) == 0 {
 		return
 	}
-	heading(w, "pages", "share", name)
+	printHeading(w, "pages", "share", name)
 	for _, c := range list[:min(len(list), 2*printed)] {
 		line := fmt.Sprintf("%12d %10.1f %%  %s", c.N, 100*float64(c.N)/float64(of), c.Reason)
 		if name == "outcome" && isError(c.Reason) || name == "status" && c.Reason >= "400" {

@@ -139,7 +139,7 @@ func (r *Reporter) refreshStatus(ctx context.Context) error {
 	defer r.mu.Unlock()
 	was := r.currentStatus()
 	s := Status{Command: "mcrawl", Crawl: was.Crawl, Archived: was.Archived, Hosts: was.Hosts, Left: r.live.Left, LeftIs: r.live.LeftIs, Replies: was.Replies, Received: was.Received, Bound: was.Bound}
-	if err := s.read(ctx, r.d.Crawl, r.d.frontier); err != nil {
+	if err := s.readFolder(ctx, r.d.Crawl, r.d.frontier); err != nil {
 		return err
 	}
 	s.Round = was.Round
@@ -154,7 +154,7 @@ func (r *Reporter) refreshStatus(ctx context.Context) error {
 			return // the next round says so
 		}
 		if plan, err := rest(ctx, r.d.frontier, polite, r.now()); err == nil { // else who needs the table will say what it is
-			s.plan(plan, r.now())
+			s.addPlan(plan, r.now())
 		}
 	})
 	r.live, r.round, r.parts = s, fetch.Progress{}, nil
@@ -257,7 +257,7 @@ func (r *Reporter) PrintSummary(ctx context.Context, d *Driver, why string) erro
 		return err
 	}
 	s.Driver, s.Running, s.Trouble = "", nil, nil // that is this run, which ends; whyNothing has examples
-	s.Next = s.next()
+	s.Next = s.nextCommand()
 	fmt.Fprintf(r.Out, "mcrawl: %s\n", why)
 	s.printBody(r.Out)
 	if err := d.whyNothing(r.Out, s); err != nil {
@@ -266,7 +266,7 @@ func (r *Reporter) PrintSummary(ctx context.Context, d *Driver, why string) erro
 	if l.Replies > 0 {
 		fmt.Fprintf(r.Out, "\nThis run: %s in %s, %.1f pages/s%s\n", count(l.Replies, "page"), span(l.Elapsed), float64(l.Replies)/max(l.Elapsed, 1e-3), boundBy(l.Bound, l.Elapsed))
 	}
-	fmt.Fprintf(r.Out, "Records of each round: %s   WARC files: %s\n", d.plan.all("rounds", "rN", "*.arrows.zst"), d.plan.all("fetch"))
+	fmt.Fprintf(r.Out, "Records of each round: %s   WARC files: %s\n", d.plan.shardsPath("rounds", "rN", "*.arrows.zst"), d.plan.shardsPath("fetch"))
 	if !r.hintGiven || s.Next != s.export() {
 		fmt.Fprintf(r.Out, "next: %s\n", paint(r.Out, styleCommand, s.Next))
 	}
@@ -371,7 +371,7 @@ func (r *Reporter) tick() {
 		_ = r.writeJSON(l) // a reader that went away ends the run by itself, or does not mind
 	case r.Width > 0:
 		r.clearLine()
-		fmt.Fprint(r.Err, "\r", cut(l.Line(), r.Width-1))
+		fmt.Fprint(r.Err, "\r", truncate(l.Line(), r.Width-1))
 		r.shown = true
 	case now.Sub(r.told) >= lineEvery, r.soon && now.Sub(r.told) >= soonEvery, r.told.Equal(r.begun) && now.Sub(r.begun) >= firstLine:
 		r.told, r.soon = now, false
@@ -431,7 +431,7 @@ func (r *Reporter) currentStatus() Status {
 			l.Done += uint64(n) // it may come again: the frontier decides when the round ends
 		}
 	}
-	l.outcomes(ended)
+	l.addOutcomes(ended)
 	l.Done = min(l.Done, l.Known)
 	if l.Left = max(0, l.Left-now.Sub(r.planned.at).Seconds()); l.Left == 0 {
 		l.LeftIs = ""
@@ -443,14 +443,14 @@ func (r *Reporter) currentStatus() Status {
 	if s := r.samples[0]; now.Sub(s.at) >= tellEvery {
 		l.PerS = float64(l.Replies-s.replies) / now.Sub(s.at).Seconds()
 		if l.Replies-s.replies >= paceReplies {
-			l.observed()
+			l.correctPlan()
 		}
 	}
 	return l
 }
 
-// observed corrects the plan of the last checkpoint by the pace of now, if one host has all URLs that are left.
-func (s *Status) observed() {
+// correctPlan corrects the plan of the last checkpoint by the pace of now, if one host has all URLs that are left.
+func (s *Status) correctPlan() {
 	if len(s.Hosts) != 1 || s.Active > 1 || s.Waits != "" {
 		return
 	}
@@ -476,8 +476,8 @@ func (r *Reporter) clearLine() {
 	}
 }
 
-// cut leaves of a line what fits into a terminal.
-func cut(line string, width int) string {
+// truncate leaves of a line what fits into a terminal.
+func truncate(line string, width int) string {
 	runes := []rune(line)
 	if width < 1 || len(runes) <= width {
 		return line

@@ -159,13 +159,13 @@ func TestLeft(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for due, want := range map[string]float64{"": 2, "2026-01-01T00:00:01.5Z": 2, "2026-01-01T00:10:00Z": 600} {
 		s := Status{NextDue: due}
-		s.plan(&frontier.Plan{URLs: 1, Duration: 2 * time.Second}, now)
+		s.addPlan(&frontier.Plan{URLs: 1, Duration: 2 * time.Second}, now)
 		if s.Left != want {
 			t.Errorf("%v s left with a URL due at %q, want %v", s.Left, due, want)
 		}
 	}
 	var s Status
-	if s.plan(nil, now); s.Left != 0 || s.LeftIs != "" {
+	if s.addPlan(nil, now); s.Left != 0 || s.LeftIs != "" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -228,7 +228,7 @@ func TestPaceOfOneHost(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.s.Time = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			c.s.observed()
+			c.s.correctPlan()
 			hosts := uint64(0)
 			if len(c.s.Hosts) > 0 {
 				hosts = c.s.Hosts[0].URLs

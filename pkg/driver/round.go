@@ -51,11 +51,13 @@ func (p plan) seeds(txn string, files []string, copied string, strict bool) Pipe
 	}
 }
 
-// kept is a file of a round, which a person may read afterwards.
-func (p plan) kept(round, file string) string { return p.path("rounds", round, file+".arrows.zst") }
+// roundFile is a file of a round, which a person may read afterwards.
+func (p plan) roundFile(round, file string) string {
+	return p.path("rounds", round, file+".arrows.zst")
+}
 
-// asked are the lines of a list that are for a shard.
-func (p plan) asked(round string, i int, file string) string {
+// ownList are the lines of a list that are for a shard.
+func (p plan) ownList(round string, i int, file string) string {
 	name := fmt.Sprintf("asked%d.txt", i+1)
 	if filepath.Ext(file) == rowsExt {
 		name = fmt.Sprintf("asked%d%s", i+1, rowsExt)
@@ -68,23 +70,23 @@ type commands struct{ next, resolve, fetch, mark, score, extract, render, canon,
 
 func (p plan) commands(round string) (c commands) {
 	of := func(words ...string) []string { return slices.Clip(append(words, "--txn", round)) }
-	c.next = append(of("mfrontier", "next", p.path("frontier")), "--refused", p.kept(round, "dropped"))
+	c.next = append(of("mfrontier", "next", p.path("frontier")), "--refused", p.roundFile(round, "dropped"))
 	c.resolve = of("mresolve", p.path("dns"))
 	c.fetch = append(of("mfetch", p.path("fetch")), "--keep", p.path("rounds", round, "politeness.toml"))
 	c.mark = of("mfpset", "mark", p.path("content"))
 	if p.focused {
 		c.score = of("mfocus", "score", "--warc", p.path("fetch"))
 	}
-	c.extract = append(of("mextract", "--warc", p.path("fetch")), "--refused", p.kept(round, "refused"))
+	c.extract = append(of("mextract", "--warc", p.path("fetch")), "--refused", p.roundFile(round, "refused"))
 	if p.modules {
-		c.extract = append(c.extract, "--modules", p.kept(round, "modules"))
+		c.extract = append(c.extract, "--modules", p.roundFile(round, "modules"))
 	}
 	if p.rendered {
 		outcomes := "marked"
 		if p.fromLinks {
 			outcomes = "fetched"
 		}
-		c.render = append(of("mrender", p.path("render")), "--warc", p.path("fetch"), "--outcomes", p.kept(round, outcomes), "--found", p.kept(round, "rendered"))
+		c.render = append(of("mrender", p.path("render")), "--warc", p.path("fetch"), "--outcomes", p.roundFile(round, outcomes), "--found", p.roundFile(round, "rendered"))
 	}
 	if p.canonical {
 		c.canon = of("mresolve", "canon", p.path("dns"))
@@ -133,7 +135,7 @@ func (c commands) updated(files []string, args ...string) Pipe {
 // round is the pipe of a round.
 func (p plan) round(name string) Pipe {
 	c := p.commands(name)
-	fetched, marked, links := p.kept(name, "fetched"), p.kept(name, "marked"), p.kept(name, "links")
+	fetched, marked, links := p.roundFile(name, "fetched"), p.roundFile(name, "marked"), p.roundFile(name, "links")
 	linked := c.linked(nil, "--copy", links)
 	if p.fromLinks {
 		return slices.Concat(Pipe{c.next, c.resolve, append(c.fetch, "--copy", fetched)}, linked, Pipe{append(c.update, "--outcomes", fetched)})
@@ -174,14 +176,14 @@ func (s step) shown() Pipe {
 // has one stage.
 func (p plan) stages(round string, lists []string) []stage {
 	if len(lists) > 0 {
-		add := step{pipe: p.seeds(round, lists, p.kept(round, "new"), true), verb: "add"}
+		add := step{pipe: p.seeds(round, lists, p.roundFile(round, "new"), true), verb: "add"}
 		if p.shards > 0 {
 			add.lists = lists
 			var own []string
 			for i, file := range lists {
-				own = append(own, p.asked(round, i, file))
+				own = append(own, p.ownList(round, i, file))
 			}
-			add.pipe = p.seeds(round, own, p.kept(round, "new"), true)
+			add.pipe = p.seeds(round, own, p.roundFile(round, "new"), true)
 		}
 		return []stage{{"seed", []step{add}}}
 	}
@@ -189,7 +191,7 @@ func (p plan) stages(round string, lists []string) []stage {
 		return p.shardStages(round)
 	}
 	c := p.commands(round)
-	batch, fetched, marked, links := p.kept(round, "batch"), p.kept(round, "fetched"), p.kept(round, "marked"), p.kept(round, "links")
+	batch, fetched, marked, links := p.roundFile(round, "batch"), p.roundFile(round, "fetched"), p.roundFile(round, "marked"), p.roundFile(round, "links")
 	list := []stage{
 		{"batch", []step{{pipe: Pipe{c.next, append(c.resolve, "-o", batch)}, file: batch}}},
 		{fetchStage, []step{{pipe: Pipe{append(c.fetch, batch, "-o", fetched)}, file: fetched}}},

@@ -109,8 +109,8 @@ func (d *Driver) connectReporter(r *runner, shard int) {
 	r.said, r.failed = once(d.opt.Reporter.Warning), once(d.opt.Reporter.Error)
 }
 
-// load reads crawl.toml.
-func (d *Driver) load() (*config.Config, error) {
+// loadConfig reads crawl.toml.
+func (d *Driver) loadConfig() (*config.Config, error) {
 	conf, err := config.Load(filepath.Join(d.Crawl.Dir(), config.Name))
 	if err == nil && d.plan.shards > 0 {
 		err = conf.Shardable()
@@ -120,7 +120,7 @@ func (d *Driver) load() (*config.Config, error) {
 
 // settings reads crawl.toml, which may have changed since the round before, and plans by it. No task may be at work.
 func (d *Driver) settings() (*config.Config, error) {
-	conf, err := d.load()
+	conf, err := d.loadConfig()
 	if conf != nil {
 		f := &conf.File
 		d.plan.modules, d.plan.allowNet, d.plan.focused, d.plan.canonical, d.plan.rendered = len(f.Extract.Module) > 0, f.Network.AllowNet, f.Focus.Model != "", f.Resolve.Canonical, f.Render.On()
@@ -138,9 +138,9 @@ func (d *Driver) bounded() (*config.Config, error) {
 	return conf, err
 }
 
-// check reads the files that settings name, where they have changed since it did: people edit them while a crawl runs, and what
+// checkSettingsFiles reads the files that settings name, where they have changed since it did: people edit them while a crawl runs, and what
 // is wrong with them is to end the run between two rounds.
-func (d *Driver) check(conf *config.Config) error {
+func (d *Driver) checkSettingsFiles(conf *config.Config) error {
 	keys := pathKeys("seeds")
 	var as []string
 	for _, key := range keys {
@@ -174,8 +174,8 @@ func (d *Driver) check(conf *config.Config) error {
 	return nil
 }
 
-// last is the number of the last round to make; 0: there is none.
-func (d *Driver) last(conf *config.Config) uint64 {
+// lastRound is the number of the last round to make; 0: there is none.
+func (d *Driver) lastRound(conf *config.Config) uint64 {
 	if d.opt.Rounds > 0 {
 		return d.opt.Rounds
 	}
@@ -189,7 +189,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	if err := d.setEngine(); err != nil {
 		return err
 	}
-	lock, err := d.hold(ctx)
+	lock, err := d.lockCrawl(ctx)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	if d.engine != nil {
 		defer d.engine.close()
 	}
-	err = d.rounds(ctx, begun)
+	err = d.runRounds(ctx, begun)
 	if err != nil && ctx.Err() != nil {
 		found := "interrupted"
 		if standing := d.opt.Reporter.CurrentLine(); standing != "" {
@@ -224,7 +224,7 @@ func (d *Driver) stopping() {
 
 func (d *Driver) costOfKill() string {
 	pause := "the longest of their delays" // what is wrong with the settings, a round says
-	if conf, err := d.load(); err == nil {
+	if conf, err := d.loadConfig(); err == nil {
 		if polite, err := planPoliteness(conf); err == nil {
 			pause = max(conf.File.Politeness.MaxDelay, polite.HostsLongest).String()
 		}
@@ -237,8 +237,8 @@ func (d *Driver) AtOnce() string {
 	return fmt.Sprintf("%q goes on: %s", d.resumeCommand(), d.costOfKill())
 }
 
-// rounds is what Run does while it holds the crawl.
-func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
+// runRounds is what Run does while it holds the crawl.
+func (d *Driver) runRounds(ctx context.Context, begun time.Time) error {
 	if moved, err := d.finishMove(ctx); err != nil {
 		return err
 	} else if moved != nil {
@@ -252,10 +252,10 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 	if err != nil {
 		return err
 	}
-	if seeded, err := d.seeded(conf, n); err != nil {
+	if seeded, err := d.seedsAdded(conf, n); err != nil {
 		return err
 	} else if !seeded {
-		if err := d.seed(ctx); err != nil {
+		if err := d.addSeeds(ctx); err != nil {
 			return err
 		}
 		n = 1
@@ -263,7 +263,7 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 	if err := d.opt.Reporter.BeginRun(ctx, d); err != nil {
 		return err
 	}
-	if d.plan.fromLinks && d.last(conf) == 0 && d.opt.For == 0 && d.opt.UntilSize == 0 {
+	if d.plan.fromLinks && d.lastRound(conf) == 0 && d.opt.For == 0 && d.opt.UntilSize == 0 {
 		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "a walk, which has no end", Want: "a bound",
 			Hint: "say how far: --rounds 50, --for 2h, --until-size 10G, or rounds in crawl.toml"}
 	}
@@ -285,7 +285,7 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 			n--
 			continue
 		}
-		why, empty, err := d.stop(conf, n, begun)
+		why, empty, err := d.stopReason(conf, n, begun)
 		if err != nil {
 			return err
 		}
@@ -300,26 +300,26 @@ func (d *Driver) rounds(ctx context.Context, begun time.Time) error {
 				continue
 			}
 		}
-		if err := d.push(ctx); err != nil {
+		if err := d.pushCopy(ctx); err != nil {
 			return err
 		}
 		if why != "" {
-			return d.end(ctx, why, empty)
+			return d.endRun(ctx, why, empty)
 		}
-		if err := d.check(conf); err != nil {
+		if err := d.checkSettingsFiles(conf); err != nil {
 			return err
 		}
 		if err := d.distill(ctx, conf, n-1); err != nil {
 			return err
 		}
-		if err := d.round(ctx, conf, fmt.Sprintf("r%d", n)); err != nil {
+		if err := d.runRound(ctx, conf, fmt.Sprintf("r%d", n)); err != nil {
 			return err
 		}
 	}
 }
 
-// hold takes the driver's lock. It says whom it waits for.
-func (d *Driver) hold(ctx context.Context) (*os.File, error) {
+// lockCrawl takes the driver's lock. It says whom it waits for.
+func (d *Driver) lockCrawl(ctx context.Context) (*os.File, error) {
 	lock, err := d.Crawl.Hold(ctx, "mcrawl run", 0)
 	if errors.Is(err, fault.Busy) {
 		d.opt.Warn("%v; waiting up to %v", err, lockWait)
@@ -328,9 +328,9 @@ func (d *Driver) hold(ctx context.Context) (*os.File, error) {
 	return lock, err
 }
 
-// stop says why round n is not begun; "" if it is. A round that is open is ended first, unless --rounds ends before it: a run may have been
+// stopReason says why round n is not begun; "" if it is. A round that is open is ended first, unless --rounds ends before it: a run may have been
 // killed between its update of the frontier and its commit.
-func (d *Driver) stop(conf *config.Config, n uint64, begun time.Time) (why string, empty bool, err error) {
+func (d *Driver) stopReason(conf *config.Config, n uint64, begun time.Time) (why string, empty bool, err error) {
 	st, err := d.Crawl.State()
 	if err != nil {
 		return "", false, err
@@ -340,7 +340,7 @@ func (d *Driver) stop(conf *config.Config, n uint64, begun time.Time) (why strin
 	if empty = empty && !open; err != nil || empty {
 		return fmt.Sprintf("the frontier is empty after round %d", n-1), empty, err
 	}
-	if last := d.last(conf); last > 0 && n > last+1 {
+	if last := d.lastRound(conf); last > 0 && n > last+1 {
 		return fmt.Sprintf("round %d was made before: --rounds (or rounds in crawl.toml) is only %d", n-1, last), false, nil
 	} else if last > 0 && n > last {
 		return fmt.Sprintf("stopped after round %d", n-1), false, nil
@@ -369,8 +369,8 @@ func (d *Driver) stop(conf *config.Config, n uint64, begun time.Time) (why strin
 	return "", false, nil
 }
 
-// end tells the end of a run. A crawl at its end that fetched nothing is an error.
-func (d *Driver) end(ctx context.Context, why string, empty bool) error {
+// endRun tells the end of a run. A crawl at its end that fetched nothing is an error.
+func (d *Driver) endRun(ctx context.Context, why string, empty bool) error {
 	var err error
 	if empty {
 		var nothing bool
@@ -402,26 +402,26 @@ func (d *Driver) end(ctx context.Context, why string, empty bool) error {
 	if !empty {
 		grow := false
 		for n := range d.plan.tasks() {
-			open, _ := filepath.Glob(filepath.Join(crawl.QuoteGlob(d.plan.of(n).path(fetch.Kind)), "*.open"))
+			open, _ := filepath.Glob(filepath.Join(crawl.QuoteGlob(d.plan.ofShard(n).path(fetch.Kind)), "*.open"))
 			grow = grow || len(open) > 0
 		}
 		if grow {
-			d.opt.Warn("%s has WARC files that grow (NAME.open): \"%s\" gives them their final names, and so does the crawl's end", d.plan.all(fetch.Kind), mcrawl("seal", d.Crawl.Dir()))
+			d.opt.Warn("%s has WARC files that grow (NAME.open): \"%s\" gives them their final names, and so does the crawl's end", d.plan.shardsPath(fetch.Kind), mcrawl("seal", d.Crawl.Dir()))
 		}
 	}
 	return err
 }
 
-// seeded reports whether the seeds are in, before round n. Other URLs may have been added before them.
-func (d *Driver) seeded(conf *config.Config, n uint64) (seeded bool, err error) {
+// seedsAdded reports whether the seeds are in, before round n. Other URLs may have been added before them.
+func (d *Driver) seedsAdded(conf *config.Config, n uint64) (seeded bool, err error) {
 	if n != 1 || len(conf.File.Seeds) == 0 {
 		return n > 0, nil
 	}
 	return d.Crawl.Closed("seed")
 }
 
-// seed puts the seeds of crawl.toml in.
-func (d *Driver) seed(ctx context.Context) error {
+// addSeeds puts the seeds of crawl.toml in.
+func (d *Driver) addSeeds(ctx context.Context) error {
 	conf, err := d.settings()
 	if err != nil {
 		return err
@@ -455,14 +455,14 @@ func (d *Driver) addLists(ctx context.Context, round string, files []string, str
 	if err != nil {
 		return err
 	}
-	if _, err = d.runner.run(ctx, d.plan.seeds(round, files, d.plan.kept(round, "new"), strict)); err != nil {
+	if _, err = d.runner.run(ctx, d.plan.seeds(round, files, d.plan.roundFile(round, "new"), strict)); err != nil {
 		err = d.wrapRoundError(round, err)
 	}
 	return err
 }
 
-// round makes a round, or ends one that was begun, and closes it by a checkpoint.
-func (d *Driver) round(ctx context.Context, conf *config.Config, name string) error {
+// runRound makes a round, or ends one that was begun, and closes it by a checkpoint.
+func (d *Driver) runRound(ctx context.Context, conf *config.Config, name string) error {
 	_, err := d.Crawl.BeginRound(name)
 	if err != nil {
 		return err
@@ -493,13 +493,13 @@ func (d *Driver) closeRound(ctx context.Context, conf *config.Config, round stri
 	if _, _, err := d.Crawl.Commit(ctx, round, d.opt.Now(), conf.File.Interval); err != nil {
 		return err
 	}
-	d.keepTimes(d.plan, round, "", append(d.runner.taken(), d.own(begun, "mckpt", "commit")))
+	d.keepTimes(d.plan, round, "", append(d.runner.takeTimes(), d.ownTimes(begun, "mckpt", "commit")))
 	return nil
 }
 
-// push brings the copy of the crawl elsewhere up to its last checkpoint, if the crawl has one. If that fails, the crawl
+// pushCopy brings the copy of the crawl elsewhere up to its last checkpoint, if the crawl has one. If that fails, the crawl
 // goes on, and mckpt has said why.
-func (d *Driver) push(ctx context.Context) error {
+func (d *Driver) pushCopy(ctx context.Context) error {
 	conf, err := d.settings()
 	if err != nil || conf.File.Push == "" {
 		return err
@@ -576,7 +576,7 @@ func (d *Driver) Print(w io.Writer) error {
 		}
 		fmt.Fprintln(w, Pipe{{"mckpt", "commit", d.plan.crawl, "--txn", name}})
 	}
-	seeded, err := d.seeded(conf, n)
+	seeded, err := d.seedsAdded(conf, n)
 	if err != nil {
 		return err
 	}

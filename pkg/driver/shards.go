@@ -159,16 +159,16 @@ func (all frontiers) PlanRest(ctx context.Context, now record.Time, p frontier.P
 	return &sum, nil
 }
 
-// of is the plan of a shard, which has stores and files of its own; of a crawl without shards it is the plan itself.
-func (p plan) of(n int) plan {
+// ofShard is the plan of a shard, which has stores and files of its own; of a crawl without shards it is the plan itself.
+func (p plan) ofShard(n int) plan {
 	if p.shards > 0 {
 		p.whole, p.shard, p.crawl = p.crawl, n, filepath.Join(p.crawl, shard.Name(n))
 	}
 	return p
 }
 
-// all is a path in the crawl folder, or as a shell finds it in all shards.
-func (p plan) all(names ...string) string {
+// shardsPath is a path in the crawl folder, or as a shell finds it in all shards.
+func (p plan) shardsPath(names ...string) string {
 	if p.shards > 0 {
 		names = append([]string{store.ShardsDir, "*"}, names...)
 	}
@@ -199,7 +199,7 @@ func (x exchanged) command(verb string, more ...string) []string {
 // shardStages are the stages of a shard's part of a round.
 func (p plan) shardStages(round string) []stage {
 	c := p.commands(round)
-	kept := func(name string) string { return p.kept(round, name) }
+	kept := func(name string) string { return p.roundFile(round, name) }
 	of := func(name, by string) *exchanged { return &exchanged{p, round, name, by} }
 	send := func(name, by, file string) step { return step{sent: of(name, by), file: file} }
 	addr := of("addr", exchange.ByAddress)
@@ -230,8 +230,8 @@ func (p plan) shardStages(round string) []stage {
 	}
 }
 
-// id names an exchange of the crawl as it stands.
-func (d *Driver) id(x *exchanged) (exchange.ID, error) {
+// exchangeID names an exchange of the crawl as it stands.
+func (d *Driver) exchangeID(x *exchanged) (exchange.ID, error) {
 	now, err := store.ReadCurrent(durable.OS, d.Crawl.Dir())
 	if err != nil {
 		return exchange.ID{}, err
@@ -241,7 +241,7 @@ func (d *Driver) id(x *exchanged) (exchange.ID, error) {
 
 // sentManifest is the manifest of what a shard sent in an exchange; nil if it has not sent all.
 func (d *Driver) sentManifest(x *exchanged) (*exchange.Manifest, error) {
-	id, err := d.id(x)
+	id, err := d.exchangeID(x)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func (d *Driver) send(ctx context.Context, x *exchanged, file string) error {
 		return context.Cause(ctx)
 	}
 	defer func() { <-exchangesAtOnce }()
-	id, err := d.id(x)
+	id, err := d.exchangeID(x)
 	if err != nil {
 		return err
 	}
@@ -328,7 +328,7 @@ func (u until) Read(p []byte) (int, error) {
 // gather writes what all shards sent to one, as "mmerge gather" does.
 func (d *Driver) gather(ctx context.Context, x *exchanged, out pipeline.Output) error {
 	defer out.Abort()
-	id, err := d.id(x)
+	id, err := d.exchangeID(x)
 	if err != nil {
 		return err
 	}
@@ -378,8 +378,8 @@ func (d *Driver) receive(ctx context.Context, s step) error {
 // rowsExt is the extension of files with a URL a line as JSON, with its columns.
 const rowsExt = ".jsonl"
 
-// cut writes the lines of a file whose URLs' hosts a shard owns.
-func (d *Driver) cut(p plan, file, to string) error {
+// writeOwnLines writes the lines of a file whose URLs' hosts a shard owns.
+func (d *Driver) writeOwnLines(p plan, file, to string) error {
 	form, err := d.Form()
 	if err != nil {
 		return err
@@ -399,7 +399,7 @@ func (d *Driver) cut(p plan, file, to string) error {
 		return err
 	}
 	defer in.Close() // was read only
-	err = numbered{in, file, 0}.each(func(line string) error {
+	err = numbered{in, file, 0}.eachLine(func(line string) error {
 		url, host, wrong, err := seedLine(line, filepath.Ext(file) == rowsExt, form)
 		if err != nil {
 			return err
@@ -424,7 +424,7 @@ func (d *Driver) cut(p plan, file, to string) error {
 // waitDue waits until a URL of any shard is due, unless a shard has begun the round.
 func (d *Driver) waitDue(ctx context.Context, round string) error {
 	for n := range d.plan.shards {
-		look, err := store.Folder(d.plan.of(n).path("frontier"), store.Options{}).Look()
+		look, err := store.Folder(d.plan.ofShard(n).path("frontier"), store.Options{}).Look()
 		if err != nil || look.Open() == round {
 			return err
 		}

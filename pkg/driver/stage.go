@@ -109,7 +109,7 @@ func (d *Driver) roundOf(round string) (r stageRound, err error) {
 	if err != nil {
 		return r, err
 	}
-	seeded, err := d.seeded(conf, n)
+	seeded, err := d.seedsAdded(conf, n)
 	if err != nil {
 		return r, err
 	}
@@ -142,7 +142,7 @@ func (d *Driver) Stages(round string) (*RoundStatus, error) {
 	r := &RoundStatus{Round: of.name, Shards: d.plan.shards}
 	plans := make([][]stage, d.plan.tasks())
 	for n := range plans {
-		plans[n] = d.plan.of(n).stages(of.name, of.lists)
+		plans[n] = d.plan.ofShard(n).stages(of.name, of.lists)
 	}
 	before := "" // that is not done
 	for at, s := range append(slices.Clip(plans[0]), stage{name: commitStage}) {
@@ -182,14 +182,14 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 	if err != nil {
 		return err
 	}
-	if conf, err := d.load(); err != nil {
+	if conf, err := d.loadConfig(); err != nil {
 		return err
 	} else if err := d.boundMemory(conf, true); err != nil {
 		return err
 	}
 	if of.closed {
 		if at == len(list) { // who closed it may have been killed before the push
-			return d.push(ctx)
+			return d.pushCopy(ctx)
 		}
 		return nil
 	}
@@ -205,7 +205,7 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 		}
 		for tries := 1; ; tries++ { // another machine may do the same
 			if err = d.closeRound(ctx, conf, of.name); err == nil {
-				return d.push(ctx)
+				return d.pushCopy(ctx)
 			}
 			if tries == attempts || !errors.Is(err, fault.Busy) {
 				return err
@@ -252,7 +252,7 @@ func (d *Driver) stageOf(name, round string, shard int) (of stageRound, list []s
 	if of, err = d.roundOf(round); err != nil {
 		return of, nil, 0, err
 	}
-	list = d.plan.of(shard).stages(of.name, of.lists)
+	list = d.plan.ofShard(shard).stages(of.name, of.lists)
 	var names []string
 	for _, s := range list {
 		names = append(names, s.name)
@@ -267,7 +267,7 @@ func (d *Driver) stageOf(name, round string, shard int) (of stageRound, list []s
 // mustBeDone refuses a stage where the one before it is not done in shard n. Of another shard than its own it asks only
 // whether that has sent its rows: who reads a part that is missing names it.
 func (d *Driver) mustBeDone(of stageRound, at, n, own int, before string) (err error) {
-	p := d.plan.of(n)
+	p := d.plan.ofShard(n)
 	s := p.stages(of.name, of.lists)[at]
 	done := true
 	if n == own {
@@ -293,7 +293,7 @@ func (d *Driver) mustBeDone(of stageRound, at, n, own int, before string) (err e
 
 // task runs what is not done of a stage in a shard.
 func (d *Driver) task(ctx context.Context, round string, lists []string, at, n int) error {
-	p := d.plan.of(n)
+	p := d.plan.ofShard(n)
 	s := p.stages(round, lists)[at]
 	place := round
 	begin := func() error { _, err := d.Crawl.BeginRound(round); return err }
@@ -316,13 +316,13 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 			if err := d.waitDue(ctx, round); err != nil {
 				return err
 			}
-			run.spent = append(run.spent, d.own(begun, "wait"))
+			run.spent = append(run.spent, d.ownTimes(begun, "wait"))
 		}
 		if err := begin(); err != nil {
 			return err
 		}
 		for i, file := range step.lists {
-			if err := d.cut(p, file, p.asked(round, i, file)); err != nil {
+			if err := d.writeOwnLines(p, file, p.ownList(round, i, file)); err != nil {
 				return err
 			}
 		}
@@ -336,13 +336,13 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 			return d.wrapRoundError(place, err)
 		}
 		if step.pipe == nil {
-			run.spent = append(run.spent, d.own(begun, step.shown()[0][:2]...))
+			run.spent = append(run.spent, d.ownTimes(begun, step.shown()[0][:2]...))
 		}
 	}
 	if len(lists) > 0 || run.spent == nil {
 		return nil
 	}
-	d.keepTimes(p, round, s.name, run.taken())
+	d.keepTimes(p, round, s.name, run.takeTimes())
 	return nil
 }
 
@@ -373,7 +373,7 @@ func (d *Driver) stageDone(round string, s stage, n int) (bool, error) {
 
 // stepDone reports whether a step of the present round is done.
 func (d *Driver) stepDone(round string, s step, n int) (bool, error) {
-	p := d.plan.of(n)
+	p := d.plan.ofShard(n)
 	if s.sent != nil {
 		return d.isSent(s.sent)
 	}

@@ -22,7 +22,7 @@ const maxGrowth = 1000
 // Stats reads the record files of all rounds, also of one that is open.
 func (d *Driver) Stats() (s *stats.Stats, err error) {
 	defer func() { err = damaged(d.Crawl.Dir(), err) }()
-	each, err := d.rows()
+	each, err := d.outcomeRows()
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +78,8 @@ func (d *Driver) timesOf(file string) []stats.Spent {
 	return spent
 }
 
-// rows gives a function that reads the outcomes of all rounds, in their order.
-func (d *Driver) rows() (func(row func(*record.Fetch) error) error, error) {
+// outcomeRows gives a function that reads the outcomes of all rounds, in their order.
+func (d *Driver) outcomeRows() (func(row func(*record.Fetch) error) error, error) {
 	kept, err := d.Crawl.Kept()
 	if err != nil {
 		return nil, err
@@ -92,11 +92,11 @@ func (d *Driver) rows() (func(row func(*record.Fetch) error) error, error) {
 
 // Compare compares the outcomes of this crawl with those of another.
 func (d *Driver) Compare(other *Driver) (*stats.Comparison, error) {
-	here, err := d.rows()
+	here, err := d.outcomeRows()
 	if err != nil {
 		return nil, err
 	}
-	there, err := other.rows()
+	there, err := other.outcomeRows()
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 		return nil, err
 	}
 	s := &Status{Crawl: dir, Driver: folder.Driven(), Archived: onDisk(dir), Lost: folder.Lost()}
-	if err := s.read(ctx, folder, f); err != nil {
+	if err := s.readFolder(ctx, folder, f); err != nil {
 		return nil, err
 	}
 	if s.Driver != "" {
@@ -149,21 +149,21 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 		if err != nil {
 			return nil, err
 		}
-		s.plan(plan, now)
+		s.addPlan(plan, now)
 	}
-	s.Next = s.next()
+	s.Next = s.nextCommand()
 	return s, nil
 }
 
-// read takes over what the checkpoint and the frontier say.
-func (s *Status) read(ctx context.Context, folder *crawl.Crawl, f frontiers) error {
+// readFolder takes over what the checkpoint and the frontier say.
+func (s *Status) readFolder(ctx context.Context, folder *crawl.Crawl, f frontiers) error {
 	k, err := folder.Current()
 	if err != nil {
 		return err
 	}
 	if k != nil {
 		s.Checkpoint, s.Round, s.Made, s.Rounds = k.Number, k.Txn, k.Made, k.Totals.Rounds
-		s.totals(k.Totals)
+		s.addTotals(k.Totals)
 	}
 	if s.Batches, err = folder.NextRound(); err != nil {
 		return err
@@ -176,17 +176,17 @@ func (s *Status) read(ctx context.Context, folder *crawl.Crawl, f frontiers) err
 	s.Policy, s.Known, s.Done, s.Pending, s.InFlight, s.Waiting, s.NextDue, s.Held = st.Policy, st.Discovered, st.Finished, st.Pending, st.InFlight, st.Waiting, st.NextDue, st.Held
 	s.Visits, s.Retried, s.Deferred, s.Parked = st.Visits, st.Retried, st.Deferred, st.Parked
 	s.Pages, _ = st.Own.(*frontier.Pages)
-	s.outcomes(st.Outcomes)
+	s.addOutcomes(st.Outcomes)
 	for _, p := range st.Parked {
 		if record.OfSettings(p.Outcome) {
-			s.outcomes([]record.Count{{Reason: p.Outcome, N: p.URLs}})
+			s.addOutcomes([]record.Count{{Reason: p.Outcome, N: p.URLs}})
 		}
 	}
 	return nil
 }
 
-// outcomes adds outcomes, those of settings apart.
-func (s *Status) outcomes(list []record.Count) {
+// addOutcomes adds outcomes, those of settings apart.
+func (s *Status) addOutcomes(list []record.Count) {
 	of := map[bool]counts{false: {}, true: {}} // by whether they are of settings
 	for _, o := range slices.Concat(s.Outcomes, s.Settings, list) {
 		of[record.OfSettings(o.Reason)][o.Reason] += o.N
@@ -256,8 +256,8 @@ func planPoliteness(conf *config.Config) (frontier.Politeness, error) {
 		Connections: conf.File.Fetch.Connections, Duration: frontier.DefaultPoliteness.Duration}, err
 }
 
-// totals takes over what all stages together say.
-func (s *Status) totals(t crawl.Totals) {
+// addTotals takes over what all stages together say.
+func (s *Status) addTotals(t crawl.Totals) {
 	drops := counts{}
 	for _, stage := range t.Stages {
 		for _, c := range slices.Concat(stage.Drops, stage.Refused) {
@@ -275,8 +275,8 @@ func (s *Status) totals(t crawl.Totals) {
 	s.Drops = drops.list()
 }
 
-// plan takes over what is left, which is not over before the first of the URLs that wait for a time is due.
-func (s *Status) plan(p *frontier.Plan, now time.Time) {
+// addPlan takes over what is left, which is not over before the first of the URLs that wait for a time is due.
+func (s *Status) addPlan(p *frontier.Plan, now time.Time) {
 	if p == nil || p.URLs == 0 {
 		return
 	}
@@ -290,8 +290,8 @@ func (s *Status) plan(p *frontier.Plan, now time.Time) {
 	}
 }
 
-// next is the command that goes on.
-func (s *Status) next() string {
+// nextCommand is the command that goes on.
+func (s *Status) nextCommand() string {
 	parked := s.parked()
 	switch {
 	case s.Driver != "":
@@ -352,7 +352,7 @@ func printCounts(w io.Writer, heading string, list []record.Count) {
 	}
 }
 
-func sum(list []record.Count) (n uint64) {
+func sumCounts(list []record.Count) (n uint64) {
 	for _, c := range list {
 		n += c.N
 	}
@@ -558,7 +558,7 @@ func (s *Status) Line() string {
 	fmt.Fprintf(&b, ", %s", size(l.Archived))
 	errs := slices.DeleteFunc(slices.Clone(l.Outcomes), func(c record.Count) bool { return !isError(c.Reason) })
 	if len(errs) > 0 {
-		fmt.Fprintf(&b, ", errors %s (", grouped(sum(errs)))
+		fmt.Fprintf(&b, ", errors %s (", grouped(sumCounts(errs)))
 		for i, e := range errs[:min(len(errs), 3)] {
 			b.WriteString([]string{"", ", "}[min(i, 1)])
 			fmt.Fprintf(&b, "%s %s", e.Reason, grouped(e.N))
@@ -568,7 +568,7 @@ func (s *Status) Line() string {
 		}
 		b.WriteString(")")
 	}
-	if n := sum(l.Settings); n > 0 {
+	if n := sumCounts(l.Settings); n > 0 {
 		fmt.Fprintf(&b, ", refused by settings %s", grouped(n))
 	}
 	if l.Active > 0 {

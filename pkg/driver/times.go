@@ -97,29 +97,29 @@ func readTimes(file string) ([]stats.Spent, error) {
 	return t.Commands, nil
 }
 
-// own is what this program did since begun, in the place of a command.
-func (d *Driver) own(begun time.Time, words ...string) stats.Spent {
+// ownTimes is what this program did since begun, in the place of a command.
+func (d *Driver) ownTimes(begun time.Time, words ...string) stats.Spent {
 	took := max(d.opt.Now().Sub(begun).Seconds(), 0)
 	return stats.Spent{Command: strings.Join(words, " "), Began: begun.UTC(), ElapsedS: took, OwnS: took}
 }
 
-// saying is what a command has said of its work so far.
-type saying struct {
+// commandReports are what a command has said of its work so far.
+type commandReports struct {
 	ahead atomic.Int32 // commands before it in the pipe that still work
 
-	mu               sync.Mutex // guards all below
-	waiting          time.Time  // since when it waits until a URL is due; zero: it does not
-	then, next, last heard      // how it went on: the last report while a command before it worked, the one after that, and the last of all
+	mu               sync.Mutex    // guards all below
+	waiting          time.Time     // since when it waits until a URL is due; zero: it does not
+	then, next, last commandReport // how it went on: the last report while a command before it worked, the one after that, and the last of all
 }
 
-// heard is a report of a command.
-type heard struct {
+// commandReport is a report of a command.
+type commandReport struct {
 	value any
 	at    time.Time
 }
 
 // bound is for how long politeness has bound mfetch, which began, at a moment between the reports then and next.
-func (t *saying) bound(began, at time.Time) float64 {
+func (t *commandReports) bound(began, at time.Time) float64 {
 	from, to := t.then.bound(), t.next.bound()
 	if t.then.value != nil {
 		began = t.then.at
@@ -130,13 +130,13 @@ func (t *saying) bound(began, at time.Time) float64 {
 	return from
 }
 
-func (h heard) bound() float64 {
+func (h commandReport) bound() float64 {
 	p, _ := h.value.(fetch.Progress) // without a report it is 0
 	return p.Bound
 }
 
-// waits is called when the command waits.
-func (t *saying) waits(now time.Time) {
+// beginWait is called when the command waits.
+func (t *commandReports) beginWait(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.waiting.IsZero() {
@@ -144,11 +144,11 @@ func (t *saying) waits(now time.Time) {
 	}
 }
 
-// take keeps a report.
-func (t *saying) take(value any, now time.Time) {
+// keepReport keeps a report.
+func (t *commandReports) keepReport(value any, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.last = heard{value, now}
+	t.last = commandReport{value, now}
 	switch {
 	case t.ahead.Load() > 0:
 		t.then = t.last
@@ -157,8 +157,8 @@ func (t *saying) take(value any, now time.Time) {
 	}
 }
 
-// spend keeps what the commands of a pipe took that went well, all of which have ended.
-func (p *runner) spend(pipe Pipe, said []saying, began time.Time, ends []time.Time) {
+// keepTimes keeps what the commands of a pipe took that went well, all of which have ended.
+func (p *runner) keepTimes(pipe Pipe, said []commandReports, began time.Time, ends []time.Time) {
 	before := began // of the commands before it, the end of the last
 	for i, words := range pipe {
 		s := stats.Spent{Command: verb(words), Began: began.UTC(), ElapsedS: ends[i].Sub(began).Seconds(), OwnS: max(ends[i].Sub(before).Seconds(), 0)}
@@ -180,8 +180,8 @@ func (p *runner) spend(pipe Pipe, said []saying, began time.Time, ends []time.Ti
 	}
 }
 
-// taken gives what commands took since it was called last.
-func (p *runner) taken() []stats.Spent {
+// takeTimes gives what commands took since it was called last.
+func (p *runner) takeTimes() []stats.Spent {
 	spent := p.spent
 	p.spent = nil
 	return spent

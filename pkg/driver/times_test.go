@@ -92,15 +92,15 @@ func TestWaitedAtTheEnd(t *testing.T) {
 		"nothing":      {nil, 0},
 	} {
 		var p runner
-		said := make([]saying, 2)
+		said := make([]commandReports, 2)
 		said[1].ahead.Store(1)
 		for _, s := range c.says {
 			if s[0] > 4 { // mresolve has ended
 				said[1].ahead.Store(0)
 			}
-			said[1].take(fetch.Progress{Bound: s[1]}, at(s[0]))
+			said[1].keepReport(fetch.Progress{Bound: s[1]}, at(s[0]))
 		}
-		p.spend(Pipe{{"mresolve", "dns"}, {"mfetch", "fetch"}}, said, began, []time.Time{at(4), at(6)})
+		p.keepTimes(Pipe{{"mresolve", "dns"}, {"mfetch", "fetch"}}, said, began, []time.Time{at(4), at(6)})
 		if s := p.spent[1]; s.OwnS != 2 || math.Abs(s.WaitedS-c.want) > 1e-9 {
 			t.Errorf("%s: waited %g s of %g, want %g", name, s.WaitedS, s.OwnS, c.want)
 		}

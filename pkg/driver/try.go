@@ -42,7 +42,7 @@ func (w Web) flags() []string {
 // Try crawls an embedded web in dir, from its start or from where an earlier call was interrupted, and
 // compares what was found with what there is: a difference is an error. With print it only writes the lines of a shell that do the same.
 func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Options, print bool, out io.Writer) error {
-	if err := web.again(dir); err != nil {
+	if err := web.reusePorts(dir); err != nil {
 		return err
 	}
 	seeds, stop, err := web.serve(ctx, opt)
@@ -63,7 +63,7 @@ func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Option
 		{Key: "frontier.max_attempts", Value: "1"}, // its errors do not pass
 	}}
 	if print {
-		return web.print(out, dir, spec, opt)
+		return web.printCommands(out, dir, spec, opt)
 	}
 	if _, err := Make(ctx, dir, spec, opt.Warn); err != nil {
 		return err
@@ -78,8 +78,8 @@ func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Option
 	return d.compare(ctx, web, out)
 }
 
-// print writes the lines of a shell that serve the web at the same ports, crawl it, and compare the outcomes of pages with its oracle.
-func (w Web) print(out io.Writer, dir string, spec Spec, opt Options) error {
+// printCommands writes the lines of a shell that serve the web at the same ports, crawl it, and compare the outcomes of pages with its oracle.
+func (w Web) printCommands(out io.Writer, dir string, spec Spec, opt Options) error {
 	quote := func(name string) string { return fault.Quote(filepath.Clean(dir) + name) }
 	serve := append([]string{"mweb", "serve", "--dns", w.DNS, "--ready", filepath.Clean(dir) + ".ready"}, w.flags()...)
 	fmt.Fprintf(out, "rm -f %s && { %s > %s & } && web=$! && until [ -e %[1]s ]; do kill -0 $web || exit; sleep 0.1; done &&\n", quote(".ready"), fault.Quote(serve...), fault.Quote(os.DevNull))
@@ -96,8 +96,8 @@ func (w Web) print(out io.Writer, dir string, spec Spec, opt Options) error {
 	return err
 }
 
-// again takes the ports of the web whose crawl is in dir. Another crawl there is fault.Usage.
-func (w *Web) again(dir string) error {
+// reusePorts takes the ports of the web whose crawl is in dir. Another crawl there is fault.Usage.
+func (w *Web) reusePorts(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
 		return nil
 	}
