@@ -29,10 +29,10 @@ import (
 	"mercator/pkg/urlset"
 )
 
-// historyMemory bounds what is kept of the rounds' rows while they are sorted, in bytes.
+// historyMemory bounds the memory that sorts the rounds' rows, in bytes.
 const historyMemory = 24 << 20
 
-// outcomes is the name of the round file of what became of URLs.
+// outcomes is the name of the round file that holds the outcomes.
 func (d *Driver) outcomes() string {
 	if d.plan.fromLinks {
 		return "fetched"
@@ -40,7 +40,7 @@ func (d *Driver) outcomes() string {
 	return "marked"
 }
 
-// history lists the files that tell what became of URLs, in the order of the rounds. allThere is an error where some are lost.
+// history lists the files that tell what became of URLs, in the order of the rounds. With allThere, a lost file is an error.
 func (d *Driver) history(allThere bool) (files []history.File, err error) {
 	what := map[string]history.What{"dropped": history.Dropped, d.outcomes(): history.Fetched, "refused": history.Refused, "new": history.Queued, "again": history.Queued}
 	kept, err := d.Crawl.Kept()
@@ -122,7 +122,7 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 		Hint: fmt.Sprintf("%q puts new URLs in", mcrawl("add", d.plan.crawl, example))}
 }
 
-// eachTask calls a function for the crawl or, if it has shards, for each, and says which URLs are in it.
+// eachTask calls of once, or once for each shard. owns reports whether a URL belongs to that shard.
 func (d *Driver) eachTask(of func(p plan, owns func(*record.URL) bool) error) error {
 	if d.plan.shards == 0 {
 		return of(d.plan, func(*record.URL) bool { return true })
@@ -147,7 +147,7 @@ func eachURL(in io.Reader, file string, form canon.Options, each func(*record.UR
 	})
 }
 
-// filter loads the filter of the crawl's settings as they are now; form is theirs.
+// filter loads the filter and the URL form of the settings as they are now.
 func (d *Driver) filter() (rules *filter.Filter, form canon.Options, err error) {
 	conf, err := d.settings()
 	if err == nil {
@@ -159,7 +159,7 @@ func (d *Driver) filter() (rules *filter.Filter, form canon.Options, err error) 
 	return rules, form, err
 }
 
-// CheckRule refuses a name that is neither that of a rule of today nor the reason of anything that was ever dropped.
+// CheckRule refuses a name that no rule has now, and that no dropped row has as its reason.
 func (d *Driver) CheckRule(rule string) error {
 	rule = strings.TrimPrefix(rule, "filter:")
 	rules, _, err := d.filter()
@@ -196,9 +196,9 @@ func (d *Driver) CheckRule(rule string) error {
 // errNone is the error of takeAgain where nothing is to be queued: then there is no transaction.
 var errNone = errors.New("no URL matches")
 
-// takeAgain queues the URLs of a request once more. They are chosen from the rows of the rounds before, so that a
-// repetition chooses the same; files that are there already of an open transaction stay, since the filter may have changed.
-// Each shard gets those of its hosts.
+// takeAgain queues the URLs of a request once more. It chooses them from the rows of the rounds before, so that a
+// repetition chooses the same. An open transaction keeps its files, since the filter may have changed.
+// Each shard gets the URLs of its hosts.
 func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked string, open bool) error {
 	again, links := d.plan.roundFile(txn, "again"), d.plan.roundFile(txn, "links")
 	if !open {
@@ -317,8 +317,8 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 	})
 }
 
-// wantedLinks writes the links that rule refused and that today's filter lets through. A reference that was no URL of the
-// crawl may be one by today's settings.
+// wantedLinks writes the links that rule refused and that the filter accepts now. A reference that was no URL of the
+// crawl may be one by the settings of now.
 func wantedLinks(ctx context.Context, files []history.File, rule string, judge *filter.Judge, form canon.Options, write func(*record.Link) error) error {
 	verdict := make([]filter.Verdict, 1)
 	return history.RefusedLinks(files, rule, historyMemory, func(l *record.Link) error {
@@ -349,7 +349,7 @@ func wantedLinks(ctx context.Context, files []history.File, rule string, judge *
 	})
 }
 
-// rowOptions are those of rows that a transaction begins with.
+// rowOptions are the writer's options for the first rows of a transaction.
 func (d *Driver) rowOptions(txn string) record.WriterOptions {
 	of := record.WriterOptions{Txn: txn, Now: record.TimeOf(d.opt.Now())}
 	if st, err := d.Crawl.State(); err == nil {

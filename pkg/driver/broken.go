@@ -20,19 +20,19 @@ import (
 	"mercator/pkg/stats"
 )
 
-// Broken says which broken links are asked for.
+// Broken selects broken links.
 type Broken struct {
-	Accept []uint16 // statuses, or classes, that are no failure
-	Except []string // of history.Failures, that are none either
-	Since  string   // a round or a checkpoint: links that were broken then are left out; "": none are
+	Accept []uint16 // statuses, or classes of them, that count as working
+	Except []string // failures of history.Failures that count as working
+	Since  string   // a round or a checkpoint: links that were broken then are left out; "": none are left out
 }
 
-// BrokenLinks counts them.
+// BrokenLinks counts broken links.
 type BrokenLinks struct {
 	Links   uint64
-	Pages   uint64 // that they stand on
+	Pages   uint64 // pages with a broken link
 	Waiting uint64 // URLs that wait and were never tried
-	// Unchecked are URLs that are not known to work or not, by reason, the most frequent first.
+	// Unchecked counts the URLs that may work or not, by reason, the most frequent first.
 	Unchecked []record.Count
 }
 
@@ -130,7 +130,7 @@ func target(form canon.Options) history.Target {
 	}
 }
 
-// until are the rounds up to one, by its name or the number of the checkpoint that closed it.
+// until returns the rounds up to one. Its name, or the number of its checkpoint, says which.
 func (d *Driver) until(kept *crawl.RoundFiles, name string) (*crawl.RoundFiles, error) {
 	if number, err := strconv.ParseUint(name, 10, 53); err == nil {
 		err = d.Crawl.Back(func(k *crawl.Checkpoint) error {
@@ -151,7 +151,7 @@ func (d *Driver) until(kept *crawl.RoundFiles, name string) (*crawl.RoundFiles, 
 		Hint: fmt.Sprintf("%q lists the checkpoints", fault.Quote("mckpt", "list", d.Crawl.Dir()))}
 }
 
-// brokenSince gives to each the links that are broken now, and were not there or not broken before.
+// brokenSince calls each for the links that are broken now, and that were missing or worked before.
 func (d *Driver) brokenSince(now *history.Links, then *crawl.RoundFiles, each func(*history.Broken) error) (unchecked history.Unchecked, err error) {
 	before, err := d.links(then)
 	if err != nil {

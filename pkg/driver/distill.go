@@ -16,8 +16,8 @@ import (
 )
 
 // distill raises the URLs that wait and that good hubs link to. Where crawl.toml has focus.distill = 3, it does so after round
-// 3, 6, 9 and so on, as the transactions raise3, raise6, raise9. Each ends with a checkpoint of its own, as those of the inbox
-// do (inbox.go). After a kill it goes on with the same rows.
+// 3, 6, 9 and so on, as the transactions raise3, raise6, raise9. Each ends with a checkpoint of its own, as a transaction of the
+// inbox does (inbox.go). After a kill it continues with the same rows.
 func (d *Driver) distill(ctx context.Context, conf *config.Config, made uint64) error {
 	txn, err := d.raiseDue(conf, made)
 	if err != nil || txn == "" {
@@ -100,8 +100,8 @@ func (d *Driver) raise(ctx context.Context, conf *config.Config, txn string) err
 	return err
 }
 
-// dry reports whether the last rounds, as many as focus.patience says, found no relevant document, after some round that did. What waits by then was
-// found on pages of no topic, since relevant ones come first. Rounds before the last mcrawl add or again do not count. While no round of the
+// dry reports whether the last focus.patience rounds found no relevant document, after some round that did. The URLs that wait then were
+// found on pages of no topic, since links of relevant pages come first. Rounds before the last mcrawl add or again do not count. While no round of the
 // crawl has had a relevant document, the run goes on, and says so once.
 func (d *Driver) dry(conf *config.Config, made uint64) (dry bool, err error) {
 	patience := uint64(max(conf.File.Focus.Patience, 0))

@@ -21,7 +21,7 @@ import (
 // An engine runs tasks: a task is a stage of a round in one shard. Only the files of the crawl say which tasks are done,
 // so an engine may run a task twice, or lose it.
 type engine interface {
-	// runStage runs each task once, and returns those that it saw failing. Tasks of an earlier run that are still at work it waits for.
+	// runStage runs each task once, and returns the tasks that failed. It waits for tasks of an earlier run that still work.
 	runStage(ctx context.Context, round, stage string, shards []int) ([]failed, error)
 	close()
 }
@@ -31,13 +31,13 @@ type failed struct {
 	shard int
 	node  string
 	code  int    // exit code; 0: none is known
-	why   string // besides what its log says
+	why   string // what the engine says; the log may say more
 }
 
-// retries is how often a task that failed is run again.
+// retries is how often a failed task is run again.
 const retries = 3
 
-// EngineOptions say what runs the tasks; settings of crawl.toml where they are empty.
+// EngineOptions say what runs the tasks. An empty field leaves it to crawl.toml.
 type EngineOptions struct {
 	On   string // local, slurm or spark
 	Args string // options of sbatch or pyspark
@@ -120,7 +120,7 @@ func (t *tasks) log(round, stage, shard string) string {
 	return filepath.Join(t.dir, logsDir, round, stage+"-"+shard+".log")
 }
 
-// beginLogs makes the folder of a round's logs, and removes those of old rounds.
+// beginLogs makes the folder of a round's logs, and removes the logs of old rounds.
 func (t *tasks) beginLogs(round string) error {
 	dir := filepath.Join(t.dir, logsDir)
 	if err := os.MkdirAll(filepath.Join(dir, round), 0o777); err != nil {
@@ -136,7 +136,7 @@ func (t *tasks) beginLogs(round string) error {
 	return err
 }
 
-// notDone lists those of the shards in which a stage is not done.
+// notDone lists the shards in which a stage is not done.
 func (d *Driver) notDone(round, name string, shards []int) (left []int, err error) {
 	for _, n := range shards {
 		list := d.plan.ofShard(n).stages(round, nil)
@@ -241,16 +241,16 @@ func (d *Driver) taskError(round, stage string, f failed) error {
 	if found == "" && f.why == "" {
 		e.Found = "ended before it was done"
 	}
-	if !crashed { // of which the exit code is that of wrong usage
+	if !crashed { // a crash has the exit code of wrong usage
 		e.Class = fault.OfExitCode(f.code)
 	}
 	return e
 }
 
-// crash is how the first line begins that the Go runtime prints of a program that it ends, with exit code 2. A traceback follows.
+// crash matches the first line that the Go runtime prints when it ends a program with exit code 2. A traceback follows.
 var crash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(panic: |fatal error: |SIG[A-Z]+: )`) })
 
-// lastWords are the last line of a log that says more than that a command failed, and the hint after it; or the first of a crash.
+// lastWords returns the last line of a log that says more than that a command failed, and its hint. For a crash it returns the first line.
 func lastWords(file string) (found, hint string, crashed bool) {
 	const most = 1 << 20 // the tracebacks of a fetcher's goroutines may be half of it
 	f, err := os.Open(file)

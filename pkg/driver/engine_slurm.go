@@ -157,7 +157,7 @@ type outage struct {
 	text  string // of the last error; "": it does not fail
 }
 
-// noteResult takes what squeue ended with. news: this error was not reported yet. end: it has failed for too long.
+// noteResult notes how a call of squeue ended. news: this error was not reported yet. end: squeue has failed for too long.
 func (o *outage) noteResult(err error, now time.Time) (news, end bool) {
 	if err == nil {
 		*o = outage{}
@@ -170,7 +170,7 @@ func (o *outage) noteResult(err error, now time.Time) (news, end bool) {
 	return news, now.Sub(o.since) >= maxOutage
 }
 
-// jobs are those of this user that Slurm knows, some minutes after their end too.
+// jobs lists the jobs of this user, as Slurm knows them: for some minutes after their end, too.
 func (s *slurm) jobs(ctx context.Context) (map[job]jobState, error) {
 	const columns = "ArrayJobID:|,ArrayTaskID:|,exit_code:|,State:|,NodeList:|,Reason:|,Name:|"
 	out, err := s.runSlurm(ctx, "squeue", "--me", "--array", "--noheader", "--states=all", "--Format="+columns)

@@ -18,7 +18,7 @@ import (
 	"mercator/pkg/fault"
 )
 
-// spark runs tasks in one application of Spark, which spark.py is: it lives as long as the driver, since its start takes
+// spark runs tasks in one application of Spark, spark.py. It lives as long as the driver, since its start takes
 // longer than most stages.
 type spark struct {
 	tasks
@@ -26,10 +26,10 @@ type spark struct {
 	in      io.WriteCloser
 	answers chan []byte // closed at its end
 	ended   chan error
-	busy    bool // with a stage
+	busy    bool // a stage runs
 }
 
-// maxAnswer bounds a line of spark.py in bytes: that of a stage that failed in all shards has some hundred for each.
+// maxAnswer bounds a line of spark.py, in bytes. A stage that failed in all shards takes some hundred bytes a shard.
 const maxAnswer = 16 << 20
 
 //go:embed spark.py

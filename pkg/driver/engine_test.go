@@ -88,7 +88,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestLastWords: of a log that is told which says most; of a crash not the traceback, nor that its exit code is that of wrong usage.
+// TestLastWords: the error has the line of the log that says most; of a crash it has no traceback, and not the class of wrong usage.
 func TestLastWords(t *testing.T) {
 	trace := "\ngoroutine 1 [running]:\nmain.main()\n\t/src/main.go:7 +0x1d\nexit status 2\n"
 	for _, test := range []struct {

@@ -34,11 +34,11 @@ type Explained struct {
 	URL   string `json:"url"` // canonical
 	Host  string `json:"host"`
 	Key   string `json:"url_key"`
-	Shard *int   `json:"shard,omitempty"` // that owns the host; nil: the crawl has none
-	owner int    // the same; 0 where the crawl has none
+	Shard *int   `json:"shard,omitempty"` // owner of the host; nil: the crawl has no shards
+	owner int    // owner of the host; 0: the crawl has no shards
 
-	most uint64    // bytes that its host may send, if it has sent them; 0: it may send more
-	hold time.Time // no host is contacted before, since a run did not end well; zero: it did
+	most uint64    // the host's limit of bytes, if it is reached; 0: it is not
+	hold time.Time // no host is contacted before this time, since the last run was killed; zero: it was not
 
 	Filter *DecidedBy    `json:"filter,omitempty"` // nil: the crawl has no filter
 	Sheets []SheetOf     `json:"sheets,omitempty"`
@@ -88,8 +88,8 @@ type RobotsVerdict struct {
 	Verdict string    `json:"verdict"` // "allowed", "denied", or "unknown"
 	At      time.Time `json:"at,omitzero"`
 	Delay   float64   `json:"crawl_delay_s,omitempty"`
-	Old     bool      `json:"old,omitempty"`     // it is asked for again before the next page
-	Ignored bool      `json:"ignored,omitempty"` // by a sheet: it decides nothing
+	Old     bool      `json:"old,omitempty"`     // it has expired: the next page of the host is fetched after it
+	Ignored bool      `json:"ignored,omitempty"` // a sheet says that robots.txt decides nothing
 }
 
 // LastOutcome is what became of the URL when it was tried last.

@@ -27,7 +27,7 @@ import (
 	"mercator/pkg/release"
 )
 
-// software is what exported files say that made them.
+// software names this program in exported files.
 const software = "mercator/" + release.Version
 
 // Export writes what the crawl in dir has committed for other programs. The crawl may go on meanwhile.
@@ -35,12 +35,12 @@ type Export struct {
 	Dir      string        // the crawl folder
 	Warn     func(error)   // gets rounds that lost files
 	Memory   int64         // bytes for sorting
-	Threads  int           // documents that WET and WAT work on at a time; 0: 1
+	Threads  int           // documents that WET and WAT handle at a time; 0: 1
 	Progress func(n int64) // gets the number of records; may be nil
-	Filter   string        // file of filter rules: what one of them denies by its URL is left out; "": nothing is
+	Filter   string        // file of filter rules: a URL that they deny is left out; "": none is
 }
 
-// chosen says which URLs are exported; nil: all. Close the function's rules with done.
+// chosen returns which URLs are exported; keep is nil for all. The caller calls done at the end.
 func (e Export) chosen(ctx context.Context) (keep func(url string) (bool, error), done func() error, err error) {
 	if e.Filter == "" {
 		return nil, func() error { return nil }, nil
@@ -277,7 +277,7 @@ func (e Export) outcomes(of derive.Roles, keep func(string) (bool, error), form 
 	}
 }
 
-// plain writes a table with the columns of the rows, of those whose URLs are all kept.
+// plain writes a table with the columns of the rows. A row is written if keep accepts all its URLs.
 func plain[T record.Row](keep func(string) (bool, error), urls func(*T) []string) table {
 	return func(ctx context.Context, out io.Writer, files []string, progress func(int64)) error {
 		t := &parquet.Table[T]{}

@@ -20,26 +20,26 @@ const (
 	ModelFile  = "focus.model"
 )
 
-// Focus is what a crawl is focused on, in the words of the verbs of mfocus.
+// Focus has the flags of mfocus that make a crawl's topics and model.
 type Focus struct {
 	Queries    []string
-	Dictionary string   // of mfocus expand; "": its default
-	Match      string   // likewise
-	Database   string   // of words; "": a temporary one
-	Topics     []string // of all senses only these count, and the others are their rivals; none: all
-	Examples   []string // of mfocus train
-	Others     []string // likewise
+	Dictionary string   // --dictionary of mfocus expand; "": its default
+	Match      string   // --match of mfocus expand; "": its default
+	Database   string   // file of the database of words; "": a temporary one
+	Topics     []string // the senses that count, with all others as their rivals; none: all count
+	Examples   []string // --examples of mfocus train
+	Others     []string // --others of mfocus train
 }
 
-// Settings are those of a focused crawl, which a person may change: URLs that were found on relevant pages come first, and
-// after each round those that good hubs link to. Rounds are short, since each has the scores of the one before. It stops when nothing relevant comes any more.
+// Settings are the settings of a focused crawl, which a person may change. URLs from relevant pages come first, then URLs that good
+// hubs link to, after each round anew. Rounds are short, since each uses the scores of the one before. The crawl stops when nothing relevant comes any more.
 func (Focus) Settings() []config.Pair {
 	return []config.Pair{{Key: "frontier.policy", Value: "priority"}, {Key: "frontier.queues", Value: "8"}, {Key: "frontier.strict", Value: "true"},
 		{Key: "frontier.prioritizer", Value: "score"}, {Key: "focus.model", Value: ModelFile}, {Key: "focus.distill", Value: "1"},
 		{Key: "focus.patience", Value: "3"}, {Key: "batch", Value: "1000"}}
 }
 
-// pipes are the commands that make topics and model of the queries that are words.
+// pipes are the commands that make topics and a model from queries.
 func (f Focus) pipes(words []string, database, topics, model string) (pipes []Pipe) {
 	flag := func(p []string, name string, values ...string) []string {
 		for _, v := range values {
@@ -112,7 +112,7 @@ func (f Focus) Files(ctx context.Context, words []string, warn func(format strin
 	return files, nil
 }
 
-// without takes a folder that is gone by then out of an error's text, and its hint where that names it.
+// without removes a temporary folder from an error's text. It removes a hint that names the folder.
 func without(tmp string, err error) error {
 	if f := (*fault.Error)(nil); errors.As(err, &f) {
 		f.Found = strings.ReplaceAll(f.Found, tmp+string(filepath.Separator), "")
@@ -123,7 +123,7 @@ func without(tmp string, err error) error {
 	return err
 }
 
-// Same refuses a folder whose crawl is about other topics, or has another model of them.
+// Same refuses the folder of a crawl with other topics or another model.
 func (Focus) Same(dir string, files map[string]string) error {
 	for _, c := range []struct{ name, found, want string }{
 		{topicsFile, "other topics than those of this query", "the query that the crawl was made with"},
@@ -144,7 +144,7 @@ func (Focus) Same(dir string, files map[string]string) error {
 	return nil
 }
 
-// Print has the shell lines that make topics and model.
+// Print returns the shell lines that make topics and model.
 func (f Focus) Print(words []string) string {
 	database := f.Database
 	if database == "" {
@@ -157,7 +157,7 @@ func (f Focus) Print(words []string) string {
 	return strings.Join(lines, " &&\n")
 }
 
-// askFocus runs a verb of mfocus. Its error is that of the verb; of one that succeeds, warn gets the warnings.
+// askFocus runs a verb of mfocus, and returns the verb's error. If the verb succeeds, warn gets its warnings.
 func askFocus(ctx context.Context, words []string, warn func(format string, args ...any)) ([]byte, error) {
 	var said []string
 	var out bytes.Buffer

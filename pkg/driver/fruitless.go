@@ -22,10 +22,10 @@ import (
 	"mercator/pkg/process"
 )
 
-// A crawl at its end that fetched no page of use is an error, which says what happened to its first URL and which command goes on. A page is
-// of use if it has a body and does not only lead elsewhere: by a redirect, by Refresh, or as a frame, without text, around a page of another site. The parts of pages are of no use alone.
+// A crawl that ends without a useful page is an error, which says what happened to its first URL and which command to type next. A page is
+// useful if it has a body and does more than lead elsewhere: by a redirect, by Refresh, or as a frame, without text, around a page of another site. Parts of pages are not useful alone.
 
-// Bounds of what is looked at. A crawl with more documents has fetched something; of more URLs that failed the others are not told of.
+// Bounds of memory. A crawl with more documents has fetched something. Further failed URLs are not reported.
 const (
 	documentsMax = 32
 	visitedMax   = 1 << 12
@@ -37,19 +37,23 @@ type visit struct {
 	url, host, outcome, why string
 	astray                  string // why nobody can go where it leads
 	status                  uint16
-	times                   int           // that the URL was fetched
+	times                   int           // how often the URL was fetched
 	document                bool          // a reply with a body, and no redirect
-	html, small             bool          // what kind of document
-	row                     *record.Fetch // of a small one
-	to, by                  string        // where it leads, and how: "redirects to"; "": nowhere
+	html, small             bool          // the document's kind
+	row                     *record.Fetch // a small document's place; else nil
+	to                      string        // the URL that it leads to; "": none
+	by                      string        // how it leads there: "redirects to"
 
-	followed, links, frames int    // links to other URLs: to pages that were followed, for readers, to frames
-	link                    string // the link for readers, where all are the same
-	frame, canonical        string // the first frame that was not followed; another host's URL that it gives as its own
-	iframe                  bool   // that frame has the page's text around it, if there is any
+	followed  int    // links to other URLs that were followed
+	links     int    // links for readers (a, area)
+	frames    int    // links to frames
+	link      string // the link for readers, if all are the same
+	frame     string // the first frame that was not followed
+	iframe    bool   // frame is an iframe: text of the page may be around it
+	canonical string // a URL of another host that the page gives as its own
 }
 
-// visits are those of a crawl, by URL, and in the order in which they were first made.
+// visits are a crawl's visits, by URL and in the order of their first fetch.
 type visits struct {
 	of        map[string]*visit
 	order     []*visit
@@ -123,7 +127,7 @@ func (v *visits) addLink(l *record.Link, followed bool) {
 	}
 }
 
-// followFrames makes documents that are nothing but a frame lead to what is in it. text reads what stands on a page beside its title.
+// followFrames makes a document that is only a frame lead to the framed page. text reads a page's text, without its title.
 func (v *visits) followFrames(text func(*record.Fetch) string) {
 	for _, is := range v.order {
 		if is.to == "" && is.frame != "" && is.followed == 0 && is.frames <= 2 && (is.links == 0 || is.link == is.frame) && !(is.iframe && text(is.row) != "") {
@@ -132,7 +136,7 @@ func (v *visits) followFrames(text func(*record.Fetch) string) {
 	}
 }
 
-// follow follows a visit to where it leads. path are the visits on the way; circle: it comes back to one of them.
+// follow returns the visits on the way from one to where it leads. circle: the way comes back to one of them.
 func (v *visits) follow(is *visit) (path []*visit, circle bool) {
 	for {
 		path = append(path, is)
@@ -147,7 +151,7 @@ func (v *visits) follow(is *visit) (path []*visit, circle bool) {
 	}
 }
 
-// ofUse reports whether a document is more than a way to another page. Pages that refresh each other are.
+// ofUse reports whether a document is useful. Pages that refresh each other are.
 func (v *visits) ofUse(is *visit) bool {
 	if !is.document {
 		return false
@@ -229,7 +233,7 @@ func (d *Driver) textOf(row *record.Fetch) string {
 	return strings.TrimSpace(strings.TrimPrefix(text, process.Title(doc)))
 }
 
-// ofSite reports whether the crawl is of a site, by the rules of which mcrawl made it.
+// ofSite reports whether mcrawl made the crawl's rules for a site.
 func (d *Driver) ofSite(conf *config.Config) bool {
 	rules, err := conf.Setting("extract.filter")
 	if err != nil || len(rules) != 1 {
@@ -341,7 +345,7 @@ func (d *Driver) otherSiteHint(conf *config.Config, from, last *visit) string {
 	return fmt.Sprintf("%q crawls both sites, with cookies, in case one leads to the other", d.siteCommand(conf, urls...))
 }
 
-// scope is that of the rules which mcrawl made for a site; false: it made none, or they were edited.
+// scope returns the scope of the rules that mcrawl made for a site; false: it made none, or somebody edited them.
 func (d *Driver) scope() (Scope, bool) {
 	for scope, word := range scopeWords {
 		if d.hasRule(siteRule + word + " ") {

@@ -21,27 +21,27 @@ import (
 	"mercator/pkg/merge"
 )
 
-// What add and again ask for waits in the crawl's inbox (pkg/crawl/inbox.go) and is taken in between two rounds: as a
-// transaction add13 or again13, where 13 is the number in the inbox, through the same commands as a round, closed by a
-// checkpoint of its own. A kill anywhere leaves a file in the inbox, whose transaction is gone on with, or is found
-// closed, and a repetition of each command changes nothing.
+// A request of mcrawl add or again waits in the crawl's inbox (pkg/crawl/inbox.go) until the round ends. Request 13 is then the
+// transaction add13 or again13: it runs through the same commands as a round, and ends with a checkpoint of its own.
+// A kill leaves the request in the inbox. The next run continues its transaction, or finds it closed; a
+// command that is repeated changes nothing.
 
 // Request is what a person asks of a crawl.
 type Request struct {
 	Verb     string      `json:"verb"`               // add or again
-	Outcomes []string    `json:"outcomes,omitempty"` // again: those last fetched with one of these,
-	Statuses []uint16    `json:"statuses,omitempty"` // with one of these statuses or classes of them (history.Query),
-	Before   record.Time `json:"before,omitempty"`   // or before this time,
-	Rule     string      `json:"rule,omitempty"`     // or refused by this rule,
-	Listed   bool        `json:"listed,omitempty"`   // or those that are listed, one a line, behind the request,
-	Rows     bool        `json:"rows,omitempty"`     // as JSON lines, with further columns
+	Outcomes []string    `json:"outcomes,omitempty"` // again: URLs with one of these last outcomes
+	Statuses []uint16    `json:"statuses,omitempty"` // again: URLs with one of these last statuses, or classes of them (history.Query)
+	Before   record.Time `json:"before,omitempty"`   // again: URLs last fetched before this time
+	Rule     string      `json:"rule,omitempty"`     // again: URLs that this rule refused
+	Listed   bool        `json:"listed,omitempty"`   // a list of URLs, one a line, follows the request
+	Rows     bool        `json:"rows,omitempty"`     // the lines of the list are JSON, with further columns
 }
 
 // maxRequest bounds the first line of an inbox file, in bytes.
 const maxRequest = 64 << 10
 
-// Ask puts a request into the inbox and, if no driver is at work and no round is open, takes it in. told says what was
-// done, or who will do it. lines writes the list.
+// Ask puts a request into the inbox and, if no driver is at work and no round is open, takes it in. lines writes
+// the list. told says what was done, or who will do it.
 func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error) (told string, err error) {
 	head, err := json.Marshal(r)
 	if err != nil {
@@ -50,7 +50,7 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 	if len(head) >= maxRequest {
 		return "", &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a request of %d bytes", len(head)), Want: fmt.Sprintf("less than %d", maxRequest)}
 	}
-	// Nobody has to wait for who writes the list: it is whole before the crawl is locked.
+	// The list is complete before the crawl is locked: nobody waits for its writer.
 	list, err := merge.TempFile("")
 	if err != nil {
 		return "", err
@@ -117,7 +117,7 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 	return strings.Join(said, "\n"), nil
 }
 
-// Take takes in what waits in the inbox, unless a round is open, and ends a raise that is. It says what each did. The caller
+// Take carries out the requests of the inbox, unless a round is open, and ends an open raise. It says what each did. The caller
 // holds the crawl as its driver.
 func (d *Driver) Take(ctx context.Context) (said []string, err error) {
 	if err := d.endRaise(ctx); err != nil {
@@ -137,7 +137,7 @@ func (d *Driver) Take(ctx context.Context) (said []string, err error) {
 	return said, nil
 }
 
-// takeOne takes in the file of a number; "" if it cannot be now.
+// takeOne carries out the request of a number; it returns "" if that is not possible now.
 func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	file, err := d.Crawl.OpenInbox(number)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -235,8 +235,8 @@ func (r *Request) none() string {
 	return ": no URL that is done matches, and those that wait are not queued twice"
 }
 
-// stillURLs writes the lines of a list that are URLs by today's settings, which may be others than when they were asked
-// for, to asked; and those that are not, each with the reason behind a tab, to left. It names the first of these.
+// stillURLs writes the lines of a list that are URLs by the settings of now to asked. The settings may have changed since the request. Other
+// lines go to left, each with a tab and the reason, and the first of them is reported.
 func (d *Driver) stillURLs(txn string, rows bool, in numbered, asked, left string) error {
 	form, err := d.Form()
 	if err != nil {
@@ -269,7 +269,7 @@ func (d *Driver) stillURLs(txn string, rows bool, in numbered, asked, left strin
 	return err
 }
 
-// accounted says what became of the URLs of a request; those that were seen are called known.
+// accounted says what became of the URLs of a request; known is the word for URLs that the crawl had seen.
 func accounted(l record.Ledger, known string) string {
 	var queued, seen, waiting, released, other uint64
 	var walk func(l record.Ledger)

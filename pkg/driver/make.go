@@ -40,12 +40,12 @@ type Spec struct {
 	Preset []config.Pair     // settings that Set may change; a crawl that is there may have others
 	Set    []config.Pair     // settings
 	Files  map[string]string // further files of the folder, by name
-	Others []string          // what Files would have with other flags: a crawl that has fetched nothing takes those of now
+	Others []string          // contents of Files with other flags: a crawl that has fetched nothing replaces such a file
 	Shards int               // 0 or 1: the crawl has none
-	Runs   bool              // it is to run at once: what would keep it from contacting anybody is an error
+	Runs   bool              // the crawl runs at once: settings that forbid any contact are an error
 }
 
-// The file of a crawl's seeds in its folder, and that of seeds with columns.
+// The files of a crawl's seeds in its folder: a URL a line, and rows with columns.
 const (
 	seedsText = "seeds.txt"
 	seedsRows = "seeds.jsonl"
@@ -138,8 +138,8 @@ func filesIn(tmp string) (names []string, err error) {
 	return names, err
 }
 
-// contactless refuses settings by which public addresses are wanted and none is fetched from: that needs a contact. With network.allow_net
-// a crawl may be of an own network, and so is one whose seeds are special-purpose addresses. Proxies and programs find addresses by themselves.
+// contactless refuses settings without a contact, if servers at public addresses may be fetched from. No contact is needed with network.allow_net or
+// seeds at special-purpose addresses, which mean a network of the user's. Nor is it with a proxy or program that finds addresses by itself.
 func contactless(conf *config.Config, urls []string) error {
 	f := conf.File
 	if f.Fetch.Contact != "" || len(f.Network.AllowNet) > 0 || f.Fetch.Proxy != "" || len(f.Fetch.Exec) > 0 {
@@ -159,7 +159,7 @@ func contactless(conf *config.Config, urls []string) error {
 	return &fault.Error{Class: fault.Usage, Found: "no contact is set, and public addresses are not fetched from without one", Want: config.ContactWanted, Hint: "add --contact you@example.org"}
 }
 
-// renamed is a fault with the folder's name in place of that of the temporary one.
+// renamed puts the folder's name in the place of the temporary folder's, in an error.
 func renamed(err error, rename func(string) string) error {
 	var f *fault.Error
 	if !errors.As(err, &f) {

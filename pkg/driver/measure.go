@@ -16,8 +16,8 @@ import (
 	"mercator/pkg/stats"
 )
 
-// Measure estimates from the visits of a walk which share of the documents that it may reach each set of URL keys has. Of the
-// rounds, the first ones do not count: so large a part of them as skip says.
+// Measure estimates from the visits of a walk which share of the reachable documents each set of URL keys has.
+// skip is the part of the rounds, from the first on, that does not count.
 func (d *Driver) Measure(ctx context.Context, skip float64, names []string, sets []merge.Source) (e *stats.Estimate, err error) {
 	st, err := d.frontier.Stat(ctx, frontier.StatOptions{})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"mercator/pkg/setting"
 )
 
-// fetchTasks bounds how many shards fetch at a time. They wait for politeness, not for processors: where one begins when another has ended,
+// fetchTasks bounds how many shards fetch at a time. They wait for politeness, not for processors: if they fetch one after the other,
 // a round takes twice as long.
 const fetchTasks = 32
 
@@ -40,7 +40,7 @@ func (s stage) need(conf *config.Config) (most config.Size) {
 	return most
 }
 
-// needs is what one task may take, and what those of a round may take that run at a time. In a crawl without shards a round is one task, unless its stages
+// needs returns the bytes of the largest task, and of the tasks of a round that run at a time. In a crawl without shards a round is one task, unless its stages
 // are run alone.
 func (d *Driver) needs(conf *config.Config, alone bool) (one, all config.Size) {
 	list := d.plan.ofShard(0).stages("r1", nil)
@@ -57,7 +57,7 @@ func (d *Driver) needs(conf *config.Config, alone bool) (one, all config.Size) {
 	return one, all
 }
 
-// boundMemory keeps this process to memory.total, or to what tasks may take that run at a time. It refuses a bound that one task does not fit.
+// boundMemory keeps this process to memory.total, or to what the tasks at a time may take. It refuses a bound that is too small for one task.
 func (d *Driver) boundMemory(conf *config.Config, alone bool) error {
 	one, all := d.needs(conf, alone)
 	total := conf.File.Memory.Total
@@ -70,7 +70,7 @@ func (d *Driver) boundMemory(conf *config.Config, alone bool) error {
 	return nil
 }
 
-// room is how many tasks of a stage memory.total and the limit of open files have room for at a time. Of what does not fit at all mfetch says so.
+// room is how many tasks of a stage fit into memory.total and the limit of open files at a time. If none does, mfetch says so.
 func (d *Driver) room(conf *config.Config, s stage) int {
 	tasks := d.tasksOf(s.name)
 	if total := conf.File.Memory.Total; total > 0 {

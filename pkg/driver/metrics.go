@@ -18,7 +18,7 @@ import (
 // MetricsSuffix is how the name of a file ends that Prometheus' node exporter reads (--collector.textfile.directory).
 const MetricsSuffix = ".prom"
 
-// WriteMetrics replaces a file by where the crawl in dir stands, for Prometheus.
+// WriteMetrics replaces a file with the status of the crawl in dir, for Prometheus.
 func WriteMetrics(ctx context.Context, dir, file string, now time.Time) error {
 	if !strings.HasSuffix(file, MetricsSuffix) {
 		return &fault.Error{Class: fault.Usage, Place: "--metrics", Found: fmt.Sprintf("%q", file), Want: "a name that ends in " + MetricsSuffix + ", as node exporters read no other"}
@@ -88,7 +88,7 @@ func (s *Status) parked() (n uint64) {
 	return n
 }
 
-// metrics are lines of Prometheus' text format. Those of one name come in a row.
+// metrics are lines of Prometheus' text format. Lines of one name follow each other.
 type metrics struct {
 	bytes.Buffer
 	crawl string
@@ -110,7 +110,7 @@ func (m *metrics) time(name, help, value string) {
 	}
 }
 
-// labelEscapes are those of values of labels.
+// labelEscapes escapes the value of a label.
 var labelEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
 func (m *metrics) addSample(kind, name, help string, value float64, labels []string) {

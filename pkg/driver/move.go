@@ -38,7 +38,7 @@ type MovedLot struct {
 	Known   uint64 `json:"known"`   // URLs that the set of URLs has
 }
 
-// String says it to people.
+// String says what moved, in words.
 func (m *Moved) String() string {
 	var b strings.Builder
 	for _, l := range m.Lots {
@@ -171,8 +171,8 @@ func (d *Driver) finishMove(ctx context.Context) (*Moved, error) {
 	return movedBy(k), nil
 }
 
-// movers are those of the stores in which each host has something: documents and addresses stay where they are, and so do what
-// the owner of an address knows of it, robots.txt and contact times. Names are resolved anew.
+// movers move the stores that are kept by host. Documents and addresses stay where they are, and so do robots.txt and contact times, which the
+// owner of an address keeps. Names are resolved anew.
 func (d *Driver) movers() ([]crawl.Mover, error) {
 	if _, err := store.Open(d.plan.ofShard(0).path(urlset.Kind), urlset.Kind, urlset.Version, store.Options{}); errors.Is(err, fault.WrongKind) { // a program keeps it, in one file
 		return nil, err
@@ -194,7 +194,7 @@ func (d *Driver) movers() ([]crawl.Mover, error) {
 	}, nil
 }
 
-// hostKeys gives a key in the bucket of a host, as it stands in the rows of its URLs.
+// hostKeys returns a key in the bucket of a host, given as the rows of its URLs have it.
 func hostKeys(form canon.Options) func(host string) uint64 {
 	return func(host string) uint64 { return form.URLKey(host, "http://"+host+"/") }
 }

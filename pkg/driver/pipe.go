@@ -43,7 +43,7 @@ func (p Pipe) String() string {
 	return strings.Join(commands, " |\n  ")
 }
 
-// findProgram is the file of a command of ours: beside this program, as it was called or as it is, or in PATH.
+// findProgram returns the file of one of our commands: beside this program (as it was called, then as it is), else in PATH.
 func findProgram(command string) (string, error) {
 	called, _ := exec.LookPath(os.Args[0])
 	is, _ := os.Executable()
@@ -64,7 +64,7 @@ func findProgram(command string) (string, error) {
 	return path, nil
 }
 
-// shellName is how a shell finds the same command: by its name, unless PATH has another one.
+// shellName is what a person types for a command: its name, or its file if PATH has another one.
 func shellName(command string) string {
 	path, err := findProgram(command)
 	if err != nil {
@@ -79,7 +79,7 @@ func shellName(command string) string {
 	return path
 }
 
-// Bounds of stopping: how long commands have after an interrupt until the driver ends without them.
+// Bounds of stopping. The driver ends without commands that need longer after an interrupt.
 const (
 	afterTerm   = 2 * time.Second
 	afterSignal = 300 * time.Millisecond // then a message says what a second signal does
@@ -91,7 +91,7 @@ var ownCommands = map[string]cli.Command{
 	"mfocus": mfocus.Command, "mextract": mextract.Command, "murlset": murlset.Command, "mckpt": mckpt.Command,
 }
 
-// CommandsVariable is the environment variable that names a folder of programs. One that is called as a command of a round is run in that one's place, as
+// CommandsVariable is the environment variable that names a folder of programs. A program with the name of a command runs in its place, as
 // a process: with the folder of our own commands all stages are processes.
 const CommandsVariable = "MERCATOR_COMMANDS"
 
@@ -120,17 +120,17 @@ func command(name string) (run func(context.Context, cli.Call) *cli.Failed, err 
 // runner runs pipes, one at a time.
 type runner struct {
 	said     func(line string)       // gets each line of a warning, one at a time
-	failed   func(line string)       // gets each line of an error; nil: said does
-	fetching func(p *fetch.Progress) // gets how mfetch goes on; nil: nobody wants it
-	waits    func(w cli.Wait)        // gets what a command waits for; nil: said does
-	mu       sync.Mutex              // of said
+	failed   func(line string)       // gets each line of an error; nil: said gets it
+	fetching func(p *fetch.Progress) // gets the progress of mfetch; nil: nobody does
+	waits    func(w cli.Wait)        // gets what a command waits for; nil: said gets it
+	mu       sync.Mutex              // guards said and failed
 
-	spent []stats.Spent // what the commands took of the pipes that went well, until taken
+	spent []stats.Spent // times of the commands of successful pipes, until takeTimes
 }
 
-// endedCommand is how a command of a pipe did.
+// endedCommand is a command of a pipe that has ended.
 type endedCommand struct {
-	at    int // its place in the pipe; -1: it is what feeds the first
+	at    int // place in the pipe; -1: the function that feeds the first command
 	words []string
 	err   *cli.Failed
 	when  time.Time
@@ -140,7 +140,7 @@ type endedCommand struct {
 // first, and has the class of its exit code.
 func (p *runner) run(ctx context.Context, pipe Pipe) ([]byte, error) { return p.runFed(ctx, nil, pipe) }
 
-// runFed is run of a pipe that reads what feed writes; nil: it reads nothing.
+// runFed runs a pipe that reads what feed writes; feed may be nil.
 func (p *runner) runFed(ctx context.Context, feed func(ctx context.Context, to *cli.MemoryPipe) error, pipe Pipe) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -270,9 +270,9 @@ func (p *runner) reportWait(command string, w cli.Wait) {
 	p.waits(w)
 }
 
-// firstCause is the command that failed first by itself. The others fail because their input ends
-// early or nobody reads their output: what they say of that helps nobody, and is not told.
-// If all do, it is the first of the pipe whose input ended early.
+// firstCause returns the command that failed first by itself. The others failed because their input ended
+// early or nobody read their output: their errors help nobody, and are not printed.
+// If all failed so, it is the first command of the pipe with an input that ended early.
 func firstCause(failed []endedCommand) endedCommand {
 	first := failed[0]
 	for _, e := range failed {
@@ -306,7 +306,7 @@ func verb(words []string) string {
 	return words[0]
 }
 
-// runProcess is a Call of a program, which ends at the latest with this one.
+// runProcess runs a program as a Call. The program ends at the latest with this process.
 func runProcess(ctx context.Context, path string, c cli.Call) *cli.Failed {
 	done, err := make(chan struct{}), error(nil)
 	go func() {

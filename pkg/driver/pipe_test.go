@@ -52,7 +52,7 @@ func fails(class fault.Class) func(context.Context, *cli.Std) error {
 	return func(context.Context, *cli.Std) error { return &fault.Error{Class: class, Found: "broken"} }
 }
 
-// Of a pipe's failures that is told which caused the others.
+// A pipe's error is the failure that caused the others.
 func TestCause(t *testing.T) {
 	for _, test := range []struct {
 		name    string

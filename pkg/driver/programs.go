@@ -43,7 +43,7 @@ func whole(value string) string { return value }
 // plainWord is a word that the shell takes as it is: no assignment, no quotes, no variable.
 var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w./+][\w./+-]*$`) })
 
-// checkPrograms refuses commands of settings whose first word is no program. Others are known in the round.
+// checkPrograms refuses a setting with a command that begins with no program. Other errors of a command appear in the round.
 func checkPrograms(conf *config.Config, changed func(key string) bool) error {
 	for _, k := range config.Keys() {
 		commandOf := programKeys[k.Name]

@@ -73,7 +73,7 @@ func progress(t *testing.T, text string) *fetch.Progress {
 	return &p
 }
 
-// TestReporterSaysWhatIsWaitedFor: what a command waits for stands in the line, until fetching goes on.
+// TestReporterSaysWhatIsWaitedFor: the line says what a command waits for, until fetching goes on.
 func TestReporterSaysWhatIsWaitedFor(t *testing.T) {
 	var err bytes.Buffer
 	reporter := Reporter{Err: &err, now: func() time.Time { return time.Date(2025, 12, 31, 23, 59, 48, 0, time.UTC) }}
@@ -107,7 +107,7 @@ func TestReporterAfterKill(t *testing.T) {
 	}
 }
 
-// TestReporterOfShards: what the shards of a crawl fetch is told together.
+// TestReporterOfShards: the progress of all shards is added up.
 func TestReporterOfShards(t *testing.T) {
 	reporter := Reporter{now: time.Now}
 	reporter.live.Known = 100
@@ -208,7 +208,7 @@ func TestWhyAgain(t *testing.T) {
 	}
 }
 
-// TestPaceOfOneHost: where all that is left is on one host, the time to go is by the pace that it has now, not by that of a plan.
+// TestPaceOfOneHost: if one host has all URLs that are left, the time left is by its pace now, not by the plan.
 func TestPaceOfOneHost(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A plan is what a round is made of: it depends on the crawl's settings and on its policy.
+// A plan says which commands make a round. It depends on the crawl's settings and its policy.
 type plan struct {
 	crawl     string // folder
 	fromLinks bool   // the frontier reads links: a walk, which goes by both seen-tests
@@ -19,9 +19,9 @@ type plan struct {
 
 	filterLinks, filterNew bool // programs of the user's filter links, and new URLs
 
-	shards   int      // of the crawl; 0: none. All below is of one of them
-	shard    int      // its number
-	whole    string   // the crawl's folder, where crawl is the shard's
+	shards   int      // number of the crawl's shards; 0: it has none
+	shard    int      // number of this shard
+	whole    string   // the crawl's folder; crawl is then the shard's
 	allowNet []string // the setting network.allow_net
 }
 
@@ -33,7 +33,7 @@ func (p plan) path(names ...string) string {
 	return path
 }
 
-// seeds puts files of URLs into the crawl, in a transaction; copied takes the new URLs.
+// seeds is the pipe that adds files of URLs to the crawl, in a transaction. The new URLs are written to the file copied, too.
 func (p plan) seeds(txn string, files []string, copied string, strict bool) Pipe {
 	unseen := []string{"murlset", "new", p.path("urls"), "--txn", txn, "--text", "--copy", copied}
 	if strict && p.shards == 0 { // else cut has read each line, and a shard may own none
@@ -51,12 +51,12 @@ func (p plan) seeds(txn string, files []string, copied string, strict bool) Pipe
 	}
 }
 
-// roundFile is a file of a round, which a person may read afterwards.
+// roundFile is a file of rows that stays after the round.
 func (p plan) roundFile(round, file string) string {
 	return p.path("rounds", round, file+".arrows.zst")
 }
 
-// ownList are the lines of a list that are for a shard.
+// ownList is the file of a list's lines that a shard owns.
 func (p plan) ownList(round string, i int, file string) string {
 	name := fmt.Sprintf("asked%d.txt", i+1)
 	if filepath.Ext(file) == rowsExt {
@@ -65,7 +65,7 @@ func (p plan) ownList(round string, i int, file string) string {
 	return p.path("rounds", round, name)
 }
 
-// commands are those of a round, without the files that take rows from one to the other.
+// commands are the commands of a round, without the files between them.
 type commands struct{ next, resolve, fetch, mark, score, extract, render, canon, links, unseen, fresh, update []string } // score, render, canon, links and fresh may be nil
 
 func (p plan) commands(round string) (c commands) {
@@ -102,7 +102,7 @@ func (p plan) commands(round string) (c commands) {
 	return c
 }
 
-// marked is the part of a pipe that marks duplicates and, in a focused crawl, scores documents; args are those of its last command.
+// marked is the part of a pipe that marks duplicates and, in a focused crawl, scores documents. Its last command gets args.
 func (c commands) marked(args ...string) Pipe {
 	if c.score == nil {
 		return Pipe{append(c.mark, args...)}
@@ -110,7 +110,7 @@ func (c commands) marked(args ...string) Pipe {
 	return Pipe{c.mark, append(c.score, args...)}
 }
 
-// linked is the part of a pipe that extracts links from the documents of files, or of its input; args are those of its last command.
+// linked is the part of a pipe that extracts links from the documents of files, or of its input. Its last command gets args.
 func (c commands) linked(files []string, args ...string) Pipe {
 	pipe := Pipe{slices.Concat(c.extract, files)}
 	for _, words := range [][]string{c.render, c.canon, c.links} {
@@ -123,7 +123,7 @@ func (c commands) linked(files []string, args ...string) Pipe {
 	return pipe
 }
 
-// updated is the part of a pipe that puts the new ones of links, of files or of its input, into the frontier; args are those of its last command.
+// updated is the part of a pipe that adds new URLs to the frontier, from the links of files or of its input. Its last command gets args.
 func (c commands) updated(files []string, args ...string) Pipe {
 	pipe := Pipe{slices.Concat(c.unseen, files)}
 	if c.fresh != nil {
@@ -149,17 +149,18 @@ type stage struct {
 	steps []step
 }
 
-// A step of a stage is done when its file is there, or, if it sends that, all of it was sent, or when the frontier has
+// A step of a stage is done when its file is there and, if it sends the file, all was sent; or when the frontier has
 // committed its verb.
 type step struct {
-	from       *exchanged // rows of it are the input of the pipe or, where there is none, the file; nil: none
-	pipe       Pipe
-	file, verb string     // one of these
-	sent       *exchanged // takes the rows of the file; nil: none
-	lists      []string   // files of URLs: the pipe takes the shard's own
+	from  *exchanged // its rows are the input of the pipe or, without a pipe, the file; nil: none
+	pipe  Pipe
+	file  string     // the file that the step makes; "": verb
+	verb  string     // the verb of mfrontier that it commits; "": file
+	sent  *exchanged // gets the rows of the file; nil: none does
+	lists []string   // files of URLs: the pipe reads the shard's part of them
 }
 
-// shown is the step as a person types it.
+// shown is what a person types for the step.
 func (s step) shown() Pipe {
 	switch {
 	case s.sent != nil:
@@ -172,8 +173,8 @@ func (s step) shown() Pipe {
 	return s.pipe
 }
 
-// stages are the round's pipe in parts. Each round ends with a commit. lists are files of URLs that it adds: such a round
-// has one stage.
+// stages are the parts of a round's pipe, without the commit. A round that adds URLs, from the files lists, has one
+// stage.
 func (p plan) stages(round string, lists []string) []stage {
 	if len(lists) > 0 {
 		add := step{pipe: p.seeds(round, lists, p.roundFile(round, "new"), true), verb: "add"}
@@ -224,8 +225,8 @@ func (d *Driver) flagged(pipe Pipe) Pipe {
 	return pipe
 }
 
-// bytesLeft is what each of so many tasks may receive until files of so many bytes have a size. WARC files are smaller than what they are made of, so it takes
-// several rounds, of which none is very small.
+// bytesLeft is how many bytes each task may receive so that the files, of have bytes now, grow to until. WARC files are smaller than what was received,
+// so this takes several rounds; none is very small.
 func bytesLeft(until, have int64, tasks int) int64 {
 	const least = 1 << 20
 	return max((until-have)/int64(tasks), until/16/int64(tasks), least)

@@ -25,12 +25,12 @@ import (
 	"mercator/pkg/shard"
 )
 
-// Options say how far a crawl goes on, and who hears of it.
+// Options say how far a run goes, and who gets its messages.
 type Options struct {
-	Rounds    uint64        // stop after the round of this number; 0: as the setting rounds has it
-	For       time.Duration // begin no round after this time, nor wait beyond it for a URL that is due; 0: any
-	UntilSize int64         // bytes of WARC files, from which on no round begins; 0: any
-	Threads   int           // of each command; 0: as many as there are processors
+	Rounds    uint64        // stop after the round of this number; 0: the setting rounds says which
+	For       time.Duration // after this time begin no round, and wait for no URL; 0: no limit
+	UntilSize int64         // begin no round when the WARC files have so many bytes; 0: no limit
+	Threads   int           // threads of each command; 0: one a processor
 	Engine    EngineOptions
 	Now       func() time.Time
 	Reporter  *Reporter
@@ -45,21 +45,21 @@ type Driver struct {
 	frontier   frontiers
 	plan       plan
 	runner     runner
-	read       map[string]fs.FileInfo // files that settings name, as they were when they were last checked
-	readAs     []string               // the settings that named them
-	saidDue    atomic.Int64           // the time that waitDue has told of
-	mapMu      sync.Mutex
-	bucketsNow *shard.Map // that was read last; nil: none was
-	engine     engine     // that runs the tasks of a crawl of several shards; nil: this program
+	read       map[string]fs.FileInfo // files that settings name, as of their last check
+	readAs     []string               // the settings that name the files of read
+	saidDue    atomic.Int64           // the time that waitDue has reported
+	mapMu      sync.Mutex             // guards bucketsNow
+	bucketsNow *shard.Map             // the map that was read last; nil: none
+	engine     engine                 // runs the tasks of a crawl of several shards; nil: this program does
 
-	began    store.Current // what counted when the round began
-	fewFiles bool          // the limit of open files bounds how many shards fetch, which is said once
-	byHTTP   bool          // no bare seed is left to be tried by http
-	warned   sync.Map      // lines of this round, and the shard that said each: what several shards say is told once
+	began    store.Current // the checkpoint and epoch when the round began
+	fewFiles bool          // a warning was given: the limit of open files bounds how many shards fetch
+	byHTTP   bool          // every bare seed has been tried by http
+	warned   sync.Map      // this round's warnings, and the shard that gave each first: no other shard repeats one
 }
 
-// How long the driver before may hold the crawl when it ends: one that is interrupted ends its round, one that is killed is gone when the
-// system has seen to that.
+// How long an earlier driver may hold the crawl when it ends. After an interrupt it ends its commands; after a kill the system
+// takes a moment to remove it.
 const (
 	lockWait  = 5 * time.Second
 	afterKill = time.Second
@@ -87,7 +87,7 @@ func Open(dir string, opt Options) (*Driver, error) {
 	return d, err
 }
 
-// NoCrawl tells how to make a crawl, where the error is that there is none.
+// NoCrawl adds a hint how to make a crawl to an error that there is none.
 func NoCrawl(dir string, err error) error {
 	if !errors.Is(err, os.ErrNotExist) || fault.ClassOf(err) != fault.Usage {
 		return err
@@ -118,7 +118,7 @@ func (d *Driver) loadConfig() (*config.Config, error) {
 	return conf, err
 }
 
-// settings reads crawl.toml, which may have changed since the round before, and plans by it. No task may be at work.
+// settings reads crawl.toml, which may have changed since the last round, and updates the plan. No task may run.
 func (d *Driver) settings() (*config.Config, error) {
 	conf, err := d.loadConfig()
 	if conf != nil {
@@ -129,7 +129,7 @@ func (d *Driver) settings() (*config.Config, error) {
 	return conf, err
 }
 
-// bounded is settings with the memory of a run.
+// bounded reads the settings, and bounds the memory of the run.
 func (d *Driver) bounded() (*config.Config, error) {
 	conf, err := d.settings()
 	if err == nil {
@@ -138,8 +138,8 @@ func (d *Driver) bounded() (*config.Config, error) {
 	return conf, err
 }
 
-// checkSettingsFiles reads the files that settings name, where they have changed since it did: people edit them while a crawl runs, and what
-// is wrong with them is to end the run between two rounds.
+// checkSettingsFiles checks the files that settings name, if they have changed since the last check: people edit them while a crawl runs, and an
+// error in them ends the run between two rounds.
 func (d *Driver) checkSettingsFiles(conf *config.Config) error {
 	keys := pathKeys("seeds")
 	var as []string
@@ -318,7 +318,7 @@ func (d *Driver) runRounds(ctx context.Context, begun time.Time) error {
 	}
 }
 
-// lockCrawl takes the driver's lock. It says whom it waits for.
+// lockCrawl takes the driver's lock. It reports whom it waits for.
 func (d *Driver) lockCrawl(ctx context.Context) (*os.File, error) {
 	lock, err := d.Crawl.Hold(ctx, "mcrawl run", 0)
 	if errors.Is(err, fault.Busy) {
@@ -328,7 +328,7 @@ func (d *Driver) lockCrawl(ctx context.Context) (*os.File, error) {
 	return lock, err
 }
 
-// stopReason says why round n is not begun; "" if it is. A round that is open is ended first, unless --rounds ends before it: a run may have been
+// stopReason says why round n does not begin; "" if it does. An open round is finished first, unless --rounds ends before it: a run may have been
 // killed between its update of the frontier and its commit.
 func (d *Driver) stopReason(conf *config.Config, n uint64, begun time.Time) (why string, empty bool, err error) {
 	st, err := d.Crawl.State()
@@ -369,7 +369,7 @@ func (d *Driver) stopReason(conf *config.Config, n uint64, begun time.Time) (why
 	return "", false, nil
 }
 
-// endRun tells the end of a run. A crawl at its end that fetched nothing is an error.
+// endRun reports the end of a run. It is an error if the crawl is at its end and has fetched nothing.
 func (d *Driver) endRun(ctx context.Context, why string, empty bool) error {
 	var err error
 	if empty {
@@ -412,7 +412,7 @@ func (d *Driver) endRun(ctx context.Context, why string, empty bool) error {
 	return err
 }
 
-// seedsAdded reports whether the seeds are in, before round n. Other URLs may have been added before them.
+// seedsAdded reports whether the crawl has its seeds, before round n. Other URLs may have been added before them.
 func (d *Driver) seedsAdded(conf *config.Config, n uint64) (seeded bool, err error) {
 	if n != 1 || len(conf.File.Seeds) == 0 {
 		return n > 0, nil
@@ -420,7 +420,7 @@ func (d *Driver) seedsAdded(conf *config.Config, n uint64) (seeded bool, err err
 	return d.Crawl.Closed("seed")
 }
 
-// addSeeds puts the seeds of crawl.toml in.
+// addSeeds adds the seeds of crawl.toml to the crawl.
 func (d *Driver) addSeeds(ctx context.Context) error {
 	conf, err := d.settings()
 	if err != nil {
@@ -437,7 +437,7 @@ func (d *Driver) addSeeds(ctx context.Context) error {
 	return err
 }
 
-// seedFiles are the files of seeds of crawl.toml.
+// seedFiles returns the seed files of crawl.toml.
 func (d *Driver) seedFiles(conf *config.Config) ([]string, error) {
 	files, err := conf.Setting("seeds")
 	if err == nil && len(files) == 0 {
@@ -446,7 +446,7 @@ func (d *Driver) seedFiles(conf *config.Config) ([]string, error) {
 	return files, err
 }
 
-// addLists puts files of URLs into the crawl, as a round that is not committed yet. strict: files without a URL are refused.
+// addLists adds files of URLs to the crawl, as a round that is not committed yet. strict: files without a URL are refused.
 func (d *Driver) addLists(ctx context.Context, round string, files []string, strict bool) error {
 	if d.plan.shards > 0 {
 		return d.roundOfShards(ctx, round, files)
@@ -461,7 +461,7 @@ func (d *Driver) addLists(ctx context.Context, round string, files []string, str
 	return err
 }
 
-// runRound makes a round, or ends one that was begun, and closes it by a checkpoint.
+// runRound makes a round, or finishes an open one, and closes it with a checkpoint.
 func (d *Driver) runRound(ctx context.Context, conf *config.Config, name string) error {
 	_, err := d.Crawl.BeginRound(name)
 	if err != nil {
@@ -487,7 +487,7 @@ func (d *Driver) runRound(ctx context.Context, conf *config.Config, name string)
 	return d.opt.Reporter.EndRound(ctx)
 }
 
-// closeRound closes a round by a checkpoint, and then keeps the round's times, which are of use for a round that counts.
+// closeRound closes a round with a checkpoint, and keeps the round's times after that.
 func (d *Driver) closeRound(ctx context.Context, conf *config.Config, round string) error {
 	begun := d.opt.Now()
 	if _, _, err := d.Crawl.Commit(ctx, round, d.opt.Now(), conf.File.Interval); err != nil {
@@ -497,7 +497,7 @@ func (d *Driver) closeRound(ctx context.Context, conf *config.Config, round stri
 	return nil
 }
 
-// pushCopy brings the copy of the crawl elsewhere up to its last checkpoint, if the crawl has one. If that fails, the crawl
+// pushCopy updates the crawl's copy elsewhere to the last checkpoint, if the setting push names one. If that fails, the crawl
 // goes on, and mckpt has said why.
 func (d *Driver) pushCopy(ctx context.Context) error {
 	conf, err := d.settings()
@@ -550,8 +550,8 @@ func (d *Driver) recoveryHint(err error) string {
 		d.resumeCommand(), mcrawl("set", dir, "KEY=VALUE"), fault.Quote("mckpt", "abandon", dir))
 }
 
-// Print writes the lines of a shell that do what Run does: the seeds where they are not in
-// yet, the raise that is due, and the next round.
+// Print writes shell lines that do what Run does: add the seeds, if the crawl has none yet,
+// make the raise that is due, and make the next round.
 func (d *Driver) Print(w io.Writer) error {
 	if dir := d.Crawl.Dir(); d.plan.shards > 0 {
 		return &fault.Error{Class: fault.Usage, File: dir, Found: "--print", Want: "a crawl without shards", Hint: fmt.Sprintf("%q shows the stages of a round", mcrawl("stages", dir))}

@@ -22,7 +22,7 @@ const indexMemory = 16 << 20
 const IndexDir = "index"
 
 // Seal gives the WARC files of the crawl in dir their final names, and brings their index up to date. It
-// is no transaction: checkpoints, replay and what goes on afterwards stay as they are. Again changes nothing.
+// is no transaction: checkpoints, replay and later rounds do not change. Sealing twice changes nothing.
 // It is refused while somebody drives the crawl, or a round is open.
 func Seal(ctx context.Context, dir string, progress func(int64)) (sealed int, err error) {
 	folder, err := crawl.Open(dir, crawl.Options{})
@@ -37,7 +37,7 @@ func Seal(ctx context.Context, dir string, progress func(int64)) (sealed int, er
 	return seal(ctx, folder, progress)
 }
 
-// seal is Seal for who has the driver's lock.
+// seal is Seal; the caller holds the driver's lock.
 func seal(ctx context.Context, folder *crawl.Crawl, progress func(int64)) (sealed int, err error) {
 	st, err := folder.State()
 	if err != nil {
@@ -116,7 +116,7 @@ func Replay(dir string) (string, error) {
 	return fmt.Sprintf("%s, then http://localhost:8080/%s/", fault.Quote("wayback", "-d", filepath.Join(dir, IndexDir)), derive.Collection(name)), err
 }
 
-// nameOf is the name of a crawl: that of its folder.
+// nameOf returns the name of a crawl, which is its folder's name.
 func nameOf(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	return filepath.Base(abs), err

@@ -31,7 +31,7 @@ import (
 // shards; between two stages the shards exchange rows: pages go to the owner of their address, which fetches them,
 // documents to the owner of their content and back, links and outcomes to the owner of their host.
 
-// partDirs are the folders of a crawl that stores are in: its own, or those of its shards.
+// partDirs returns the folders of a crawl's stores: the crawl's folder, or one for each shard.
 func partDirs(dir string) ([]string, error) {
 	m, err := shard.Read(durable.OS, dir)
 	if err != nil {
@@ -47,7 +47,7 @@ func partDirs(dir string) ([]string, error) {
 	return dirs, nil
 }
 
-// frontiers are those of a crawl: one, or one of each shard. Together they tell what one frontier does.
+// frontiers are the frontiers of a crawl: one, or one of each shard. Their methods add up what each says.
 type frontiers []*frontier.Frontier
 
 func openFrontiers(dir string) (all frontiers, err error) {
@@ -144,7 +144,7 @@ func earlier(a, b string) string {
 	return min(a, b)
 }
 
-// PlanRest is what is left in all; shards serve their hosts at the same time. It is nil if that of one shard is not known.
+// PlanRest plans what is left in all shards, which work at the same time. It is nil if one shard has no plan.
 func (all frontiers) PlanRest(ctx context.Context, now record.Time, p frontier.Politeness) (*frontier.Plan, error) {
 	var sum frontier.Plan
 	for _, f := range all {
@@ -159,7 +159,7 @@ func (all frontiers) PlanRest(ctx context.Context, now record.Time, p frontier.P
 	return &sum, nil
 }
 
-// ofShard is the plan of a shard, which has stores and files of its own; of a crawl without shards it is the plan itself.
+// ofShard returns the plan of a shard, with the shard's stores and files. In a crawl without shards it returns p.
 func (p plan) ofShard(n int) plan {
 	if p.shards > 0 {
 		p.whole, p.shard, p.crawl = p.crawl, n, filepath.Join(p.crawl, shard.Name(n))
@@ -167,7 +167,7 @@ func (p plan) ofShard(n int) plan {
 	return p
 }
 
-// shardsPath is a path in the crawl folder, or as a shell finds it in all shards.
+// shardsPath is a path in the crawl folder, or a pattern for the path in all shards.
 func (p plan) shardsPath(names ...string) string {
 	if p.shards > 0 {
 		names = append([]string{store.ShardsDir, "*"}, names...)
@@ -182,15 +182,15 @@ func (p plan) tasks() int { return max(p.shards, 1) }
 type exchanged struct {
 	plan        plan
 	round, name string
-	by          string // key that rows are sent by
+	by          string // rows are sent to the owner of this key
 }
 
-// dir is its folder, of all shards.
+// dir is the exchange's folder, one for all shards.
 func (x exchanged) dir() string {
 	return plan{crawl: x.plan.whole}.path("rounds", x.round, x.name)
 }
 
-// command is what a person types for one side of it.
+// command is what a person types to send or to gather.
 func (x exchanged) command(verb string, more ...string) []string {
 	words := []string{"mmerge", verb, "--by", x.by, "--map", x.plan.whole, "--round", x.round, "--exchange", x.name, "--shard", fmt.Sprint(x.plan.shard)}
 	return append(words, more...)
@@ -230,7 +230,7 @@ func (p plan) shardStages(round string) []stage {
 	}
 }
 
-// exchangeID names an exchange of the crawl as it stands.
+// exchangeID identifies an exchange in the crawl's present state.
 func (d *Driver) exchangeID(x *exchanged) (exchange.ID, error) {
 	now, err := store.ReadCurrent(durable.OS, d.Crawl.Dir())
 	if err != nil {
@@ -378,7 +378,7 @@ func (d *Driver) receive(ctx context.Context, s step) error {
 // rowsExt is the extension of files with a URL a line as JSON, with its columns.
 const rowsExt = ".jsonl"
 
-// writeOwnLines writes the lines of a file whose URLs' hosts a shard owns.
+// writeOwnLines writes the lines of a file that a shard owns, by the host of the line's URL.
 func (d *Driver) writeOwnLines(p plan, file, to string) error {
 	form, err := d.Form()
 	if err != nil {

@@ -19,18 +19,18 @@ import (
 	"mercator/pkg/fault"
 )
 
-// Rounds can be made stage by stage, by whatever runs commands: a stage is run until it is done, and done again
+// A round can be made stage by stage, by any program that runs commands. A stage is run until it is done; running it again
 // changes nothing. Its output is a file that appears when its stores have committed.
 
-// attempts are how often a stage is run that ends because a store is busy or its pipe ended early.
+// attempts is how often a stage is run if a store is busy or its pipe ends early.
 const attempts = 3
 
-// StageStatus says how a stage stands.
+// StageStatus is the state of a stage.
 type StageStatus struct {
 	Stage string `json:"stage"`
 	State string `json:"state"`           // done, ready or waits
 	After string `json:"after,omitempty"` // the stage that it waits for
-	Left  []int  `json:"left,omitempty"`  // shards in which it is to be run; 0 of a crawl without shards
+	Left  []int  `json:"left,omitempty"`  // shards in which the stage is to run; 0 in a crawl without shards
 }
 
 // States of a stage.
@@ -43,14 +43,14 @@ const (
 // commitStage is the stage that closes a round. It is run once, as if by shard 0.
 const commitStage = "commit"
 
-// fetchStage is the one that contacts servers.
+// fetchStage is the stage that contacts servers.
 const fetchStage = "fetch"
 
-// RoundStatus says how the stages of a round stand.
+// RoundStatus is the state of a round's stages.
 type RoundStatus struct {
 	Round  string        `json:"round"`
 	Shards int           `json:"shards"` // 0: the crawl has none
-	Empty  bool          `json:"empty"`  // the frontier was when the round began: no further one is of use
+	Empty  bool          `json:"empty"`  // the frontier was empty when the round began: further rounds fetch nothing
 	Stages []StageStatus `json:"stages"`
 }
 
@@ -133,7 +133,7 @@ func (d *Driver) roundOf(round string) (r stageRound, err error) {
 	return r, err
 }
 
-// Stages says how the stages of a round stand; "" is the round that the crawl is in.
+// Stages returns the states of a round's stages; round "" is the present one.
 func (d *Driver) Stages(round string) (*RoundStatus, error) {
 	of, err := d.roundOf(round)
 	if err != nil {

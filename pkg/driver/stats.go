@@ -57,7 +57,7 @@ func (d *Driver) byRound(c *stats.Collector) error {
 		dir := filepath.Dir(file)
 		round := filepath.Base(dir)
 		spent := d.timesOf(filepath.Join(dir, crawl.TimesFile))
-		if d.plan.shards > 0 && round != before { // of the whole crawl, beside those of its shards
+		if d.plan.shards > 0 && round != before { // times of the whole crawl, beside the shards' times
 			spent = append(spent, d.timesOf(d.plan.path("rounds", round, crawl.TimesFile))...)
 		}
 		before = round
@@ -90,7 +90,7 @@ func (d *Driver) outcomeRows() (func(row func(*record.Fetch) error) error, error
 	}, err
 }
 
-// Compare compares the outcomes of this crawl with those of another.
+// Compare compares the outcomes of two crawls.
 func (d *Driver) Compare(other *Driver) (*stats.Comparison, error) {
 	here, err := d.outcomeRows()
 	if err != nil {

@@ -30,7 +30,7 @@ func TestPrintStats(t *testing.T) {
 	}
 }
 
-// TestPrintTimes: the sum stands beside the time of the whole crawl, of which interrupted attempts are a part.
+// TestPrintTimes: the sum is printed beside the time of the whole crawl, which includes interrupted attempts.
 func TestPrintTimes(t *testing.T) {
 	s := &stats.Stats{Attempts: 1, Times: &stats.Times{Rounds: 9, SpanS: 245, Spread: stats.Spread{ElapsedS: 34.6, WaitingS: 30, NamesS: 4.6}}}
 	for _, want := range []string{" %  waiting for politeness and retries\n", " %  names\n",
@@ -47,7 +47,7 @@ func TestPrintTimes(t *testing.T) {
 	}
 }
 
-// A screen has one estimate: that of the round, where a driver tells it. Duplicates are those that were not read for links.
+// A screen has one estimate: the round's, if a driver works. Duplicates are documents that were not read for links.
 func TestPrintOneEstimate(t *testing.T) {
 	for _, s := range []*Status{{Left: 60, Equal: 9}, {Left: 60, Equal: 9, Driver: "process 1", Running: &Status{Left: 30}}} {
 		var out strings.Builder

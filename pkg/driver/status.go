@@ -25,89 +25,89 @@ import (
 	"mercator/pkg/stats"
 )
 
-// Status is where a crawl stands: what its checkpoint and its frontier say, and its driver, if one works. A driver tells it
-// while it works, with how its run goes on: the lines of --progress json, and crawl/PROGRESS.
+// Status is the state of a crawl, from its last checkpoint, its frontier and a driver that works. The driver writes it, with
+// the progress of its run, as the lines of --progress json and as crawl/PROGRESS.
 type Status struct {
-	Command    string   `json:"command,omitempty"` // "mcrawl": a driver tells it
+	Command    string   `json:"command,omitempty"` // "mcrawl" if a driver writes it
 	Crawl      string   `json:"crawl"`
 	Policy     string   `json:"policy"`
 	Checkpoint uint64   `json:"checkpoint"` // 0: the crawl has no seeds yet
 	Round      string   `json:"round,omitempty"`
-	Made       string   `json:"made,omitempty"`  // the checkpoint
-	Rounds     uint64   `json:"rounds"`          // that were closed, the seeds and all that was added among them
-	Batches    uint64   `json:"batches"`         // of these, r1, r2, …, which fetched
-	Open       []string `json:"open,omitempty"`  // rounds
+	Made       string   `json:"made,omitempty"`  // time of the checkpoint
+	Rounds     uint64   `json:"rounds"`          // closed rounds, with the seeds and other additions
+	Batches    uint64   `json:"batches"`         // closed rounds r1, r2, …, which fetch
+	Open       []string `json:"open,omitempty"`  // open rounds
 	Inbox      uint64   `json:"inbox,omitempty"` // requests of mcrawl add and again that wait
 	Driver     string   `json:"driver,omitempty"`
-	Running    *Status  `json:"running,omitempty"` // what that tells; nil: nothing, or there is none
+	Running    *Status  `json:"running,omitempty"` // what the driver wrote; nil: no driver works, or it wrote nothing yet
 
-	Stages *RoundStatus `json:"stages,omitempty"` // of a crawl of several shards, of the round that is open or comes next
+	Stages *RoundStatus `json:"stages,omitempty"` // stages of the open or next round, in a crawl of several shards
 
-	Known    uint64            `json:"known"` // URLs; all below are of these
-	Done     uint64            `json:"done"`  // with a final outcome
+	Known    uint64            `json:"known"` // URLs that the crawl knows
+	Done     uint64            `json:"done"`  // known URLs with a final outcome
 	Pending  uint64            `json:"pending"`
 	InFlight uint64            `json:"in_flight"`
-	Waiting  uint64            `json:"waiting"` // of the pending, for a time
+	Waiting  uint64            `json:"waiting"` // pending URLs that wait for a time
 	NextDue  string            `json:"next_due,omitempty"`
-	Held     uint64            `json:"held,omitempty"` // over the budgets of their domains
+	Held     uint64            `json:"held,omitempty"` // URLs over the budgets of their domains
 	Parked   []frontier.Parked `json:"parked,omitempty"`
-	Outcomes []record.Count    `json:"outcomes"` // final ones, without those of settings
+	Outcomes []record.Count    `json:"outcomes"` // final outcomes, without Settings
 	Trouble  *Trouble          `json:"trouble,omitempty"`
 	Settings []record.Count    `json:"refused_by_settings,omitempty"`
-	Visits   uint64            `json:"visits,omitempty"` // after which the URL waits for the next: they have no final outcome, and are in no other count
-	Pages    *frontier.Pages   `json:"pages,omitempty"`  // of policy revisit
+	Visits   uint64            `json:"visits,omitempty"` // visits of URLs that are visited again and again: they are in no other count
+	Pages    *frontier.Pages   `json:"pages,omitempty"`  // the pages of policy revisit
 	Retried  uint64            `json:"retried"`
 	Deferred uint64            `json:"deferred"`
 
-	Drops     []record.Count `json:"drops"`                // by stage and reason
-	Robots    uint64         `json:"robots_contacts"`      // for a robots.txt
-	Equal     uint64         `json:"duplicates"`           // documents that were there before, and were not read for links
-	Archived  int64          `json:"archived_bytes"`       // in WARC files
-	Hosts     []HostLeft     `json:"hosts,omitempty"`      // those that take longest
-	HostsLeft uint64         `json:"hosts_left,omitempty"` // that have URLs which are due
+	Drops     []record.Count `json:"drops"`                // dropped rows, by stage and reason
+	Robots    uint64         `json:"robots_contacts"`      // contacts for a robots.txt
+	Equal     uint64         `json:"duplicates"`           // documents with the content of an earlier one: they are not read for links
+	Archived  int64          `json:"archived_bytes"`       // bytes of WARC files
+	Hosts     []HostLeft     `json:"hosts,omitempty"`      // the hosts that take longest
+	HostsLeft uint64         `json:"hosts_left,omitempty"` // hosts with URLs that are due
 	Left      float64        `json:"left_s,omitempty"`
-	LeftIs    string         `json:"left_is,omitempty"` // how that was found
-	Next      string         `json:"next,omitempty"`    // command to type
+	LeftIs    string         `json:"left_is,omitempty"` // how Left was estimated
+	Next      string         `json:"next,omitempty"`    // the command to type next
 	Config    error          `json:"-"`                 // why crawl.toml cannot be read
-	Lost      []error        `json:"-"`                 // stores that are not there
+	Lost      []error        `json:"-"`                 // stores that are missing
 
-	// Of the run of a driver.
+	// The fields below are of a driver's run.
 	Time        time.Time       `json:"time,omitzero"`
 	Replies     uint64          `json:"replies,omitempty"`
-	PerS        float64         `json:"replies_per_s,omitempty"` // in the last minute
+	PerS        float64         `json:"replies_per_s,omitempty"` // replies a second in the last minute
 	Received    int64           `json:"received_bytes,omitempty"`
-	Active      int             `json:"active_hosts,omitempty"` // of the batch, with URLs left
+	Active      int             `json:"active_hosts,omitempty"` // hosts of the batch with URLs left
 	Connections int             `json:"connections,omitempty"`
 	Batch       json.RawMessage `json:"batch,omitempty"`                 // mfetch's own line
-	Waits       string          `json:"waits,omitempty"`                 // what a command says that it waits for
-	Bound       float64         `json:"bound_by_politeness_s,omitempty"` // in this run
+	Waits       string          `json:"waits,omitempty"`                 // what a command waits for
+	Bound       float64         `json:"bound_by_politeness_s,omitempty"` // time of this run in which only politeness held fetching back
 	Elapsed     float64         `json:"elapsed_s,omitempty"`
 }
 
-// HostLeft is a host and what it has left.
+// HostLeft is a host with URLs left.
 type HostLeft struct {
 	Host string  `json:"host"`
 	URLs uint64  `json:"urls"`
-	Took float64 `json:"s"` // that they take at the pace of the host
+	Took float64 `json:"s"` // seconds for the URLs at the host's pace
 }
 
-// Trouble is what most often went wrong in the last round that was closed or, while URLs wait to be tried again, in the last one of
-// a few in which anything did.
+// Trouble is the most frequent failure of the last closed round. While URLs wait to be tried again, it is of the last round with a
+// failure, among a few.
 type Trouble struct {
 	Round   string `json:"round"`
 	Outcome string `json:"outcome"`
 	URLs    uint64 `json:"urls"`
-	URL     string `json:"url"` // one of them
+	URL     string `json:"url"` // an example
 	Error   string `json:"error"`
 }
 
-// What an ETA is.
+// How an ETA was estimated.
 const (
 	leftIs    = "for the URLs known, at the pace that their hosts had"
 	leftIsNow = "for the URLs known, at the pace of the last minute"
 )
 
-// ReadStatus reads where the crawl in dir stands, also while it runs.
+// ReadStatus reads the status of the crawl in dir, which may run.
 func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error) {
 	folder, err := crawl.Open(dir, crawl.Options{})
 	if err != nil {
@@ -155,7 +155,7 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 	return s, nil
 }
 
-// readFolder takes over what the checkpoint and the frontier say.
+// readFolder reads the last checkpoint and the frontier.
 func (s *Status) readFolder(ctx context.Context, folder *crawl.Crawl, f frontiers) error {
 	k, err := folder.Current()
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *Status) readFolder(ctx context.Context, folder *crawl.Crawl, f frontier
 	return nil
 }
 
-// addOutcomes adds outcomes, those of settings apart.
+// addOutcomes adds outcomes to Settings or to Outcomes.
 func (s *Status) addOutcomes(list []record.Count) {
 	of := map[bool]counts{false: {}, true: {}} // by whether they are of settings
 	for _, o := range slices.Concat(s.Outcomes, s.Settings, list) {
@@ -243,7 +243,7 @@ func troubleIn(dir, round string) (*Trouble, error) {
 	return &Trouble{round, row.Outcome, most[0].N, row.URL, row.Error}, nil
 }
 
-// rest is what is left to be done, by frontier's plan; nil if that says nothing.
+// rest is frontier's plan of what is left; nil if there is none.
 func rest(ctx context.Context, f frontiers, p frontier.Politeness, now time.Time) (*frontier.Plan, error) {
 	return f.PlanRest(ctx, record.TimeOf(now), p)
 }
@@ -256,7 +256,7 @@ func planPoliteness(conf *config.Config) (frontier.Politeness, error) {
 		Connections: conf.File.Fetch.Connections, Duration: frontier.DefaultPoliteness.Duration}, err
 }
 
-// addTotals takes over what all stages together say.
+// addTotals adds the sums of all stages.
 func (s *Status) addTotals(t crawl.Totals) {
 	drops := counts{}
 	for _, stage := range t.Stages {
@@ -275,7 +275,7 @@ func (s *Status) addTotals(t crawl.Totals) {
 	s.Drops = drops.list()
 }
 
-// addPlan takes over what is left, which is not over before the first of the URLs that wait for a time is due.
+// addPlan adds what is left. The crawl does not end before the first waiting URL is due.
 func (s *Status) addPlan(p *frontier.Plan, now time.Time) {
 	if p == nil || p.URLs == 0 {
 		return
@@ -290,7 +290,7 @@ func (s *Status) addPlan(p *frontier.Plan, now time.Time) {
 	}
 }
 
-// nextCommand is the command that goes on.
+// nextCommand is the command that a person types next.
 func (s *Status) nextCommand() string {
 	parked := s.parked()
 	switch {
@@ -646,7 +646,7 @@ func count(n uint64, what string) string {
 	return grouped(n) + " " + what
 }
 
-// column is a count whose number ends where those of the others do.
+// column is a count, padded so that the numbers of all lines end in one column.
 func column(n uint64, what string) string {
 	return strings.Repeat(" ", max(0, 12-len(grouped(n)))) + count(n, what)
 }

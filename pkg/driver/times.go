@@ -21,21 +21,21 @@ import (
 	"mercator/pkg/stats"
 )
 
-// Of crawl.TimesFile: its version, and its most bytes, which are those of some 10,000 commands. It is written when a round is closed, and
-// by each stage that is run by itself, in crawls of several shards in the shard's folder. Only statistics come from it.
+// Version and limit of bytes of crawl.TimesFile; the limit holds some 10,000 commands. The file is written when a round is closed, and
+// by each stage that is run by itself: in a crawl of several shards, in the shard's folder. Only statistics read it.
 const (
 	timesVersion = 1
 	timesMax     = 2 << 20
 )
 
-// times is the file.
+// times is the content of crawl.TimesFile.
 type times struct {
 	Version  int           `json:"version"`
 	Commands []stats.Spent `json:"commands"`
 }
 
-// keepTimes adds to the file of a round what the commands of a stage took, or with stage "" those that were run together. It replaces what
-// they took in another attempt. A failure is a warning: the round does not depend on its times.
+// keepTimes adds the times of a stage's commands to the file of a round; stage is "" for commands that ran together. It replaces the
+// times of an earlier attempt. A failure is a warning: the round does not depend on its times.
 func (d *Driver) keepTimes(p plan, round, stage string, spent []stats.Spent) {
 	file := p.path("rounds", round, crawl.TimesFile)
 	before, err := readTimes(file)
@@ -97,19 +97,21 @@ func readTimes(file string) ([]stats.Spent, error) {
 	return t.Commands, nil
 }
 
-// ownTimes is what this program did since begun, in the place of a command.
+// ownTimes is the time since begun, of work that this program did in the place of a command.
 func (d *Driver) ownTimes(begun time.Time, words ...string) stats.Spent {
 	took := max(d.opt.Now().Sub(begun).Seconds(), 0)
 	return stats.Spent{Command: strings.Join(words, " "), Began: begun.UTC(), ElapsedS: took, OwnS: took}
 }
 
-// commandReports are what a command has said of its work so far.
+// commandReports are the reports of a command so far.
 type commandReports struct {
 	ahead atomic.Int32 // commands before it in the pipe that still work
 
-	mu               sync.Mutex    // guards all below
-	waiting          time.Time     // since when it waits until a URL is due; zero: it does not
-	then, next, last commandReport // how it went on: the last report while a command before it worked, the one after that, and the last of all
+	mu      sync.Mutex    // guards the fields below
+	waiting time.Time     // since when the command waits for a due URL; zero: it does not
+	then    commandReport // the last report while a command before it worked
+	next    commandReport // the first report after then
+	last    commandReport // the last report
 }
 
 // commandReport is a report of a command.
@@ -118,7 +120,7 @@ type commandReport struct {
 	at    time.Time
 }
 
-// bound is for how long politeness has bound mfetch, which began, at a moment between the reports then and next.
+// bound is the time in seconds for which politeness had bound mfetch at a moment between the reports then and next.
 func (t *commandReports) bound(began, at time.Time) float64 {
 	from, to := t.then.bound(), t.next.bound()
 	if t.then.value != nil {
@@ -157,7 +159,7 @@ func (t *commandReports) keepReport(value any, now time.Time) {
 	}
 }
 
-// keepTimes keeps what the commands of a pipe took that went well, all of which have ended.
+// keepTimes keeps the times of a successful pipe's commands, after their end.
 func (p *runner) keepTimes(pipe Pipe, said []commandReports, began time.Time, ends []time.Time) {
 	before := began // of the commands before it, the end of the last
 	for i, words := range pipe {
@@ -180,7 +182,7 @@ func (p *runner) keepTimes(pipe Pipe, said []commandReports, began time.Time, en
 	}
 }
 
-// takeTimes gives what commands took since it was called last.
+// takeTimes returns the times since its last call.
 func (p *runner) takeTimes() []stats.Spent {
 	spent := p.spent
 	p.spent = nil

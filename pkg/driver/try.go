@@ -96,7 +96,7 @@ func (w Web) printCommands(out io.Writer, dir string, spec Spec, opt Options) er
 	return err
 }
 
-// reusePorts takes the ports of the web whose crawl is in dir. Another crawl there is fault.Usage.
+// reusePorts takes the ports of an earlier web from its crawl in dir. Any other crawl there is fault.Usage.
 func (w *Web) reusePorts(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
 		return nil
