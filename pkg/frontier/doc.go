@@ -3,25 +3,25 @@
 //
 // # A URL's life
 //
-// Add and Update put a URL at the end of its host's queue: it gets a place, v =
-// max(V, last place of its host + its turn). V is the place that the last batch
-// reached, and the turn is how many seconds the host takes for a contact and the
-// delay after it, 1 if that is not known. So the frontier serves hosts in turn, each as
+// Add and Update put a URL at the end of its host's queue. It gets a virtual time, v =
+// max(V, last virtual time of its host + turn). V is the virtual time that the last batch
+// reached. The turn is the number of seconds that a contact with the host and the
+// delay after it take, 1 if that is not known. So the frontier serves hosts in turn, each as
 // often as it can be contacted, and the 10^7 URLs of one host lie far back
-// where nobody reads them (weighted fair queueing by virtual time; Demers, Keshav and
-// Shenker, 1989). Each front queue has its own places.
+// where nobody reads them (weighted fair queueing; Demers, Keshav and
+// Shenker, 1989). Each front queue has virtual times of its own.
 //
-// Next takes the lowest places as a batch, which then is in flight. URLs that a rule of the filter refuses by then
-// leave the queues with it, but are in no batch: Update finishes them, as "refused". Mercator's back queues, of
+// Next takes the URLs with the lowest virtual times as a batch, which then is in flight. URLs that a rule of the filter
+// refuses now leave the queues, too, but no batch has them: Update finishes them, as "refused". Mercator's back queues, of
 // one host each, are not here: they are mfetch's scheduler. Update reads
 // one outcome for each URL in flight. It ends the URL, or puts it off (deferred:
-// it goes back to its old place, ahead of the rest of its host), or queues it
+// it goes back to its old virtual time, ahead of the rest of its host), or queues it
 // again for a later time (a failure that may pass, with back-off and a limit).
-// What has a time waits in a queue by time and gets a place when Next finds it due.
+// A URL with a due time waits in queue later; Next gives it a virtual time once it is due.
 // A host that Update finds dead is left alone for a time; Next lets its URLs wait so long.
 // A URL that a setting of the crawl refused, or that its server wants later than a crawl
 // waits, is parked: no crawl waits for it, and Release puts it back (see parking).
-// A URL that is raised, or added while it waits, gets the higher priority and goes to the front queue of that (waiting.go).
+// A URL that is raised, or added while it waits, gets the higher priority and moves to that front queue (waiting.go).
 // New URLs beyond the budget of their registered domain are held, by the round in which
 // an Update lets them in or judges them again (Budgets).
 //
@@ -30,8 +30,8 @@
 //   - Every URL that went in has exactly one final outcome or is still there:
 //     discovered = pending + in flight + finished.
 //   - Within one host and front queue (with policy fifo, within one worker), URLs
-//     come out in the order in which they went in, but for those that had to wait
-//     for a time.
+//     come out in the order in which they went in, unless they had to wait for
+//     a time.
 //   - A round reads and writes what its batch needs, not what the frontier holds:
 //     runs are read from where the last round stopped, hosts are found through the
 //     runs' indexes, and runs are merged 24 at a time, step by step, so a URL is
@@ -45,14 +45,14 @@
 // # Where things are decided
 //
 //   - What an outcome means for its URL (final, again and when, put off, parked): judge.go.
-//     Update calls it for each outcome row that it reads (readOutcomes in land.go), finds the URL of
-//     each in the batch (land), and does what the verdict says (apply). A policy may change a
-//     verdict (hook judged). The flags are those of updateCmd in pkg/command/mfrontier.
+//     Update calls it for each outcome row (readOutcomes in outcomes.go), finds the row's URL
+//     in the batch (applyOutcomes), and does what the verdict says (applyVerdict). A policy may change a
+//     verdict (hook judged). The flags are in updateCmd, in pkg/command/mfrontier.
 //   - Which URL is next: the policy, policy_NAME.go. Fair service, which most of them share: fair.go.
-//   - How large a batch is, by number or by time, and which hosts it leaves out: next.go, limits.go, trial.go.
+//   - How large a batch is, by number or by time, and which hosts it leaves out: next.go, limits.go, timedbatch.go.
 //   - How fast a host is, and when it is dead: hosts.go. How fast it may be asked: pace.go. How long a batch will take: plan.go.
 //   - Which URLs of a domain have to wait: domains.go. Which URLs are parked: park.go.
-//   - Which rows are of URLs that wait already, and what becomes of those: waiting.go, again.go, raise.go.
+//   - Which rows are of waiting URLs, and what becomes of them: waiting.go, again.go, raise.go.
 //   - How rows lie on disk: runs.go, table.go (hosts, domains), merges.go; in memory: sort.go.
 //
 // # How a policy is added
@@ -62,14 +62,14 @@
 //   - a struct of the policy's name with its parameters, which the line embeds. Its tags make
 //     the flags of "mfrontier create", the settings of crawl.toml and the keys of the manifest;
 //
-//   - the three methods of the interface parameters: about says what the policy does and what the
-//     machinery has to heed, complete has defaults and bounds, policy makes the policy itself;
+//   - the three methods of the interface parameters: about describes the policy,
+//     complete has defaults and bounds, policy makes the policy itself;
 //
-//   - the policy itself: a struct that embeds fair and writes the hooks (policy.go) that it does
-//     otherwise. Most policies need some of these:
+//   - the policy itself: a struct that embeds fair and writes the hooks (policy.go) that
+//     differ. Most policies need some of these:
 //
 //     choose   the front queue that the next URL of a batch is taken from
-//     due      the key of a URL whose time has come
+//     due      the key of a URL that is due now
 //     level    the front queue of a URL, by what its row says
 //     arrive   the key of a new URL
 //     ended    whether a URL with its final outcome comes back

@@ -201,7 +201,7 @@ func (c *change) release(ctx context.Context) error {
 	return nil
 }
 
-// ready reports whether a URL has a place.
+// ready reports whether a front queue has a URL.
 func (s *state) ready() bool {
 	return slices.ContainsFunc(s.Ready, func(runs []run) bool { return len(runs) > 0 })
 }
@@ -349,9 +349,9 @@ func (g *gate) decide(all *domainGroup, order uint64, row []byte) error {
 		return g.c.fresh.add(hostKey(string(a.host)), row)
 	}
 	all.changed = true
-	round := book(d, g.c.s.Round, budget)
+	round := chargeBudget(d, g.c.s.Round, budget)
 	if a.known {
-		return g.c.hold(round, a.row)
+		return g.c.holdRow(round, a.row)
 	}
 	a.hold = round // its host counts it
 	g.c.buf = a.append(g.c.buf[:0])
@@ -361,10 +361,10 @@ func (g *gate) decide(all *domainGroup, order uint64, row []byte) error {
 // leastHorizon is how many rounds ahead a budget is given away at the least.
 const leastHorizon = 16
 
-// book returns the round that the next URL of a domain is held for, as the domain
-// has budget in every round. It is never further ahead than rounds have been: the
-// budget may have grown by then. So a URL is judged again log2(rounds) times.
-func book(d *Domain, now, budget uint64) uint64 {
+// chargeBudget takes one URL from the domain's budget and returns the round with that budget. The
+// round is never further ahead than rounds have been: the budget
+// may have grown by then. So a URL is judged again log2(rounds) times.
+func chargeBudget(d *Domain, now, budget uint64) uint64 {
 	if d.Round <= now {
 		d.Round, d.Used = now+1, 0
 	}
@@ -379,8 +379,8 @@ func book(d *Domain, now, budget uint64) uint64 {
 	return d.Round
 }
 
-// hold keeps a URL until a round.
-func (c *change) hold(round uint64, row []byte) error {
+// holdRow holds a URL until a round.
+func (c *change) holdRow(round uint64, row []byte) error {
 	if c.held == nil {
 		c.held = c.sorter(smallSort)
 	}

@@ -242,7 +242,7 @@ func TestBook(t *testing.T) {
 	var d Domain
 	got := map[uint64]int{}
 	for range 100 {
-		got[book(&d, 20, 3)]++
+		got[chargeBudget(&d, 20, 3)]++
 	}
 	for round := uint64(21); round < 40; round++ {
 		if got[round] != 3 {
@@ -252,10 +252,10 @@ func TestBook(t *testing.T) {
 	if got[40] != 100-19*3 || len(got) != 20 {
 		t.Errorf("%d URLs for round 40, and %d rounds", got[40], len(got))
 	}
-	if r := book(&d, 30, 3); r != 41 {
+	if r := chargeBudget(&d, 30, 3); r != 41 {
 		t.Errorf("round %d, want 41", r)
 	}
-	if r := book(&d, 100, 3); r != 101 || d.Used != 1 {
+	if r := chargeBudget(&d, 100, 3); r != 101 || d.Used != 1 {
 		t.Errorf("round %d, used %d", r, d.Used)
 	}
 }

@@ -42,19 +42,19 @@ func (f *Frontier) EachExported(ctx context.Context, fn func(*record.URL) error)
 	// What is in flight lies in flightKey; it goes out as it was served, ahead of all that waits.
 	flying := s.layout.sorter(smallSort)
 	defer flying.Close()
-	landed := false
-	land := func() error {
-		if landed {
+	written := false
+	writeFlying := func() error {
+		if written {
 			return nil
 		}
-		landed = true
+		written = true
 		return eachRow(flying, func(e *Entry) error { return put(queueFlight, e) })
 	}
 	err = f.each(ctx, s, func(q queue, e *Entry) error {
 		if q == queueFlight {
 			return addRow(flying, s.policy.order(e), e)
 		}
-		if err := land(); err != nil {
+		if err := writeFlying(); err != nil {
 			return err
 		}
 		return put(q, e)
@@ -62,5 +62,5 @@ func (f *Frontier) EachExported(ctx context.Context, fn func(*record.URL) error)
 	if err != nil {
 		return err
 	}
-	return land()
+	return writeFlying()
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // fair is fair service by virtual time, which policies embed: hosts take turns, each as often as it
-// can be contacted. A URL's key is its front queue and its place.
+// can be contacted. A URL's key is its front queue and its virtual time.
 type fair struct{}
 
 func (fair) queues() int { return 1 }
@@ -23,27 +23,27 @@ func (fair) choose(_ uint64, ready func(queue int) bool) int {
 	return -1
 }
 
-func (fair) line(host string) uint64 { return hostKey(host) }
+func (fair) fairnessGroup(host string) uint64 { return hostKey(host) }
 
 func (fair) level(*Entry) uint8 { return 0 }
 
 func (fair) due(s *state, e *Entry, before map[uint8]uint64) { s.takeTurn(e, 0, before) }
 
-// takeTurn puts a URL that was due into a front queue, as many places behind V as its line has
-// such URLs before it.
+// takeTurn puts a due URL into a front queue. Its virtual time is V plus the number of due URLs
+// of its fairness group before it.
 func (s *state) takeTurn(e *Entry, level uint8, before map[uint8]uint64) {
-	e.Key, e.Place = keyOf(level, s.V[level]+before[level]), 0
+	e.Key, e.VirtualTime = keyOf(level, s.V[level]+before[level]), 0
 	before[level]++
 }
 
-// served: Place becomes what the URL is put back by.
+// served keeps the URL's key, by which it may be put back.
 func (fair) served(s *state, e *Entry) {
 	level := levelOf(e.Key)
-	s.V[level] = max(s.V[level], placeOf(e.Key))
-	e.Place = e.Key
+	s.V[level] = max(s.V[level], virtualTimeOf(e.Key))
+	e.VirtualTime = e.Key
 }
 
-func (fair) order(e *Entry) uint64 { return e.Place }
+func (fair) order(e *Entry) uint64 { return e.VirtualTime }
 
 func (fair) taken(*state, record.Time, []uint64, uint64) {}
 
@@ -55,26 +55,26 @@ func (fair) judged(*record.Fetch, *outcome, record.Time) {}
 
 func (fair) ended(*change, *Entry, *outcome) (bool, error) { return false, nil }
 
-// waits puts a URL back to its old place, ahead of the rest of its host, or lets it wait for its time.
+// waits puts a URL back at its old virtual time, ahead of the rest of its host, or lets it wait until it is due.
 func (fair) waits(c *change, e *Entry, o *outcome) error {
-	place := e.Place
-	e.Place = 0
+	key := e.VirtualTime
+	e.VirtualTime = 0
 	switch {
 	case o.verdict == park:
 		return c.park(e, parkedAs(o.outcome))
 	case e.URL.Due != 0:
 		return addRow(c.later, uint64(e.URL.Due), e)
 	}
-	return addRow(c.queue, place, e)
+	return addRow(c.queue, key, e)
 }
 
-func (fair) landed(context.Context, *change) error { return nil }
+func (fair) outcomesApplied(context.Context, *change) error { return nil }
 
-func (fair) arrive(c *change, h *Host, a *arrival) error { return c.takePlace(h, a, 0) }
+func (fair) arrive(c *change, h *Host, a *arrival) error { return c.queueLast(h, a, 0) }
 
 func (fair) settle(context.Context, *change) error { return nil }
 
-func (fair) barren(context.Context, files, Judge) error { return nil }
+func (fair) allRefused(context.Context, files, Judge) error { return nil }
 
 func (fair) raised(*Entry, uint8) {}
 
@@ -96,23 +96,23 @@ func (fair) columns() *record.Schema { return nil }
 
 func (fair) export(queue, *Entry) {}
 
-func (fair) recall(*Entry) {}
+func (fair) importRow(*Entry) {}
 
 func (fair) starts() []run { return nil }
 
-// takePlace queues a new URL of host h behind the others of it, or lets it wait for its time.
-func (c *change) takePlace(h *Host, a *arrival, level uint8) error {
+// queueLast queues a new URL of host h behind the host's others, or lets it wait until it is due.
+func (c *change) queueLast(h *Host, a *arrival, level uint8) error {
 	if a.due != 0 {
 		return c.later.add(uint64(a.due), a.row)
 	}
-	return c.queue.add(keyOf(level, nextPlace(h, level, c.s.V[level], turn(h))), a.row)
+	return c.queue.add(keyOf(level, nextVirtualTime(h, level, c.s.V[level], turn(h))), a.row)
 }
 
-// turn is how many places lie between two URLs of a host: one for each second that it
-// takes for a contact and the delay after it, as far as that is known. So a host
-// has turns as often as it can take them, and what slow hosts cannot take does not pile up
-// in front of the others (weighted fair queueing). A place once given stays: a host that
-// turns out slow keeps the turns of its URLs that were found before.
+// turn is the virtual time between two URLs of a host: one for each second that a contact and
+// the delay after it take, as far as the host is known. So a host has turns as
+// often as it can take them, and URLs of slow hosts do not pile up in front of the
+// others (weighted fair queueing). A URL keeps its virtual time: if a host
+// turns out to be slow, only URLs found from then on get longer turns.
 func turn(h *Host) uint64 {
 	const second = 1_000_000
 	return min(max((h.DurationUS+h.DelayUS+second/2)/second, 1), maxTurn)
@@ -121,20 +121,20 @@ func turn(h *Host) uint64 {
 // maxTurn is five minutes: hosts that ask for more are put off by mfetch.
 const maxTurn = 300
 
-// nextPlace is the end of the host's queue: v = max(V, last + turn).
-func nextPlace(h *Host, level uint8, v, turn uint64) uint64 {
+// nextVirtualTime is the virtual time of the host's next URL: max(V, last + turn).
+func nextVirtualTime(h *Host, level uint8, v, turn uint64) uint64 {
 	i := 0
 	for i < len(h.Last) && h.Last[i].Level < level {
 		i++
 	}
 	if i == len(h.Last) || h.Last[i].Level != level {
-		h.Last = append(h.Last, LevelPlace{})
+		h.Last = append(h.Last, LevelTime{})
 		copy(h.Last[i+1:], h.Last[i:])
-		h.Last[i] = LevelPlace{Level: level, Place: v}
+		h.Last[i] = LevelTime{Level: level, VirtualTime: v}
 		return v
 	}
-	h.Last[i].Place = max(v, h.Last[i].Place+turn)
-	return h.Last[i].Place
+	h.Last[i].VirtualTime = max(v, h.Last[i].VirtualTime+turn)
+	return h.Last[i].VirtualTime
 }
 
 // weighted draws one of several front queues.

@@ -22,12 +22,12 @@ func TestFind(t *testing.T) {
 	for _, c := range []struct {
 		name, host, path string
 		found            bool
-		want             Place
+		want             Location
 	}{
-		{"the first", "a.test", "0", true, Place{State: InQueue}},
-		{"the third of its host", "b.test", "2", true, Place{State: InQueue, Before: 2}},
-		{"of another host", "c.test", "0", false, Place{}},
-		{"another page", "a.test", "9", false, Place{}},
+		{"the first", "a.test", "0", true, Location{State: InQueue}},
+		{"the third of its host", "b.test", "2", true, Location{State: InQueue, Before: 2}},
+		{"of another host", "c.test", "0", false, Location{}},
+		{"another page", "a.test", "9", false, Location{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			u := newURL(c.host, c.path, 0)

@@ -99,7 +99,7 @@ func (c *Counts) takeBack(name string) bool {
 // stands as JSON in the manifest, under stateKey.
 type state struct {
 	Counts   Counts   `json:"counts"`
-	V        []uint64 `json:"v"`     // for each front queue, the highest place that was served
+	V        []uint64 `json:"v"`     // for each front queue, the highest virtual time that was served
 	Draws    uint64   `json:"draws"` // of a front queue, by all batches so far
 	Ready    [][]run  `json:"ready"` // for each front queue, oldest run first
 	Later    []run    `json:"later"` // by due time
@@ -219,12 +219,12 @@ func (s *state) save(tx *store.Tx) error {
 	return nil
 }
 
-// A queue's rows are ordered by level and place, in one number.
-const placeBits = 56
+// A queue's rows are ordered by level and virtual time, in one number.
+const virtualTimeBits = 56
 
-func keyOf(level uint8, place uint64) uint64 { return uint64(level)<<placeBits | place }
-func levelOf(order uint64) uint8             { return uint8(order >> placeBits) }
-func placeOf(order uint64) uint64            { return order & (1<<placeBits - 1) }
+func keyOf(level uint8, time uint64) uint64 { return uint64(level)<<virtualTimeBits | time }
+func levelOf(order uint64) uint8            { return uint8(order >> virtualTimeBits) }
+func virtualTimeOf(order uint64) uint64     { return order & (1<<virtualTimeBits - 1) }
 
 // ticker looks at a context once in many rows.
 type ticker struct{ n uint32 }

@@ -94,7 +94,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 			if err != nil {
 				return run{}, err
 			}
-			if err := c.place(h, &a); err != nil {
+			if err := c.queueArrival(h, &a); err != nil {
 				return run{}, err
 			}
 			if err := arrivals.take(); err != nil {
@@ -156,12 +156,12 @@ func (c *change) noteDead(h, before *Host) (err error) {
 	return c.deads.add(h.Key, h.Append(nil))
 }
 
-// arrival is a new URL, and what must be known of it to give it its place.
+// arrival is a new URL, with the columns that its virtual time depends on.
 type arrival struct {
 	priority uint8
 	due      record.Time
 	number   uint64 // in order of arrival
-	hold     uint64 // round until which it is held; 0: it gets a place
+	hold     uint64 // round until which it is held; 0: it is queued
 	known    bool   // it waited before, so that its host has counted it
 	host     []byte
 	row      []byte // its payload
@@ -195,8 +195,8 @@ func decodeArrival(b []byte) (a arrival) {
 	return a
 }
 
-// place queues a new URL of host h, if its host may have one more.
-func (c *change) place(h *Host, a *arrival) error {
+// queueArrival queues a new URL of host h, if the host may have one more.
+func (c *change) queueArrival(h *Host, a *arrival) error {
 	if !a.known {
 		if c.limits.full(h) {
 			c.b.Drop(dropHost)
@@ -210,7 +210,7 @@ func (c *change) place(h *Host, a *arrival) error {
 		c.s.Counts.Pending++
 	}
 	if a.hold > 0 {
-		return c.hold(a.hold, a.row)
+		return c.holdRow(a.hold, a.row)
 	}
 	if a.due != 0 {
 		c.s.Longest = max(c.s.Longest, a.due-c.clock)

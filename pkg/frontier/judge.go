@@ -35,7 +35,7 @@ type verdict uint8
 const (
 	finish verdict = iota // it has its final outcome
 	again                 // to be tried again, at a time
-	putOff                // was not tried: back to its place
+	putOff                // was not tried: back to its virtual time
 	giveUp                // could be tried again, but no attempt is left
 	park                  // waits, and no crawl waits for it: a setting refused it, or its server wants it later than LongestWait; no attempt of its own
 )

@@ -40,7 +40,7 @@ func (s *state) checkMove(dir string) error {
 // Move gives all that there is of the hosts of buckets to other shards, and takes in what comes: waiting URLs, what is known of
 // the hosts, and their counts. host gives a key in the bucket of a host.
 //
-// A URL that comes stands as far behind the place that its new frontier has reached as it stood in its old one. Outcomes stay
+// A URL that comes gets a virtual time as far behind its new frontier's V as it was behind its old frontier's. Outcomes stay
 // where they were counted: Counts.MovedOut and MovedIn say of how many URLs.
 func (f *Frontier) Move(ctx context.Context, m *shard.Move, host func(string) uint64) error {
 	tx, err := m.Begin(ctx, f.st)
@@ -96,7 +96,7 @@ type section struct {
 	runs   *[]run
 	folder string
 	what   string // in ledgers
-	level  int    // of a front queue; -1: rows have no places
+	level  int    // front queue; -1: rows have no virtual time
 	table  bool   // of hosts: of each the newest row counts
 	into   *sorter
 }
@@ -293,11 +293,11 @@ func (v *mover) take(from int) error {
 	if err != nil {
 		return err
 	}
-	shift := func(level int, place uint64) uint64 {
-		if v.s.V[level]+place < src.V[level] {
+	shift := func(level int, time uint64) uint64 {
+		if v.s.V[level]+time < src.V[level] {
 			return 0
 		}
-		return v.s.V[level] + place - src.V[level]
+		return v.s.V[level] + time - src.V[level]
 	}
 	var n sum
 	lot := v.lots.From(from)
@@ -313,15 +313,15 @@ func (v *mover) take(from int) error {
 			if l.into != nil {
 				for i := range row.host.Last {
 					last := &row.host.Last[i]
-					last.Place = shift(int(last.Level), last.Place)
+					last.VirtualTime = shift(int(last.Level), last.VirtualTime)
 				}
 				return addRow(l.into, row.key, &row.host)
 			}
 			v.s.policy.passed(&row.url, true)
 			if l.level >= 0 {
-				place := shift(l.level, placeOf(row.key))
-				v.s.policy.moved(row.url.URL.Host, place)
-				return out.add(keyOf(uint8(l.level), place), row.payload)
+				time := shift(l.level, virtualTimeOf(row.key))
+				v.s.policy.moved(row.url.URL.Host, time)
+				return out.add(keyOf(uint8(l.level), time), row.payload)
 			}
 			return out.add(row.key, row.payload)
 		})

@@ -74,7 +74,7 @@ func (s sides) ahead(t *testing.T) map[string]uint64 {
 		}
 		err = b.f.each(context.Background(), st, func(q queue, e *Entry) error {
 			if level := levelOf(e.Key); q == queueReady {
-				ahead[e.URL.URL] = max(placeOf(e.Key), st.V[level]) - st.V[level]
+				ahead[e.URL.URL] = max(virtualTimeOf(e.Key), st.V[level]) - st.V[level]
 			}
 			return nil
 		})

@@ -308,7 +308,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		if row == nil {
 			return addRow(batch, order, e)
 		}
-		return batch.addPlaced(order, row, e.Place)
+		return batch.addTaken(order, row, e.VirtualTime)
 	}
 	refused := s.layout.sorter(smallSort)
 	defer refused.Close()
@@ -375,7 +375,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	}
 	s.policy.taken(s, b.Now(), taken, limit)
 	if batch.rows == 0 && refused.rows > 0 {
-		if err := s.policy.barren(ctx, f.st, o.Judge); err != nil {
+		if err := s.policy.allRefused(ctx, f.st, o.Judge); err != nil {
 			return err
 		}
 	}
@@ -406,7 +406,7 @@ type picker struct {
 	held   *merger
 	parked [len(parking)]*merger
 	draws  uint64
-	end    []uint64 // of each front queue, the place that the batch must not reach; nil: any
+	end    []uint64 // of each front queue, the virtual time that the batch must not reach; nil: any
 	sorts  []*sorter
 	asked  []Entry  // that the judge was asked about, for the next time
 	judged []*Entry // of these: that are wanted, and come next
@@ -414,7 +414,7 @@ type picker struct {
 }
 
 // newPicker opens the frontier of s as of now: what waited for a time and is due
-// gets places, as many behind V as its line has such URLs, and is served with the rest.
+// gets a virtual time behind V by the number of such URLs of its fairness group, and is served with the rest.
 func newPicker(ctx context.Context, fs files, s *state, now record.Time) (*picker, error) {
 	p := &picker{s: s, later: newMerger(fs, s.Later), held: newMerger(fs, s.Held), draws: s.Draws}
 	for _, runs := range s.Ready {
@@ -437,8 +437,8 @@ func (p *picker) sorter(memory int64) *sorter {
 }
 
 func (p *picker) promote(ctx context.Context, now record.Time) error {
-	byLine := p.sorter(smallSort)
-	byPlace := make([]*sorter, len(p.lanes))
+	byGroup := p.sorter(smallSort)
+	byLevel := make([]*sorter, len(p.lanes))
 	var t ticker
 	var e Entry
 	wait := func(m *merger, now record.Time) bool {
@@ -454,42 +454,42 @@ func (p *picker) promote(ctx context.Context, now record.Time) error {
 			if err != nil {
 				return err
 			}
-			if err := addRow(byLine, p.s.policy.line(e.URL.Host), &e); err != nil {
+			if err := addRow(byGroup, p.s.policy.fairnessGroup(e.URL.Host), &e); err != nil {
 				return err
 			}
 		}
 	}
-	if byLine.rows == 0 && !p.s.ready() {
-		if err := p.unhold(func(e *Entry) error { return addRow(byLine, p.s.policy.line(e.URL.Host), e) }); err != nil {
+	if byGroup.rows == 0 && !p.s.ready() {
+		if err := p.unhold(func(e *Entry) error { return addRow(byGroup, p.s.policy.fairnessGroup(e.URL.Host), e) }); err != nil {
 			return err
 		}
 	}
-	var line uint64
-	behind := map[uint8]uint64{} // URLs of this line before, by front queue
-	err := eachRow(byLine, func(e *Entry) error {
-		if e.Key != line {
-			line = e.Key
+	var group uint64
+	behind := map[uint8]uint64{} // such URLs of this group so far, by front queue
+	err := eachRow(byGroup, func(e *Entry) error {
+		if e.Key != group {
+			group = e.Key
 			clear(behind)
 		}
 		p.s.policy.due(p.s, e, behind)
 		level := levelOf(e.Key)
-		if byPlace[level] == nil {
-			byPlace[level] = p.sorter(smallSort / int64(len(p.lanes)))
+		if byLevel[level] == nil {
+			byLevel[level] = p.sorter(smallSort / int64(len(p.lanes)))
 		}
-		return addRow(byPlace[level], e.Key, e)
+		return addRow(byLevel[level], e.Key, e)
 	})
 	if err != nil {
 		return err
 	}
-	for level, rows := range byPlace {
+	for level, rows := range byLevel {
 		if rows == nil {
 			continue
 		}
-		places, err := rows.sorted()
+		feed, err := rows.sorted()
 		if err != nil {
 			return err
 		}
-		p.lanes[level].addFeed(places)
+		p.lanes[level].addFeed(feed)
 	}
 	return nil
 }
@@ -511,7 +511,7 @@ func (p *picker) close() {
 // ready reports whether a front queue has a URL that the batch may take.
 func (p *picker) ready(queue int) bool {
 	order, ok := p.lanes[queue].key()
-	return ok && (p.end == nil || placeOf(order) < p.end[queue])
+	return ok && (p.end == nil || virtualTimeOf(order) < p.end[queue])
 }
 
 // next takes the next URL in order of service; io.EOF if there is none.
@@ -607,7 +607,7 @@ func (p *picker) within(perHost int) {
 	p.end = make([]uint64, len(p.lanes))
 	for k, lane := range p.lanes {
 		order, _ := lane.key()
-		p.end[k] = max(p.s.V[k], placeOf(order)) + 3*uint64(perHost)
+		p.end[k] = max(p.s.V[k], virtualTimeOf(order)) + 3*uint64(perHost)
 	}
 }
 

@@ -26,13 +26,13 @@ func (f *Fifo) policy(*Params) hooks { return &fifoPolicy{workers: f.Workers} }
 type fifoPolicy struct {
 	fair
 	workers int
-	next    []uint64 // the place that the next new URL of each worker gets at the least; nil: 0
+	next    []uint64 // for each worker, the least virtual time of its next new URL; nil: 0
 	lines   *sorter  // new URLs, each behind its worker, in order of arrival
 }
 
 func (p *fifoPolicy) kept() any { return &p.next }
 
-func (p *fifoPolicy) line(host string) uint64 { return hostKey(host) % uint64(p.workers) }
+func (p *fifoPolicy) fairnessGroup(host string) uint64 { return hostKey(host) % uint64(p.workers) }
 
 func (p *fifoPolicy) arrive(c *change, h *Host, a *arrival) error {
 	if a.due != 0 {
@@ -41,16 +41,16 @@ func (p *fifoPolicy) arrive(c *change, h *Host, a *arrival) error {
 	if p.lines == nil {
 		p.lines = c.sorter(smallSort)
 	}
-	c.buf = binary.AppendUvarint(c.buf[:0], p.line(h.Host))
+	c.buf = binary.AppendUvarint(c.buf[:0], p.fairnessGroup(h.Host))
 	c.buf = append(c.buf, a.row...)
 	return p.lines.add(a.number, c.buf)
 }
 
 // moved lets new URLs come after those that its host has brought along.
-func (p *fifoPolicy) moved(host string, place uint64) {
-	worker := p.line(host)
+func (p *fifoPolicy) moved(host string, time uint64) {
+	worker := p.fairnessGroup(host)
 	p.begin()
-	p.next[worker] = max(p.next[worker], place+1)
+	p.next[worker] = max(p.next[worker], time+1)
 }
 
 func (p *fifoPolicy) begin() {
@@ -59,7 +59,7 @@ func (p *fifoPolicy) begin() {
 	}
 }
 
-// settle gives new URLs their places, in order of arrival.
+// settle gives new URLs their virtual times, in order of arrival.
 func (p *fifoPolicy) settle(_ context.Context, c *change) error {
 	if p.lines == nil {
 		return nil
@@ -68,9 +68,9 @@ func (p *fifoPolicy) settle(_ context.Context, c *change) error {
 	rows, err := p.lines.sorted()
 	for ; err == nil && !rows.done; err = rows.take() {
 		worker, n := binary.Uvarint(rows.row)
-		place := max(c.s.V[0], p.next[worker])
-		p.next[worker] = place + 1
-		if err := c.queue.add(keyOf(0, place), rows.row[n:]); err != nil {
+		time := max(c.s.V[0], p.next[worker])
+		p.next[worker] = time + 1
+		if err := c.queue.add(keyOf(0, time), rows.row[n:]); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func (o *Opic) complete() error {
 // equals come in an order drawn by seed. With batches of one this is the greedy
 // algorithm of the paper.
 //
-// The credit of a URL is its row's Place in each queue, without the last share of the lambda
+// The credit of a URL is its row's VirtualTime in each queue, without the last share of the lambda
 // page, which the next Update adds to every row as it writes it again: it reads and writes all that
 // waits, in order. What the batch gives is a sorted run, merged with the rows that it is for:
 // those that may be targets, by a Bloom filter of the run's URL checksums. A table of credits by hash would
@@ -83,7 +83,7 @@ const (
 	// A row's order: all ones less its credit in steps of one from leastCredit on, as far
 	// as that goes, and then a hash that breaks ties.
 	tieBits     = 12
-	creditSteps = 1 << (placeBits - tieBits)
+	creditSteps = 1 << (virtualTimeBits - tieBits)
 	millionths  = 1_000_000
 	leastCredit = -(creditSteps / 4)
 )
@@ -92,7 +92,7 @@ const (
 type credits struct {
 	Total  uint64 `json:"total"`          // of all URLs and the lambda page
 	Lambda uint64 `json:"lambda"`         // of the lambda page
-	Share  uint64 `json:"share"`          // that each waiting URL has, beside its row's Place
+	Share  uint64 `json:"share"`          // that each waiting URL has, beside its row's VirtualTime
 	Kept   uint64 `json:"kept,omitempty"` // given to URLs that did not wait
 }
 
@@ -103,7 +103,7 @@ func (o *Opic) policy(all *Params) hooks {
 	return p
 }
 
-// opicPolicy serves by credit. The key of a URL comes of its credit, and its Place is that, in each queue.
+// opicPolicy serves by credit. In each queue a URL's VirtualTime is its credit, and its key comes of the credit.
 type opicPolicy struct {
 	fair
 	tax   uint64 // in millionths
@@ -118,12 +118,12 @@ func (p *opicPolicy) kept() any { return &p.credits }
 
 func (p *opicPolicy) due(_ *state, e *Entry, _ map[uint8]uint64) { e.Key = p.order(e) }
 
-// served: Place becomes the whole credit.
-func (p *opicPolicy) served(_ *state, e *Entry) { e.Place += p.Share }
+// served: VirtualTime becomes the whole credit.
+func (p *opicPolicy) served(_ *state, e *Entry) { e.VirtualTime += p.Share }
 
 // order is the key of a row by its credit.
 func (p *opicPolicy) order(e *Entry) uint64 {
-	return steps(e.Place) | mix(fingerprint.SHA256(e.URL.URL)^p.seed)>>(64-tieBits)
+	return steps(e.VirtualTime) | mix(fingerprint.SHA256(e.URL.URL)^p.seed)>>(64-tieBits)
 }
 
 func (p *opicPolicy) link(c *change, l *record.Link) error { return p.begun(c).link(l) }
@@ -145,7 +145,7 @@ func (p *opicPolicy) ended(c *change, e *Entry, o *outcome) (back bool, err erro
 	if err := p.begun(c).give(e); err != nil || !o.open {
 		return false, err
 	}
-	e.Place, e.URL.Attempt, e.URL.Due = 0, 0, 0
+	e.VirtualTime, e.URL.Attempt, e.URL.Due = 0, 0, 0
 	if p.after > 0 {
 		e.URL.Due = c.now + p.after
 		c.s.Longest = max(c.s.Longest, p.after)
@@ -179,17 +179,17 @@ func (p *opicPolicy) arrive(c *change, _ *Host, a *arrival) error {
 	if !c.adds {
 		return p.begun(c).wait(&e, queue)
 	}
-	e.Place = min(e.Place, mostCredit-p.Total)
-	p.Total += e.Place
-	e.Place -= p.Share
+	e.VirtualTime = min(e.VirtualTime, mostCredit-p.Total)
+	p.Total += e.VirtualTime
+	e.VirtualTime -= p.Share
 	return p.put(c, &e, queue)
 }
 
-// recall gives a URL that is added the credit that it had in the frontier that it comes from, or seedCredit.
-func (p *opicPolicy) recall(e *Entry) {
-	e.Place = seedCredit
+// importRow gives an added URL the credit that it had in the frontier that exported it, or seedCredit.
+func (p *opicPolicy) importRow(e *Entry) {
+	e.VirtualTime = seedCredit
 	if n, given := e.URL.Extra.Number(columnCredit); given {
-		e.Place = n
+		e.VirtualTime = n
 	}
 }
 
@@ -205,8 +205,8 @@ func (p *opicPolicy) export(q queue, e *Entry) {
 	e.URL.Extra = creditColumns.Extra(func(string) uint64 { return credit })
 }
 
-// landed takes out of the queues what is paid: an Update has read all links and outcomes.
-func (p *opicPolicy) landed(ctx context.Context, c *change) error {
+// outcomesApplied takes out of the queues what is paid: an Update has read all links and outcomes.
+func (p *opicPolicy) outcomesApplied(ctx context.Context, c *change) error {
 	if c.adds {
 		return nil
 	}
@@ -221,8 +221,8 @@ func (p *opicPolicy) settle(ctx context.Context, _ *change) error {
 }
 
 // steps is the part of an order that tells a credit.
-func steps(place uint64) uint64 {
-	n := min(max(int64(place), leastCredit), leastCredit+creditSteps-1)
+func steps(credit uint64) uint64 {
+	n := min(max(int64(credit), leastCredit), leastCredit+creditSteps-1)
 	return uint64(creditSteps-1-(n-leastCredit)) << tieBits
 }
 
@@ -269,7 +269,7 @@ func (t *settlement) link(l *record.Link) error {
 
 // give notes that a page has its final outcome.
 func (t *settlement) give(e *Entry) error {
-	t.buf = binary.AppendUvarint(t.buf[:0], e.Place)
+	t.buf = binary.AppendUvarint(t.buf[:0], e.VirtualTime)
 	return t.givers.add(fingerprint.SHA256(e.URL.URL), t.buf)
 }
 
@@ -369,7 +369,7 @@ func (t *settlement) collect(ctx context.Context) error {
 	}
 	s := t.c.s
 	ready, err := t.rewrite(ctx, s.Ready[0], "ready/0-", "ready", toReady, func(e *Entry) uint64 {
-		return steps(e.Place) | e.Key&(1<<tieBits-1)
+		return steps(e.VirtualTime) | e.Key&(1<<tieBits-1)
 	})
 	if err != nil {
 		return err
@@ -411,7 +411,7 @@ func (t *settlement) rewrite(ctx context.Context, runs []run, folder, role strin
 			return nil, err
 		}
 		s.Rewritten++
-		e.Place += t.opic.Share
+		e.VirtualTime += t.opic.Share
 		e.Key = order(&e)
 		// Credits beyond the steps of an order may change places.
 		if t.marked.has(e.URL.Key) || e.Key < last {
@@ -476,7 +476,7 @@ func (t *settlement) pay(ctx context.Context) error {
 		if err := e.Parse(0, waiting.row[1:]); err != nil {
 			return err
 		}
-		e.Place += gift
+		e.VirtualTime += gift
 		t.count(&e)
 		if err := t.opic.put(t.c, &e, queue); err != nil {
 			return err
@@ -503,7 +503,7 @@ func (t *settlement) pay(ctx context.Context) error {
 // count notes a row that is written.
 func (t *settlement) count(e *Entry) {
 	t.rows++
-	t.most = max(t.most, e.Place)
+	t.most = max(t.most, e.VirtualTime)
 }
 
 // lapse passes over gifts for URLs that do not wait.
@@ -543,18 +543,18 @@ func newMarks(n int) marks {
 	return make(marks, 1<<bits.Len(uint(min(n, maxMarks)/4)))
 }
 
-func (m marks) place(key uint64) (word int, mask uint64) {
+func (m marks) bitOf(key uint64) (word int, mask uint64) {
 	h := mix(key)
 	return int(h >> 32 & uint64(len(m)-1)), 1<<(h&63) | 1<<(h>>6&63) | 1<<(h>>12&63)
 }
 
 func (m marks) set(key uint64) {
-	word, mask := m.place(key)
+	word, mask := m.bitOf(key)
 	m[word] |= mask
 }
 
 func (m marks) has(key uint64) bool {
-	word, mask := m.place(key)
+	word, mask := m.bitOf(key)
 	return m[word]&mask == mask
 }
 
@@ -574,9 +574,9 @@ func (p *opicPolicy) stat() PolicyStat { return &Credit{p.Total, p.Lambda, p.Kep
 
 func (p *opicPolicy) creditOf(q queue, e *Entry) uint64 {
 	if q == queueFlight {
-		return e.Place
+		return e.VirtualTime
 	}
-	return e.Place + p.Share
+	return e.VirtualTime + p.Share
 }
 
 // check adds up what all URLs and the lambda page have.

@@ -415,7 +415,7 @@ func TestOpicBeyondOrder(t *testing.T) {
 	p := &opicPolicy{tax: 1, seed: 5}
 	last := uint64(math.MaxUint64)
 	for _, credit := range []int64{math.MinInt64, leastCredit, -1, 0, 1, seedCredit, leastCredit + creditSteps - 1} {
-		e := Entry{Place: uint64(credit), URL: newURL("a.test", "", 0)}
+		e := Entry{VirtualTime: uint64(credit), URL: newURL("a.test", "", 0)}
 		order := p.order(&e)
 		if order > last || levelOf(order) != 0 {
 			t.Errorf("credit %d has order %x after %x", credit, order, last)
@@ -443,7 +443,7 @@ func TestOpicBeyondOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if fresh = nil; r == 1 {
-			if err := b.add("", newURL("c.test", "", 0)); err != nil { // its Place is far below zero
+			if err := b.add("", newURL("c.test", "", 0)); err != nil { // its credit is far below zero
 				t.Fatal(err)
 			}
 		}

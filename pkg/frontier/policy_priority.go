@@ -15,7 +15,7 @@ type Priority struct {
 	Strict bool    `key:"frontier.strict" placeholder:"false" help:"No draws: serve a queue only if those before it are empty."`
 }
 
-// DefaultQueues is the number of front queues. There are few: each may have URLs that are due in memory, and a place's top byte holds the number.
+// DefaultQueues is the number of front queues. There are few: each may have URLs that are due in memory, and the top byte of a key holds the number.
 const DefaultQueues = 3
 
 func (*Priority) about() about {
@@ -77,5 +77,5 @@ func (p *priorityPolicy) due(s *state, e *Entry, before map[uint8]uint64) {
 }
 
 func (p *priorityPolicy) arrive(c *change, h *Host, a *arrival) error {
-	return c.takePlace(h, a, p.of(a.priority))
+	return c.queueLast(h, a, p.of(a.priority))
 }

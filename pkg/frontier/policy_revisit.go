@@ -194,7 +194,7 @@ func (p *revisitPolicy) arrive(c *change, h *Host, a *arrival) error {
 			p.rates()[p.kind(&e)]++
 		}
 	}
-	return c.takePlace(h, a, p.level(&e))
+	return c.queueLast(h, a, p.level(&e))
 }
 
 // judged leaves the end of a URL to ended.
@@ -811,7 +811,7 @@ func (p *revisitPolicy) export(_ queue, e *Entry) {
 	}
 }
 
-func (p *revisitPolicy) recall(e *Entry) { e.Visit = p.visitOf(e.URL.Extra) }
+func (p *revisitPolicy) importRow(e *Entry) { e.Visit = p.visitOf(e.URL.Extra) }
 
 func visitExtra(s *record.Schema, v *Visit) record.Extra {
 	return s.Extra(func(name string) uint64 {

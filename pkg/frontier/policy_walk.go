@@ -195,8 +195,8 @@ func (v *standing) meet(c *change, link *record.URL) {
 	}
 }
 
-// landed gives all walkers whose visits have ended another one.
-func (w *walkPolicy) landed(ctx context.Context, c *change) error {
+// outcomesApplied gives all walkers whose visits have ended another one.
+func (w *walkPolicy) outcomesApplied(ctx context.Context, c *change) error {
 	steps, err := w.move(ctx, c)
 	if err != nil {
 		return err
@@ -443,8 +443,8 @@ func (w *walkPolicy) grow(ctx context.Context, c *change) (fresh *sorter, known 
 	return fresh, known, err
 }
 
-// barren lets a walk begin at the first URL of the start set that is still wanted, since none had one to visit.
-func (w *walkPolicy) barren(ctx context.Context, fs files, judge Judge) error {
+// allRefused lets a walk begin at the first URL of the start set that the filter accepts, since no walk had a URL to visit.
+func (w *walkPolicy) allRefused(ctx context.Context, fs files, judge Judge) error {
 	m := newMerger(fs, w.Starts)
 	defer m.close()
 	for number := uint64(0); ; {

@@ -30,7 +30,7 @@ type flying struct {
 type crawled struct {
 	*model
 	out    *flying
-	open   string // a round that has landed and is not closed
+	open   string // a round with an update that is not closed
 	rounds int    // names given
 }
 
@@ -130,7 +130,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 					now.out = &flying{txn, batch}
 					return "taken"
 				}
-				land := func() {
+				update := func() {
 					fl := now.out
 					var outcomes []record.Fetch
 					for _, u := range fl.urls {
@@ -194,7 +194,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 						if now.open != "" {
 							commit(now.open)
 						} else if now.out != nil {
-							land()
+							update()
 						}
 					case op < 17:
 						if fl := now.out; fl != nil {
@@ -257,7 +257,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 					case now.open != "":
 						commit(now.open)
 					case now.out != nil:
-						land()
+						update()
 					default:
 						next(100)
 					}

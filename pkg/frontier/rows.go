@@ -57,10 +57,10 @@ func NewRow(kind string) Row {
 
 // Entry is a URL in a queue.
 type Entry struct {
-	Key   uint64 // what the queue is sorted by; the queue says what it is
-	Place uint64 // the row's place in the queue that it came from; 0 where that is Key
-	URL   record.URL
-	Visit Visit
+	Key         uint64 // what the queue is sorted by; the queue says what it is
+	VirtualTime uint64 // the key in the queue that the row was taken from; 0 while it is in one. With policy opic, its credit
+	URL         record.URL
+	Visit       Visit
 }
 
 // Visit is what earlier visits of a URL told about its page, for schedules that
@@ -75,10 +75,10 @@ type Visit struct {
 	Broken     uint8       // how far such promises are not to be believed
 }
 
-// LevelPlace is the last place that a host was given in one front queue.
-type LevelPlace struct {
-	Level uint8
-	Place uint64
+// LevelTime is the virtual time of a host's last URL in one front queue.
+type LevelTime struct {
+	Level       uint8
+	VirtualTime uint64
 }
 
 // Host is a host's state. Counts are of URLs unless said otherwise.
@@ -99,7 +99,7 @@ type Host struct {
 	LastContact record.Time
 	ParkedUntil record.Time // latest time that the server asked for (Retry-After)
 	Addr        string      // last contacted
-	Last        []LevelPlace
+	Last        []LevelTime
 	Bytes       uint64 // of bodies that it sent, those of robots.txt and repetitions included
 }
 
@@ -136,10 +136,10 @@ const (
 	allFlags  = hostGiven | keyGiven | hasVisit
 )
 
-// Append gives: place; flags; with hasVisit the visit; the URL's row as record has it, without
+// Append gives: virtual time; flags; with hasVisit the visit; the URL's row as record has it, without
 // what can be derived.
 func (e *Entry) Append(b []byte) []byte {
-	b = binary.AppendUvarint(b, e.Place)
+	b = binary.AppendUvarint(b, e.VirtualTime)
 	at, flags := len(b), byte(0)
 	b = append(b, 0)
 	if v := &e.Visit; *v != (Visit{}) {
@@ -167,7 +167,7 @@ func (e *Entry) Append(b []byte) []byte {
 // Parse is the reverse of Append.
 func (e *Entry) Parse(key uint64, payload []byte) error {
 	f := rowFields{left: string(payload)}
-	e.Key, e.Place, e.Visit = key, f.uint(math.MaxUint64), Visit{}
+	e.Key, e.VirtualTime, e.Visit = key, f.uint(math.MaxUint64), Visit{}
 	flags := f.uint(allFlags)
 	if flags&hasVisit != 0 {
 		e.Visit = Visit{uint32(f.uint(math.MaxUint32)), uint32(f.uint(math.MaxUint32)), f.uint(math.MaxUint64), f.time(), uint8(f.uint(math.MaxUint8)), f.time(), uint8(f.uint(math.MaxUint8))}
@@ -195,10 +195,10 @@ func (e *Entry) Parse(key uint64, payload []byte) error {
 	return f.end("a URL")
 }
 
-// replace appends an Entry's payload, with another place.
-func replace(b, payload []byte, place uint64) []byte {
+// replace appends an Entry's payload, with another virtual time.
+func replace(b, payload []byte, time uint64) []byte {
 	_, n := binary.Uvarint(payload)
-	return append(binary.AppendUvarint(b, place), payload[n:]...)
+	return append(binary.AppendUvarint(b, time), payload[n:]...)
 }
 
 // authority returns what stands between "://" and the path: the host of a
@@ -221,7 +221,7 @@ func (h *Host) numbers() [11]*uint64 {
 	return [...]*uint64{&h.Discovered, &h.Finished, &h.Fetched, &h.Retried, &h.Deferred, &h.Dead, &h.Contacts, &h.Failures, &h.DurationUS, &h.SpreadUS, &h.DelayUS}
 }
 
-// Append gives host; the numbers; the times; addr; the number of front queues, and level and place of each; bytes, unless 0.
+// Append gives host; the numbers; the times; addr; the number of front queues, and level and virtual time of each; bytes, unless 0.
 func (h *Host) Append(b []byte) []byte {
 	b = record.AppendText(b, h.Host)
 	for _, x := range h.numbers() {
@@ -232,7 +232,7 @@ func (h *Host) Append(b []byte) []byte {
 	b = record.AppendText(b, h.Addr)
 	b = binary.AppendUvarint(b, uint64(len(h.Last)))
 	for _, l := range h.Last {
-		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(l.Level)), l.Place)
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(l.Level)), l.VirtualTime)
 	}
 	if h.Bytes > 0 {
 		b = binary.AppendUvarint(b, h.Bytes)
@@ -249,7 +249,7 @@ func (h *Host) Parse(key uint64, payload []byte) error {
 	}
 	h.LastContact, h.ParkedUntil, h.Addr = f.time(), f.time(), f.text()
 	for n := f.uint(maxLevels); n > 0 && !f.bad; n-- {
-		l := LevelPlace{uint8(f.uint(math.MaxUint8)), f.uint(math.MaxUint64)}
+		l := LevelTime{uint8(f.uint(math.MaxUint8)), f.uint(math.MaxUint64)}
 		f.bad = f.bad || len(h.Last) > 0 && l.Level <= h.Last[len(h.Last)-1].Level
 		h.Last = append(h.Last, l)
 	}
@@ -336,11 +336,11 @@ func (f *rowFields) end(what string) error {
 }
 
 // MarshalJSON shows a host to people and programs, as "mfrontier hosts" and mcat
-// do: times in RFC 3339, and places by front queue.
+// do: times in RFC 3339, and virtual times by front queue.
 func (h *Host) MarshalJSON() ([]byte, error) {
-	places := make(map[string]uint64, len(h.Last))
+	last := make(map[string]uint64, len(h.Last))
 	for _, l := range h.Last {
-		places[strconv.Itoa(int(l.Level))] = l.Place
+		last[strconv.Itoa(int(l.Level))] = l.VirtualTime
 	}
 	return json.Marshal(struct {
 		Host        string            `json:"host"`
@@ -362,7 +362,7 @@ func (h *Host) MarshalJSON() ([]byte, error) {
 		Addr        string            `json:"addr,omitempty"`
 		LastPlace   map[string]uint64 `json:"last_place"`
 	}{h.Host, h.Discovered, h.Discovered - h.Finished, h.Finished, h.Fetched, h.Retried, h.Deferred, h.Dead, h.Contacts, h.Failures, h.Bytes,
-		h.DurationUS, h.SpreadUS, h.DelayUS, instant(h.LastContact), instant(h.ParkedUntil), h.Addr, places})
+		h.DurationUS, h.SpreadUS, h.DelayUS, instant(h.LastContact), instant(h.ParkedUntil), h.Addr, last})
 }
 
 // MarshalJSON shows a domain to people and programs.

@@ -40,7 +40,7 @@ func someEntries(n int) []Entry {
 		case 4:
 			u.URL, u.Priority, u.Attempt = "no-scheme", 255, 255
 		}
-		e := Entry{Key: key, Place: rng.Uint64() >> rng.IntN(64), URL: u}
+		e := Entry{Key: key, VirtualTime: rng.Uint64() >> rng.IntN(64), URL: u}
 		if i%3 != 1 {
 			e.Visit = Visit{Visits: uint32(i + 1), Changes: rng.Uint32N(9), ObservedUS: rng.Uint64(), Last: record.Time(1<<50 + rng.Int64N(1<<40)), Gone: uint8(i), Until: record.Time(i&2) << 50, Broken: uint8(i & 1)}
 		}
@@ -59,7 +59,7 @@ func someHosts(n int) []Host {
 			*x = rng.Uint64() >> rng.IntN(64)
 		}
 		for l := range rng.IntN(4) {
-			h.Last = append(h.Last, LevelPlace{uint8(l * 85), rng.Uint64()})
+			h.Last = append(h.Last, LevelTime{uint8(l * 85), rng.Uint64()})
 		}
 		rows = append(rows, h)
 	}
@@ -97,7 +97,7 @@ func TestPayloads(t *testing.T) {
 	for _, e := range someEntries(1000) {
 		sameRow(t, e.Key, &e)
 		payload := replace(nil, e.Append(nil), 1<<50)
-		e.Place = 1 << 50
+		e.VirtualTime = 1 << 50
 		if !bytes.Equal(payload, e.Append(nil)) {
 			t.Fatal("a place that was replaced")
 		}
@@ -154,7 +154,7 @@ func runOf(t testing.TB, kind string, payloads ...[]byte) []byte {
 func exampleEntry() Entry {
 	u := record.URL{URL: "http://a.test/", Host: "a.test"}
 	u.Key = fingerprint.URLKey(u.Host, u.URL)
-	return Entry{Place: 5, URL: u}
+	return Entry{VirtualTime: 5, URL: u}
 }
 
 func vectors(t testing.TB) (all []spectest.Vector) {
@@ -193,7 +193,7 @@ func vectors(t testing.TB) (all []spectest.Vector) {
 	url("R01-key", row(func(u *record.URL) { u.Key = plain.URL.Key }))
 	url("R01-visit", set(entry, 1, hasVisit, 0, 0, 0, 0, 0, 0, 0))
 	url("R01-visit-range", set(entry, 1, hasVisit, 0xff, 0xff, 0xff, 0xff, 0x1f, 0, 0, 0, 0, 0, 0))
-	h := Host{Host: "a.test", Last: []LevelPlace{{1, 2}, {3, 4}}}
+	h := Host{Host: "a.test", Last: []LevelTime{{1, 2}, {3, 4}}}
 	host := h.Append(nil)
 	table := func(name string, b []byte) { bad(name, KindHosts, "a host", b) }
 	table("R02-cut", host[:len(host)-1])

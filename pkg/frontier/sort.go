@@ -58,9 +58,9 @@ func addRow(s *sorter, key uint64, r Row) error {
 	return s.add(key, s.buf)
 }
 
-// addPlaced adds the payload of an Entry, with another Place.
-func (s *sorter) addPlaced(key uint64, payload []byte, place uint64) error {
-	s.buf = replace(s.buf[:0], payload, place)
+// addTaken adds the payload of an Entry, with another VirtualTime.
+func (s *sorter) addTaken(key uint64, payload []byte, time uint64) error {
+	s.buf = replace(s.buf[:0], payload, time)
 	return s.add(key, s.buf)
 }
 

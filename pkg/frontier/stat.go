@@ -475,8 +475,8 @@ func verifyRun(r *runfile.Reader, name string) error {
 	return nil
 }
 
-// Place is where the frontier has a URL that is not finished.
-type Place struct {
+// Location is where the frontier has a URL that is not finished.
+type Location struct {
 	State  string     // one of the constants In…
 	Parked string     // the outcome that it is parked for
 	Before uint64     // URLs of its host that come before it
@@ -496,7 +496,7 @@ const (
 var errFound = errors.New("found")
 
 // Find looks for a URL of a host. It reads all that waits, in the order of service, up to that URL.
-func (f *Frontier) Find(ctx context.Context, host string, is func(*record.URL) bool) (p Place, found bool, err error) {
+func (f *Frontier) Find(ctx context.Context, host string, is func(*record.URL) bool) (p Location, found bool, err error) {
 	s, _, err := f.current()
 	if err != nil {
 		return p, false, err

@@ -28,7 +28,7 @@ type AddOptions struct {
 }
 
 // Add is the body of stage "mfrontier add": every row of the input becomes a
-// waiting URL. A row with a due time waits for it; others get a place at the end
+// waiting URL. A row with a due time waits for it; others are queued at the end
 // of their host's queue.
 func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.URL], o AddOptions) error {
 	s, err := f.checkAdd(o)
@@ -51,7 +51,7 @@ func (f *Frontier) Add(ctx context.Context, b *stage.Batch[record.URL, record.UR
 	if err != nil {
 		return err
 	}
-	if err := c.policy.landed(ctx, c); err != nil {
+	if err := c.policy.outcomesApplied(ctx, c); err != nil {
 		return err
 	}
 	return c.finish(ctx)
@@ -82,7 +82,7 @@ func (f *Frontier) checkAdd(o AddOptions) (*state, error) {
 }
 
 // beginAdd begins an add, or a raise. Outside a crawl folder the commit of another name would close the
-// round whose batch is out, and no update could land it any more.
+// round of the batch in flight, and no update could apply its outcomes any more.
 func (c *change) beginAdd(ctx context.Context, txn, verb string) error {
 	if err := c.begin(ctx); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (f *Frontier) FromLinks() (bool, error) {
 	return err == nil && s.policy.links == onlyLinks, err
 }
 
-// OwnScores reports whether the policy gives pages scores of its own, by their links: relevance has no place there.
+// OwnScores reports whether the policy gives pages scores of its own, by their links: relevance does not count then.
 func (f *Frontier) OwnScores() (bool, error) {
 	s, _, err := f.current()
 	return err == nil && s.policy.links != noLinks, err
@@ -324,10 +324,10 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 			return err
 		}
 	}
-	if err := c.land(ctx, outcomes); err != nil {
+	if err := c.applyOutcomes(ctx, outcomes); err != nil {
 		return err
 	}
-	if err := c.policy.landed(ctx, c); err != nil {
+	if err := c.policy.outcomesApplied(ctx, c); err != nil {
 		return err
 	}
 	if err := c.admit(ctx); err != nil {
@@ -359,7 +359,7 @@ type change struct {
 	deads  *runWriter            // dead hosts; nil: none
 	parked [len(parking)]*sorter // URLs that are parked; nil: none
 	events *sorter               // what happened to hosts, by hostKey and time
-	queue  *sorter               // URLs with a place, by order
+	queue  *sorter               // URLs with a virtual time, by key
 	later  *sorter               // URLs that wait for a time
 	held   *sorter               // URLs by the round that they are held for; nil: none
 	added  uint64
@@ -437,9 +437,9 @@ func (c *change) arrive(u *record.URL) error {
 	c.entry.URL = *u
 	c.host = append(c.host[:0], u.Host...)
 	a := arrival{priority: u.Priority, due: u.Due, number: c.added, host: c.host}
-	c.entry.Visit, c.entry.Place = Visit{}, 0
+	c.entry.Visit, c.entry.VirtualTime = Visit{}, 0
 	if c.adds {
-		c.policy.recall(&c.entry)
+		c.policy.importRow(&c.entry)
 	}
 	c.row = c.entry.Append(c.row[:0])
 	a.row = c.row
@@ -509,7 +509,7 @@ func (s *state) queues() []list {
 	return lists
 }
 
-// finish gives new URLs their places, writes the new runs and the new state.
+// finish gives new URLs their virtual times, writes the new runs and the new state.
 // What it merges are runs from before: those that it writes cannot be read before the commit.
 func (c *change) finish(ctx context.Context) error {
 	s := c.s

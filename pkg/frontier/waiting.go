@@ -287,13 +287,13 @@ func better(u, other *record.URL) bool {
 }
 
 // raise puts back a URL that has got a higher priority, into a better front queue if there is one: behind the others of
-// its host there. If not, it keeps its place.
+// its host there. If not, it keeps its key.
 func (l *lookup) raise(e *Entry, role string) error {
 	switch {
 	case role == "later":
 		return addRow(l.later, e.Key, e)
 	case role == "held":
-		return l.hold(e.Key, e.Append(nil))
+		return l.holdRow(e.Key, e.Append(nil))
 	case l.policy.level(e) >= levelOf(e.Key):
 		return addRow(l.queue, e.Key, e)
 	}

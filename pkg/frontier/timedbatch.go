@@ -10,25 +10,24 @@ import (
 	"mercator/formats/record"
 )
 
-// A batch that must know its hosts is found by trial: candidates are taken in order
-// of service and joined with the host table, and those are kept that fit. If that
-// are too few, it is done again with more candidates.
+// A batch that depends on its hosts is made by trial: candidates are taken in order
+// of service and joined with the host table, and the fitting ones are kept. If these
+// are too few, it is made again with more candidates.
 const (
 	firstCandidates = 1 << 13
 	moreCandidates  = 4
 	maxCandidates   = 1 << 23
 )
 
-// outlets are where the URLs go that a batch has taken from the queues.
+// outlets get the URLs that a batch has taken from the queues.
 type outlets struct {
-	take  func(e *Entry, row []byte) error // into the batch, in order; row is its payload, or nil
-	leave func(*Entry) error               // back, in any order
-	wait  func(*Entry) error               // its host is dead or put off until URL.Due, in any order
-
-	refuse func(e *Entry, rule string) error // out of the frontier, in order of service
+	take   func(e *Entry, row []byte) error  // puts a URL into the batch, in order; row is its payload, or nil
+	leave  func(*Entry) error                // puts a URL back, in any order
+	wait   func(*Entry) error                // lets a URL wait until URL.Due, since its host is dead or put off; in any order
+	refuse func(e *Entry, rule string) error // takes a URL out of the frontier, in order of service
 }
 
-// pickKnown picks a batch that takes o.For, or one without URLs of dead hosts.
+// pickKnown picks a batch that will take o.For, or a batch without URLs of dead hosts.
 func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, out outlets) (*picker, error) {
 	n, most := o.N, maxCandidates
 	if o.For > 0 {
@@ -43,14 +42,14 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 	}
 	n = min(max(n, firstCandidates), most)
 	for whole := o.PerHost == 0; ; {
-		t, err := try(ctx, fs, s, now, o, n, whole)
+		t, err := tryBatch(ctx, fs, s, now, o, n, whole)
 		switch {
 		case err != nil:
 			return nil, err
 		case t.fits == 0 && !whole:
-			whole = true // others may stand behind hosts that are dead
-		case t.more && n < most && t.small():
-			n = min(n+t.further(n), most)
+			whole = true // others may be queued behind dead hosts
+		case t.more && n < most && t.tooSmall():
+			n = min(n+t.extraCandidates(n), most)
 		default:
 			return t.finish(out)
 		}
@@ -58,67 +57,67 @@ func pickKnown(ctx context.Context, fs files, s *state, now record.Time, o NextO
 	}
 }
 
-// trial is a batch that may turn out too small. Only what must be known of its candidates
-// goes through the join, by host; they themselves stay in order of service.
-type trial struct {
+// timedBatch is a batch that may turn out too small. Only a few columns of its candidates
+// go through the join, by host; the rows themselves stay in order of service.
+type timedBatch struct {
 	*picker
 	o         NextOptions
 	now       record.Time
-	room      time.Duration // of all connections
+	room      time.Duration // time of all connections together
 	rows      *sorter       // candidates, by number: key and payload
-	decisions *sorter       // on each of them, by number
-	rest      *sorter       // URLs that were none
+	decisions *sorter       // decisions about candidates, by number
+	rest      *sorter       // URLs that are no candidates
 	refused   *sorter       // URLs that a rule refuses: key, rule and payload, in order of service
-	all       int           // candidates
-	fits      int           // those that their hosts have time for
-	over      int           // and that they have not
-	more      bool          // not all that waits was a candidate
+	all       int           // number of candidates
+	fits      int           // number of candidates that fit
+	over      int           // number of candidates that do not fit
+	more      bool          // there are URLs that are no candidates
 	idle      bool          // the batch leaves connections idle
 	buf       []byte
 }
 
-// small reports whether more candidates may make a better batch.
-func (t *trial) small() bool {
+// tooSmall reports whether more candidates may make a better batch.
+func (t *timedBatch) tooSmall() bool {
 	if t.o.For > 0 { // as long as what is passed over, and written again, is no more than some batches
 		return t.idle && (t.o.N == 0 || t.fits < t.o.N) && 8*t.fits >= t.over
 	}
 	return t.fits < t.o.N
 }
 
-// further is how many candidates there are to be beside the n of this trial. All that
-// will be in no batch is written again, so these are not more than it takes.
-func (t *trial) further(n int) int {
+// extraCandidates is how many candidates the next attempt has beside the n of this one. Candidates
+// outside the batch are written again, so there are no more than it needs.
+func (t *timedBatch) extraCandidates(n int) int {
 	if t.o.For > 0 || t.all < n { // limits passed over the others
 		return n * (moreCandidates - 1)
 	}
 	return min(n, t.over) * (moreCandidates - 1)
 }
 
-// try takes n candidates: of the whole frontier, or of the places that picker.within
-// leaves.
-func try(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, n int, whole bool) (*trial, error) {
+// tryBatch takes n candidates: of the whole frontier, or of the virtual times that picker.within
+// admits.
+func tryBatch(ctx context.Context, fs files, s *state, now record.Time, o NextOptions, n int, whole bool) (*timedBatch, error) {
 	p, err := newPicker(ctx, fs, s, now)
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{picker: p, o: o, now: now, room: o.For * time.Duration(o.Politeness.Connections)}
+	t := &timedBatch{picker: p, o: o, now: now, room: o.For * time.Duration(o.Politeness.Connections)}
 	t.rows, t.decisions, t.rest, t.refused = p.sorter(smallSort), p.sorter(smallSort), p.sorter(smallSort), p.sorter(smallSort)
 	if !whole {
 		t.within(o.PerHost)
 	}
-	if err := t.run(ctx, fs, n); err != nil {
+	if err := t.judgeHosts(ctx, fs, n); err != nil {
 		p.close()
 		return nil, err
 	}
 	return t, nil
 }
 
-// decision is what was decided about a candidate.
+// decision says whether a candidate fits.
 type decision struct {
-	fits    bool          // it is in the batch, if that has room
-	until   record.Time   // when its host may be contacted again, if it does not fit; 0: at any time
-	latest  time.Duration // when it must be begun, so that its host is done in time
-	contact time.Duration // that it takes
+	fits    bool          // the batch has it, unless the batch is full
+	until   record.Time   // if it does not fit: when its host may be contacted again; 0: at any time
+	latest  time.Duration // when its contact must begin at the latest, so that its host ends in time
+	contact time.Duration // time that its contact takes
 }
 
 func (d *decision) append(b []byte) []byte {
@@ -140,8 +139,8 @@ func decodeDecision(b []byte) (d decision) {
 	return decision{fits: true, latest: time.Duration(first), contact: time.Duration(contact)}
 }
 
-// decide keeps what was decided about a candidate.
-func (t *trial) decide(number uint64, d decision) error {
+// decide keeps the decision about a candidate.
+func (t *timedBatch) decide(number uint64, d decision) error {
 	if !d.fits {
 		t.over++
 		if d.until <= t.now {
@@ -152,14 +151,14 @@ func (t *trial) decide(number uint64, d decision) error {
 	return t.decisions.add(number, t.buf)
 }
 
-// trialHost is a host of the group that the join is at.
-type trialHost struct {
+// timedHost is a host at which the join is.
+type timedHost struct {
 	pace
-	left   int  // contacts that it has time for
-	robots bool // robots.txt comes first
+	left   int  // contacts that the host still has time for
+	robots bool // its robots.txt is fetched first
 }
 
-func (t *trial) run(ctx context.Context, fs files, n int) error {
+func (t *timedBatch) judgeHosts(ctx context.Context, fs files, n int) error {
 	leave := func(e *Entry) error { return addRow(t.rest, e.Key, e) }
 	byHost, sizes := t.sorter(largeSort), t.sorter(smallSort)
 	number := uint64(0) // in order of service, from 1
@@ -203,7 +202,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 		return err
 	}
 	var group hostGroup
-	var turns []trialHost // of the group's hosts
+	var turns []timedHost // of the group's hosts
 	size := 0             // candidates of the group
 	first := decision{}   // on the first candidate, if it does not fit: given when all others are
 	passed := false       // it does not
@@ -230,7 +229,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 		}
 		for i := len(turns); i < len(group); i++ {
 			p := t.o.Politeness.pace(&group[i], t.now)
-			turns = append(turns, trialHost{p, t.contacts(&group[i], p), group[i].Contacts == 0})
+			turns = append(turns, timedHost{p, t.contacts(&group[i], p), group[i].Contacts == 0})
 			if t.o.For > 0 {
 				turns[i].left = min(turns[i].left, size)
 			}
@@ -271,7 +270,7 @@ func (t *trial) run(ctx context.Context, fs files, n int) error {
 }
 
 // contacts is how many URLs of a host may be in the batch.
-func (t *trial) contacts(h *Host, p pace) int {
+func (t *timedBatch) contacts(h *Host, p pace) int {
 	switch {
 	case h.ParkedUntil > t.now && h.Failures > 0 && (t.o.For > 0 || len(t.s.Dead) > 0):
 		return 0 // mfetch waits as a server asks (Retry-After), but does not know of dead hosts
@@ -293,7 +292,7 @@ func (t *trial) contacts(h *Host, p pace) int {
 
 // finish gives to out what the batch has taken from the queues, and closes the trial
 // if that fails.
-func (t *trial) finish(out outlets) (*picker, error) {
+func (t *timedBatch) finish(out outlets) (*picker, error) {
 	err := t.serve(out)
 	if err == nil {
 		err = eachRow(t.rest, out.leave)
@@ -309,7 +308,7 @@ func (t *trial) finish(out outlets) (*picker, error) {
 }
 
 // giveUp gives to out what a rule refuses.
-func (t *trial) giveUp(out outlets) error {
+func (t *timedBatch) giveUp(out outlets) error {
 	var e Entry
 	return t.refused.each(func(_ uint64, row []byte) error {
 		key, n := binary.Uvarint(row)
@@ -325,12 +324,12 @@ func (t *trial) giveUp(out outlets) error {
 // drawn is a URL of the batch. Its bytes are the taker's until it takes the next.
 type drawn struct {
 	latest time.Duration // of its decision
-	row    []byte        // as it stands in trial.rows
+	row    []byte        // the row in timedBatch.rows
 }
 
 // fitting draws the candidates that go into the batch, in order of service, and gives
 // all others to out.
-func (t *trial) fitting(out outlets) (func() (drawn, bool, error), error) {
+func (t *timedBatch) fitting(out outlets) (func() (drawn, bool, error), error) {
 	rows, err := t.rows.sorted()
 	if err != nil {
 		return nil, err
@@ -373,14 +372,14 @@ func (t *trial) fitting(out outlets) (func() (drawn, bool, error), error) {
 }
 
 // decode decodes a candidate.
-func (t *trial) decode(row []byte, e *Entry) error {
+func (t *timedBatch) decode(row []byte, e *Entry) error {
 	order, n := binary.Uvarint(row)
 	return e.Parse(order, row[n:])
 }
 
 // timed draws the same in another order: those first whose hosts would else not be done in
 // the batch's time, so that hosts with much to do begin at once, and those with little fill the end.
-func (t *trial) timed(draw func() (drawn, bool, error)) (func() (drawn, bool, error), error) {
+func (t *timedBatch) timed(draw func() (drawn, bool, error)) (func() (drawn, bool, error), error) {
 	byTime := t.sorter(smallSort)
 	for n := uint64(0); ; n++ {
 		d, more, err := draw()
@@ -416,7 +415,7 @@ func (t *trial) timed(draw func() (drawn, bool, error)) (func() (drawn, bool, er
 
 // serve takes the batch in the order of service: as the URLs were drawn or, if it has a
 // time, as that asks for.
-func (t *trial) serve(out outlets) error {
+func (t *timedBatch) serve(out outlets) error {
 	draw, err := t.fitting(out)
 	if err == nil && t.o.For > 0 {
 		draw, err = t.timed(draw)

@@ -14,7 +14,7 @@ import (
 	"mercator/pkg/trace"
 )
 
-// outcome is what became of a URL in flight.
+// outcome is the outcome of a URL in flight, with its verdict.
 type outcome struct {
 	verdict verdict
 	attempt uint8
@@ -22,8 +22,8 @@ type outcome struct {
 	outcome string
 	url     string
 	host    string
-	open    bool   // the policy may not end the URL, whatever the verdict
-	note    []byte // of the policy
+	open    bool   // the policy may queue the URL again, whatever the verdict
+	note    []byte // the policy's note about the URL
 }
 
 func (o *outcome) append(b []byte) []byte {
@@ -54,8 +54,8 @@ func (o *outcome) decode(b []byte) {
 	o.note = slices.Clone(b)
 }
 
-// readOutcomes reads the outcomes to their verified end; epoch is that of the crawl
-// in which they were made. Page rows go to pages, judged; what all rows tell about
+// readOutcomes reads the outcomes to their verified end; epoch is the crawl's epoch
+// when they were made. Page rows go to pages, judged; what all rows tell about
 // hosts goes to the events.
 func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.Time, pages *sorter) (n uint64, epoch string, err error) {
 	in, err := o.Outcomes()
@@ -92,7 +92,7 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 	return n, in.Trailer().Epoch, ofRound("outcomes", in.Trailer(), o.Txn)
 }
 
-// ofRound refuses a side input of another round, or whose ledger has a gap.
+// ofRound refuses a side input of another round, or with a gap in its ledger.
 func ofRound(name string, t record.Trailer, txn string) error {
 	if !t.Verified {
 		return &fault.Error{Class: fault.Conflict, File: name, Found: "a stream without trailer", Want: "one that a stage of this round ended"}
@@ -140,7 +140,7 @@ func verdictOf(ev *Host, v verdict, outcome string) {
 	}
 }
 
-// flightKey is what the batch in flight and its outcomes are sorted by. It is not
+// flightKey is the key that sorts the batch in flight and its outcomes. It is not
 // the url_key: anyone can make thousands of URLs of one url_key, which a set with a
 // polynomial of its own lets through, and a page can link to all of them.
 func flightKey(host, url string) uint64 {
@@ -150,9 +150,9 @@ func flightKey(host, url string) uint64 {
 	return binary.BigEndian.Uint64(h[:])
 }
 
-// land gives each URL of the batch in flight its outcome. Both sides come in flightKey, so
+// applyOutcomes gives each URL of the batch in flight its outcome. Both are read in the order of flightKey, so
 // that the first difference shows.
-func (c *change) land(ctx context.Context, outcomes *sorter) error {
+func (c *change) applyOutcomes(ctx context.Context, outcomes *sorter) error {
 	fl := c.s.InFlight
 	r, file, err := openRun(c.st, fl.Path)
 	if err != nil {
@@ -185,7 +185,7 @@ func (c *change) land(ctx context.Context, outcomes *sorter) error {
 		if err != nil {
 			return err
 		}
-		if err := c.apply(&e, &o); err != nil {
+		if err := c.applyVerdict(&e, &o); err != nil {
 			return err
 		}
 	}
@@ -210,7 +210,7 @@ func (c *change) finishRefused(ctx context.Context, fl *flight) error {
 				return err
 			}
 		}
-		return c.apply(e, &o)
+		return c.applyVerdict(e, &o)
 	})
 	for _, r := range fl.Refused {
 		c.tx.Drop(r.Path)
@@ -218,18 +218,18 @@ func (c *change) finishRefused(ctx context.Context, fl *flight) error {
 	return err
 }
 
-// of reports whether it is an outcome of a URL in flight.
+// of reports whether o is the outcome of a URL in flight.
 func (o *outcome) of(e *Entry) bool { return o.url == e.URL.URL && o.host == e.URL.Host }
 
 // matcher finds the outcome of each URL in flight, in flightKey.
 type matcher struct {
 	rows  *peeker
 	key   uint64
-	aside []outcome // of key, for other URLs
+	aside []outcome // outcomes of other URLs with the same key
 }
 
-// maxAside bounds the outcomes that are kept for URLs of one order: more come only
-// where a URL stands in the batch as often.
+// maxAside bounds the outcomes that are kept for URLs of one key: more come only
+// if the batch has a URL as often.
 const maxAside = 1024
 
 func (m *matcher) match(e *Entry) (outcome, error) {
@@ -302,8 +302,8 @@ func dueText(due record.Time) string {
 	return ", due " + timeText(due)
 }
 
-// apply does to a URL what its outcome means.
-func (c *change) apply(e *Entry, o *outcome) error {
+// applyVerdict finishes a URL, or queues it again, by its verdict.
+func (c *change) applyVerdict(e *Entry, o *outcome) error {
 	n := &c.s.Counts
 	if trace.On(e.URL.URL) {
 		trace.Say("mfrontier", e.URL.URL, "%s in attempt %d: %s%s", o.outcome, e.URL.Attempt+1, verdicts[o.verdict], dueText(o.due))
