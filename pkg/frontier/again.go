@@ -17,7 +17,7 @@ func (c *change) addNew(ctx context.Context, b *stage.Batch[record.URL, record.U
 	if err := c.beginAdd(ctx, o.Txn, "add"); err != nil {
 		return err
 	}
-	return l.find(ctx, c.found)
+	return l.findWaiting(ctx, c.found)
 }
 
 // URLs are taken once more by an Add with AddOptions.Again. One whose URL waits or is in flight is dropped, and so is
@@ -47,16 +47,16 @@ func (c *change) addAgain(ctx context.Context, b *stage.Batch[record.URL, record
 		return err
 	}
 	defer ranks.close()
-	if err := l.find(ctx, func(u *record.URL) error {
+	if err := l.findWaiting(ctx, func(u *record.URL) error {
 		if err := c.takeBack(u); err != nil {
 			return err
 		}
-		return ranks.add(ctx, u)
+		return ranks.addURL(ctx, u)
 	}); err != nil {
 		return err
 	}
 	c.limits = Limits{}
-	return ranks.end(ctx)
+	return ranks.rankRest(ctx)
 }
 
 // takeBack takes back the outcome that a URL had. One without, or with an outcome that no URL here has, counts as a new one.

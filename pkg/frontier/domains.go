@@ -51,8 +51,8 @@ func (b Budgets) check(p *policy, links bool) error {
 	return nil
 }
 
-// of is the budget of a domain.
-func (b Budgets) of(d *Domain) uint64 {
+// ofDomain is the budget of a domain.
+func (b Budgets) ofDomain(d *Domain) uint64 {
 	return b.Base + uint64(b.Growth*float64(d.InDegree()))
 }
 
@@ -108,7 +108,7 @@ func (g *gate) domain(host string) string {
 
 // arrive takes in a new URL.
 func (g *gate) arrive(host string, row []byte) error {
-	return g.arrivals.add(hostKey(g.domain(host)), row)
+	return g.arrivals.addPayload(hostKey(g.domain(host)), row)
 }
 
 // link counts a link. One that the page does not vouch for (nofollow) does not count.
@@ -135,7 +135,7 @@ func (g *gate) link(l *record.Link) error {
 	}
 	*seen = link
 	g.c.buf = binary.BigEndian.AppendUint32(g.c.buf[:0], link.from)
-	return g.links.add(link.to, append(g.c.buf, to...))
+	return g.links.addPayload(link.to, append(g.c.buf, to...))
 }
 
 // sourceOf is how a domain's row names another that links to it.
@@ -193,7 +193,7 @@ func (c *change) release(ctx context.Context) error {
 		if c.gate != nil {
 			order = hostKey(c.gate.domain(e.URL.Host))
 		}
-		if err := to.add(order, c.buf); err != nil {
+		if err := to.addPayload(order, c.buf); err != nil {
 			return err
 		}
 	}
@@ -242,7 +242,7 @@ func (g *gate) judged(ctx context.Context) error {
 					err = g.decide(&all, order, rows.row)
 				}
 				if err == nil {
-					err = rows.take()
+					err = rows.takeRow()
 				}
 				if err != nil {
 					return err
@@ -261,7 +261,7 @@ func (g *gate) judged(ctx context.Context) error {
 		slices.SortFunc(group, func(a, b Domain) int { return strings.Compare(a.Domain, b.Domain) })
 		for i := range group {
 			c.buf = group[i].Append(c.buf[:0])
-			if err := w.add(order, c.buf); err != nil {
+			if err := w.addPayload(order, c.buf); err != nil {
 				return err
 			}
 		}
@@ -343,10 +343,10 @@ func (g *gate) decide(all *domainGroup, order uint64, row []byte) error {
 		return err
 	}
 	d := &all.rows[i]
-	budget := g.by.of(d)
+	budget := g.by.ofDomain(d)
 	if all.given[i] < budget {
 		all.given[i]++
-		return g.c.fresh.add(hostKey(string(a.host)), row)
+		return g.c.fresh.addPayload(hostKey(string(a.host)), row)
 	}
 	all.changed = true
 	round := chargeBudget(d, g.c.s.Round, budget)
@@ -355,7 +355,7 @@ func (g *gate) decide(all *domainGroup, order uint64, row []byte) error {
 	}
 	a.hold = round // its host counts it
 	g.c.buf = a.append(g.c.buf[:0])
-	return g.c.fresh.add(hostKey(string(a.host)), g.c.buf)
+	return g.c.fresh.addPayload(hostKey(string(a.host)), g.c.buf)
 }
 
 // leastHorizon is how many rounds ahead a budget is given away at the least.
@@ -384,7 +384,7 @@ func (c *change) holdRow(round uint64, row []byte) error {
 	if c.held == nil {
 		c.held = c.sorter(smallSort)
 	}
-	return c.held.add(round, row)
+	return c.held.addPayload(round, row)
 }
 
 // writeHeld writes the URLs that were held as a run.

@@ -103,9 +103,9 @@ func (fair) starts() []run { return nil }
 // queueLast queues a new URL of host h behind the host's others, or lets it wait until it is due.
 func (c *change) queueLast(h *Host, a *arrival, level uint8) error {
 	if a.due != 0 {
-		return c.later.add(uint64(a.due), a.row)
+		return c.later.addPayload(uint64(a.due), a.row)
 	}
-	return c.queue.add(keyOf(level, nextVirtualTime(h, level, c.s.V[level], turn(h))), a.row)
+	return c.queue.addPayload(keyOf(level, nextVirtualTime(h, level, c.s.V[level], turn(h))), a.row)
 }
 
 // turn is the virtual time between two URLs of a host: one for each second that a contact and

@@ -1012,7 +1012,7 @@ func TestCollidingOutcomesAreBounded(t *testing.T) {
 	defer s.Close()
 	for i := range 3 * maxAside {
 		o := outcome{url: fmt.Sprint(i)}
-		if err := s.add(7, o.append(nil)); err != nil {
+		if err := s.addPayload(7, o.append(nil)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -84,7 +84,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 			if int64(h.Finished) < 0 {
 				return run{}, &fault.Error{Class: fault.Conflict, Found: "URLs of host " + h.Host + " that had an outcome, to be fetched again", Want: "no more than the frontier finished"}
 			}
-			if err := events.take(); err != nil {
+			if err := events.takeRow(); err != nil {
 				return run{}, err
 			}
 		}
@@ -97,7 +97,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 			if err := c.queueArrival(h, &a); err != nil {
 				return run{}, err
 			}
-			if err := arrivals.take(); err != nil {
+			if err := arrivals.takeRow(); err != nil {
 				return run{}, err
 			}
 		}
@@ -107,11 +107,11 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 			if at := slices.IndexFunc(was, func(b Host) bool { return b.Host == h.Host }); at >= 0 {
 				before = was[at]
 			}
-			hasten(h, &before, gaps, waited)
+			shortenGap(h, &before, gaps, waited)
 			c.dead.rest(h, &before)
-			fresh = fresh && !known(h)
+			fresh = fresh && !hasHistory(h)
 			c.buf = h.Append(c.buf[:0])
-			if err := w.add(order, c.buf); err != nil {
+			if err := w.addPayload(order, c.buf); err != nil {
 				return run{}, err
 			}
 			if err := c.noteDead(h, &before); err != nil {
@@ -153,7 +153,7 @@ func (c *change) noteDead(h, before *Host) (err error) {
 		}
 	}
 	c.s.DeadUntil = max(c.s.DeadUntil, h.ParkedUntil)
-	return c.deads.add(h.Key, h.Append(nil))
+	return c.deads.addPayload(h.Key, h.Append(nil))
 }
 
 // arrival is a new URL, with the columns that its virtual time depends on.
@@ -275,12 +275,12 @@ func absorb(h, ev *Host) {
 	}
 }
 
-// hasten makes the mean gap of a host smaller after a batch that shows it to be too long. before is the host's state before the batch;
+// shortenGap makes the mean gap of a host smaller after a batch that shows it to be too long. before is the host's state before the batch;
 // waited contacts of the batch had a gap before them, and gap is the longest. If none had, the last gap had passed when the batch
 // began: without this rule a host that was slow once, and then gets one URL a batch, would stay slow. If several had, a mean
 // above the longest comes from a politeness that was lowered since, or from a wait that the server no longer asks for: it would
 // make batches smaller for many rounds.
-func hasten(h, before *Host, gap uint64, waited int) {
+func shortenGap(h, before *Host, gap uint64, waited int) {
 	switch {
 	case h.Contacts == before.Contacts || before.Contacts == 0:
 	case waited == 0:
@@ -290,8 +290,8 @@ func hasten(h, before *Host, gap uint64, waited int) {
 	}
 }
 
-// known reports whether something of a host's state tells when it may be contacted, and for how long.
-func known(h *Host) bool {
+// hasHistory reports whether something of a host's state tells when it may be contacted, and for how long.
+func hasHistory(h *Host) bool {
 	return h.Contacts > 0 || h.Failures > 0 || h.DurationUS > 0 || h.SpreadUS > 0 || h.DelayUS > 0 || h.LastContact != 0 || h.ParkedUntil != 0 || h.Addr != ""
 }
 

@@ -77,7 +77,7 @@ func (r *reserve) wants(host string) bool {
 
 func (r *reserve) keep(e *Entry) error {
 	r.buf = e.Append(binary.AppendUvarint(r.buf[:0], e.Key))
-	return r.rows.add(uint64(r.rows.rows), r.buf)
+	return r.rows.addPayload(uint64(r.rows.rows), r.buf)
 }
 
 func (r *reserve) each(fn func(*Entry) error) error {
@@ -90,7 +90,7 @@ func (r *reserve) each(fn func(*Entry) error) error {
 		key, n := binary.Uvarint(rows.row)
 		if err = e.Parse(key, rows.row[n:]); err == nil {
 			if err = fn(&e); err == nil {
-				err = rows.take()
+				err = rows.takeRow()
 			}
 		}
 	}

@@ -11,7 +11,7 @@ func TestMarks(t *testing.T) {
 		t.Run(fmt.Sprint(rows), func(t *testing.T) {
 			var l lookup
 			for i := range rows {
-				l.mark(mix(uint64(i)))
+				l.markKey(mix(uint64(i)))
 			}
 			if l.marked == nil {
 				l.markFew(len(l.few))

@@ -44,8 +44,8 @@ func (r *run) sequence() uint64 {
 	return r.Chain
 }
 
-// begin returns where the sequence begins that ends before runs[to].
-func begin(runs []run, to int) int {
+// sequenceStart returns where the sequence begins that ends before runs[to].
+func sequenceStart(runs []run, to int) int {
 	from := to - 1
 	for n := runs[from].sequence(); n != 0 && from > 0 && runs[from-1].sequence() == n; {
 		from--
@@ -53,14 +53,14 @@ func begin(runs []run, to int) int {
 	return from
 }
 
-// full finds the last range of at least fan neighbouring sequences of one tier.
+// fullTier finds the last range of at least fan neighbouring sequences of one tier.
 // Runs stand oldest first, so tiers never rise along them and a tier's
 // sequences are neighbours.
-func full(runs []run, fan int) (from, to int) {
+func fullTier(runs []run, fan int) (from, to int) {
 	for to = len(runs); to > 0; to = from {
 		n := 0
 		for from = to; from > 0 && runs[from-1].Tier == runs[to-1].Tier; n++ {
-			from = begin(runs, from)
+			from = sequenceStart(runs, from)
 		}
 		if n >= fan {
 			return from, to
@@ -80,7 +80,7 @@ type list struct {
 // reading gives the rows that a merge keeps. After a row, whole tells whether the
 // merge may end before the next one.
 type reading interface {
-	take(fn func(path string, key uint64, payload []byte) error) error // gives the next row; io.EOF after the last
+	takeRow(fn func(path string, key uint64, payload []byte) error) error // gives the next row; io.EOF after the last
 	whole() bool
 }
 
@@ -118,7 +118,7 @@ func mergeBeside(ctx context.Context, fs files, tx *store.Tx, s *state, own, lea
 		}
 		if t != nil {
 			m.steps = append(m.steps, t)
-			budget -= t.most()
+			budget -= t.maxRows()
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -137,13 +137,13 @@ func mergeBeside(ctx context.Context, fs files, tx *store.Tx, s *state, own, lea
 	return m, nil
 }
 
-// end waits for the steps, and puts what they wrote into the lists. It returns how many rows they copied.
-func (m *merging) end(tx *store.Tx) (copied uint64, err error) {
+// endMerges waits for the steps, and puts what they wrote into the lists. It returns how many rows they copied.
+func (m *merging) endMerges(tx *store.Tx) (copied uint64, err error) {
 	if <-m.done; m.err != nil {
 		return 0, m.err
 	}
 	for _, t := range m.steps {
-		copied += t.end(tx)
+		copied += t.publishPiece(tx)
 	}
 	return copied, nil
 }
@@ -155,7 +155,7 @@ func mergeRuns(ctx context.Context, fs files, tx *store.Tx, s *state, own, least
 		return err
 	}
 	defer m.stop()
-	_, err = m.end(tx)
+	_, err = m.endMerges(tx)
 	return err
 }
 
@@ -172,7 +172,7 @@ func underWay(s *state, own, least uint64, lists []list) (under []begun, budget 
 	top := 0
 	for i := range lists {
 		l := &lists[i]
-		s.begin(l.runs, l.fan)
+		s.beginMerges(l.runs, l.fan)
 		for at, r := range *l.runs {
 			top = max(top, r.Tier)
 			if r.Merge != 0 && (at == 0 || (*l.runs)[at-1].Merge != r.Merge) {
@@ -184,10 +184,10 @@ func underWay(s *state, own, least uint64, lists []list) (under []begun, budget 
 	return under, max(own*uint64(top), least)
 }
 
-// begin makes sources of all runs of each tier that is full. What is left of a merge
+// beginMerges makes sources of all runs of each tier that is full. What is left of a merge
 // that has not ended is a source like others.
-func (s *state) begin(runs *[]run, fan int) {
-	for from, to := full(*runs, fan); from < to; from, to = full(*runs, fan) {
+func (s *state) beginMerges(runs *[]run, fan int) {
+	for from, to := fullTier(*runs, fan); from < to; from, to = fullTier(*runs, fan) {
 		*runs = slices.Clone(*runs)
 		s.Merges++
 		for i := range (*runs)[from:to] {
@@ -223,7 +223,7 @@ type step struct {
 func (l *list) start(tx *store.Tx, merge, budget uint64) (*step, error) {
 	from, to := l.sources(merge)
 	sources := slices.Clone((*l.runs)[from:to])
-	if one(sources) { // nothing to merge it with: it stays as it is, the end of what was written
+	if isSingle(sources) { // nothing to merge it with: it stays as it is, the end of what was written
 		*l.runs = slices.Clone(*l.runs)
 		for i := range (*l.runs)[from:to] {
 			r := &(*l.runs)[from+i]
@@ -235,8 +235,8 @@ func (l *list) start(tx *store.Tx, merge, budget uint64) (*step, error) {
 	return &step{list: l, merge: merge, budget: budget, sources: sources, w: w}, err
 }
 
-// most is how many rows of the sources the step takes.
-func (t *step) most() (rows uint64) {
+// maxRows is how many rows of the sources the step takes.
+func (t *step) maxRows() (rows uint64) {
 	for _, r := range t.sources {
 		rows += min(r.Rows, t.budget-rows)
 	}
@@ -250,7 +250,7 @@ func (t *step) copy(ctx context.Context, fs files) error {
 	rows := t.list.read(m)
 	var tick ticker
 	for m.taken < t.budget || !rows.whole() {
-		err := rows.take(func(_ string, key uint64, payload []byte) error { return t.w.add(key, payload) })
+		err := rows.takeRow(func(_ string, key uint64, payload []byte) error { return t.w.addPayload(key, payload) })
 		if err == io.EOF {
 			break
 		}
@@ -271,8 +271,8 @@ func (t *step) copy(ctx context.Context, fs files) error {
 	return nil
 }
 
-// end puts the piece into the list, and returns its rows.
-func (t *step) end(tx *store.Tx) uint64 {
+// publishPiece puts the piece into the list, and returns its rows.
+func (t *step) publishPiece(tx *store.Tx) uint64 {
 	for _, path := range t.used {
 		tx.Drop(path)
 	}
@@ -282,8 +282,8 @@ func (t *step) end(tx *store.Tx) uint64 {
 	return t.piece.Rows
 }
 
-// one reports whether runs are a single run, or pieces of one.
-func one(runs []run) bool {
+// isSingle reports whether runs are a single run, or pieces of one.
+func isSingle(runs []run) bool {
 	for i := range runs {
 		if i > 0 && (runs[i].Chain == 0 || runs[i].Chain != runs[0].Chain) {
 			return false

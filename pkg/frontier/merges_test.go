@@ -28,7 +28,7 @@ func TestFull(t *testing.T) {
 		for i, r := range c.tiers {
 			runs = append(runs, run{Tier: int(r - '0'), Chain: uint64(c.sequence[i] - '0')})
 		}
-		if from, to := full(runs, 3); from != c.from || to != c.to {
+		if from, to := fullTier(runs, 3); from != c.from || to != c.to {
 			t.Errorf("%q %q: %d to %d, want %d to %d", c.tiers, c.sequence, from, to, c.from, c.to)
 		}
 	}
@@ -128,7 +128,7 @@ func TestMergeBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := m.end(tx); n != 14_000 || err != nil || len(s.Ready[0]) < 2 || s.Ready[0][0].Rows != n {
+	if n, err := m.endMerges(tx); n != 14_000 || err != nil || len(s.Ready[0]) < 2 || s.Ready[0][0].Rows != n {
 		t.Error(n, err, s.Ready[0])
 	}
 	m.stop()
@@ -140,7 +140,7 @@ func TestMergeBeside(t *testing.T) {
 	if m, err = mergeBeside(ctx, b.f.st, tx, s, 1, 15_000, l); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.end(tx); err != gone {
+	if _, err := m.endMerges(tx); err != gone {
 		t.Error(err)
 	}
 	m.stop()
@@ -157,7 +157,7 @@ func TestMergeBeside(t *testing.T) {
 	if m, err = mergeBeside(context.Background(), b.f.st, tx, s, 1, 15_000, l); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.end(tx); !errors.Is(err, fault.Corrupt) {
+	if _, err := m.endMerges(tx); !errors.Is(err, fault.Corrupt) {
 		t.Error(err)
 	}
 	m.stop()

@@ -60,12 +60,12 @@ func (f *Frontier) Move(ctx context.Context, m *shard.Move, host func(string) ui
 	defer v.deads.Close()
 	before := slices.Clone(s.Hosts)
 	if m.Loses() {
-		if err := v.give(); err != nil {
+		if err := v.sendRows(); err != nil {
 			return err
 		}
 	}
 	for _, n := range m.Senders() {
-		if err := v.take(n); err != nil {
+		if err := v.receiveRows(n); err != nil {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func (v *mover) each(fs files, l *section, fn func(*movedRow) error) error {
 	all := newestRows{m: m}
 	var t ticker
 	for {
-		err := all.take(take)
+		err := all.takeRow(take)
 		if err == io.EOF {
 			return nil
 		}
@@ -178,7 +178,7 @@ type sum struct {
 	waiting uint64
 }
 
-func (n *sum) add(l *section, row *movedRow) {
+func (n *sum) addRow(l *section, row *movedRow) {
 	switch h := &row.host; l.what {
 	case MovedHosts:
 		n.Discovered += h.Discovered
@@ -209,13 +209,13 @@ type lazyRun struct {
 	fresh bool
 }
 
-func (r *lazyRun) add(key uint64, payload []byte) (err error) {
+func (r *lazyRun) addPayload(key uint64, payload []byte) (err error) {
 	if r.w == nil {
 		if r.w, err = newRun(r.tx, r.l.folder, r.l.role(), r.tier); err != nil {
 			return err
 		}
 	}
-	return r.w.add(key, payload)
+	return r.w.addPayload(key, payload)
 }
 
 // finish appends the run to a list, if it has rows.
@@ -229,8 +229,8 @@ func (r *lazyRun) finish(runs *[]run) error {
 	return err
 }
 
-// give leaves out what goes to other shards. What stays of each list becomes one run.
-func (v *mover) give() error {
+// sendRows leaves out what goes to other shards. What stays of each list becomes one run.
+func (v *mover) sendRows() error {
 	gone := map[int]*sum{}
 	for _, l := range v.sections(v.s) {
 		if len(*l.runs) == 0 {
@@ -240,13 +240,13 @@ func (v *mover) give() error {
 		err := v.each(v.f.st, &l, func(row *movedRow) error {
 			to, leaves := v.m.Leaves(row.bucket)
 			if !leaves {
-				left.fresh = left.fresh && !known(&row.host)
-				return left.add(row.key, row.payload)
+				left.fresh = left.fresh && !hasHistory(&row.host)
+				return left.addPayload(row.key, row.payload)
 			}
 			if gone[to] == nil {
 				gone[to] = new(sum)
 			}
-			gone[to].add(&l, row)
+			gone[to].addRow(&l, row)
 			v.lots.To(to).Add(l.what, 1, row.payload)
 			if !l.table {
 				v.s.policy.passed(&row.url, false)
@@ -280,8 +280,8 @@ func (v *mover) give() error {
 	return nil
 }
 
-// take takes in what comes from a shard, as it was before the move.
-func (v *mover) take(from int) error {
+// receiveRows takes in what comes from a shard, as it was before the move.
+func (v *mover) receiveRows(from int) error {
 	st, base, err := v.m.Base(from)
 	if err != nil {
 		return err
@@ -308,7 +308,7 @@ func (v *mover) take(from int) error {
 			if !v.m.Comes(row.bucket, from) {
 				return nil
 			}
-			n.add(&l, row)
+			n.addRow(&l, row)
 			lot.Add(l.what, 1, row.payload)
 			if l.into != nil {
 				for i := range row.host.Last {
@@ -321,9 +321,9 @@ func (v *mover) take(from int) error {
 			if l.level >= 0 {
 				time := shift(l.level, virtualTimeOf(row.key))
 				v.s.policy.moved(row.url.URL.Host, time)
-				return out.add(keyOf(uint8(l.level), time), row.payload)
+				return out.addPayload(keyOf(uint8(l.level), time), row.payload)
 			}
-			return out.add(row.key, row.payload)
+			return out.addPayload(row.key, row.payload)
 		})
 		if err != nil {
 			return err
@@ -365,7 +365,7 @@ func (v *mover) addHosts(before []run) error {
 				return err
 			}
 			group = slices.DeleteFunc(group, func(h Host) bool { _, leaves := v.m.Leaves(v.host(h.Host)); return leaves })
-			for ; err == nil && !rows.done && rows.key == key; err = rows.take() {
+			for ; err == nil && !rows.done && rows.key == key; err = rows.takeRow() {
 				var h Host
 				if err := h.Parse(key, rows.row); err != nil {
 					return err
@@ -380,8 +380,8 @@ func (v *mover) addHosts(before []run) error {
 			}
 			slices.SortFunc(group, func(a, b Host) int { return strings.Compare(a.Host, b.Host) })
 			for i := range group {
-				out.fresh = out.fresh && !known(&group[i])
-				if err := out.add(key, group[i].Append(nil)); err != nil {
+				out.fresh = out.fresh && !hasHistory(&group[i])
+				if err := out.addPayload(key, group[i].Append(nil)); err != nil {
 					return err
 				}
 			}

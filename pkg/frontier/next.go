@@ -351,7 +351,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		s.Later = append(s.Later, r)
 	}
 	q := newQueueWriter(tx)
-	if err := left.each(q.add); err != nil {
+	if err := left.each(q.addPayload); err != nil {
 		return err
 	}
 	if err := q.finish(s); err != nil {
@@ -707,10 +707,10 @@ type queueWriter struct {
 
 func newQueueWriter(tx *store.Tx) *queueWriter { return &queueWriter{tx: tx} }
 
-// add adds a row that a sorter held.
-func (q *queueWriter) add(order uint64, payload []byte) error {
+// addPayload adds a row that a sorter held.
+func (q *queueWriter) addPayload(order uint64, payload []byte) error {
 	if q.w != nil && levelOf(q.w.run.Head) != levelOf(order) {
-		if err := q.end(); err != nil {
+		if err := q.endRun(); err != nil {
 			return err
 		}
 	}
@@ -721,10 +721,10 @@ func (q *queueWriter) add(order uint64, payload []byte) error {
 		}
 		q.w = w
 	}
-	return q.w.add(order, payload)
+	return q.w.addPayload(order, payload)
 }
 
-func (q *queueWriter) end() error {
+func (q *queueWriter) endRun() error {
 	if q.w == nil {
 		return nil
 	}
@@ -736,7 +736,7 @@ func (q *queueWriter) end() error {
 
 // finish puts the runs into s, as the newest of their front queues.
 func (q *queueWriter) finish(s *state) error {
-	if err := q.end(); err != nil {
+	if err := q.endRun(); err != nil {
 		return err
 	}
 	for _, r := range q.runs {
@@ -752,7 +752,7 @@ func writeRun(tx *store.Tx, s *sorter, folder, role string) (run, error) {
 	if err != nil {
 		return run{}, err
 	}
-	if err := s.each(w.add); err != nil {
+	if err := s.each(w.addPayload); err != nil {
 		return run{}, err
 	}
 	return w.finish()

@@ -80,7 +80,7 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 				verdictOf(&ev, out.verdict, row.Outcome)
 			}
 			packed = out.append(packed[:0])
-			if err := pages.add(flightKey(row.Host, row.URL), packed); err != nil {
+			if err := pages.addPayload(flightKey(row.Host, row.URL), packed); err != nil {
 				return err
 			}
 		}
@@ -189,7 +189,7 @@ func (c *change) applyOutcomes(ctx context.Context, outcomes *sorter) error {
 			return err
 		}
 	}
-	if err := m.end(); err != nil {
+	if err := m.checkAllMatched(); err != nil {
 		return err
 	}
 	c.tx.Drop(fl.Path)
@@ -218,8 +218,8 @@ func (c *change) finishRefused(ctx context.Context, fl *flight) error {
 	return err
 }
 
-// of reports whether o is the outcome of a URL in flight.
-func (o *outcome) of(e *Entry) bool { return o.url == e.URL.URL && o.host == e.URL.Host }
+// isOf reports whether o is the outcome of a URL in flight.
+func (o *outcome) isOf(e *Entry) bool { return o.url == e.URL.URL && o.host == e.URL.Host }
 
 // matcher finds the outcome of each URL in flight, in flightKey.
 type matcher struct {
@@ -240,12 +240,12 @@ func (m *matcher) match(e *Entry) (outcome, error) {
 		m.key = e.Key
 	}
 	// Walks may visit a URL twice in a batch, with one of them for the second time.
-	exact := func(o outcome) bool { return o.of(e) && o.attempt == e.URL.Attempt }
+	exact := func(o outcome) bool { return o.isOf(e) && o.attempt == e.URL.Attempt }
 	at := slices.IndexFunc(m.aside, exact)
 	for at < 0 && !m.rows.done && m.rows.key == m.key && len(m.aside) < maxAside {
 		var o outcome
 		o.decode(m.rows.row)
-		if err := m.rows.take(); err != nil {
+		if err := m.rows.takeRow(); err != nil {
 			return outcome{}, err
 		}
 		if m.aside = append(m.aside, o); exact(o) {
@@ -253,7 +253,7 @@ func (m *matcher) match(e *Entry) (outcome, error) {
 		}
 	}
 	if at < 0 {
-		at = slices.IndexFunc(m.aside, func(o outcome) bool { return o.of(e) })
+		at = slices.IndexFunc(m.aside, func(o outcome) bool { return o.isOf(e) })
 	}
 	if at >= 0 {
 		o := m.aside[at]
@@ -264,7 +264,7 @@ func (m *matcher) match(e *Entry) (outcome, error) {
 		return outcome{}, err
 	}
 	if !m.rows.done && m.rows.key < m.key {
-		return outcome{}, m.end()
+		return outcome{}, m.checkAllMatched()
 	}
 	return outcome{}, notTheBatch("no outcome for " + e.URL.URL)
 }
@@ -277,8 +277,8 @@ func (m *matcher) leftover() error {
 	return notTheBatch(fmt.Sprintf("an outcome for %s, which is not in flight", m.aside[0].url))
 }
 
-// end refuses outcomes that are left when all URLs in flight have theirs.
-func (m *matcher) end() error {
+// checkAllMatched refuses outcomes that are left when all URLs in flight have theirs.
+func (m *matcher) checkAllMatched() error {
 	if err := m.leftover(); err != nil || m.rows.done {
 		return err
 	}

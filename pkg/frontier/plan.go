@@ -70,7 +70,7 @@ func (f *Frontier) estimate(ctx context.Context, now record.Time, p Politeness, 
 	pl := planner{p: p, now: now, hosts: f.layout.sorter(smallSort), addrs: f.layout.sorter(smallSort)}
 	defer pl.hosts.Close()
 	defer pl.addrs.Close()
-	if err := each(s, pl.add); err != nil {
+	if err := each(s, pl.addURL); err != nil {
 		return nil, err
 	}
 	return pl.plan(ctx, f.st, s.Hosts)
@@ -85,18 +85,18 @@ type planner struct {
 	buf   []byte
 }
 
-func (p *planner) add(u *record.URL) error {
+func (p *planner) addURL(u *record.URL) error {
 	p.buf = append(p.buf[:0], 0)
 	if addr, _, _ := strings.Cut(u.Addr, ","); addr != "" {
 		p.buf[0] = 1
 		if p.p.connections(p.p.Of(u.Host)) == 1 { // others keep no gaps of addresses
-			if err := p.addrs.add(hostKey(addr), nil); err != nil {
+			if err := p.addrs.addPayload(hostKey(addr), nil); err != nil {
 				return err
 			}
 		}
 	}
 	p.buf = append(p.buf, u.Host...)
-	return p.hosts.add(hostKey(u.Host), p.buf)
+	return p.hosts.addPayload(hostKey(u.Host), p.buf)
 }
 
 // groups calls fn with each key of s and how many rows it has; each, which may be
@@ -116,7 +116,7 @@ func groups(ctx context.Context, s *sorter, each func(row []byte), fn func(key, 
 			if each != nil {
 				each(rows.row)
 			}
-			if err := rows.take(); err != nil {
+			if err := rows.takeRow(); err != nil {
 				return err
 			}
 		}
@@ -165,7 +165,7 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 		}
 		if !carried && h.Addr != "" && p.p.connections(p.p.Of(h.Host)) == 1 {
 			for range n {
-				if err := p.addrs.add(hostKey(h.Addr), nil); err != nil {
+				if err := p.addrs.addPayload(hostKey(h.Addr), nil); err != nil {
 					return err
 				}
 			}
@@ -185,7 +185,7 @@ func (p *planner) plan(ctx context.Context, fs files, hosts []run) (*Plan, error
 	if err != nil {
 		return nil, err
 	}
-	p.end(out)
+	p.finishPlan(out)
 	return out, nil
 }
 
@@ -205,8 +205,8 @@ func (p *planner) host(out *Plan, h *Host, n uint64) {
 	out.slow(PlanHost{Host: h.Host, URLs: n, Measured: h.Contacts > 0, Took: pace.took(contacts)})
 }
 
-// end is the longest of what takes time.
-func (p *planner) end(out *Plan) {
+// finishPlan is the longest of what takes time.
+func (p *planner) finishPlan(out *Plan) {
 	out.ByWork = p.work / time.Duration(p.p.Connections)
 	if len(out.Slow) > 0 {
 		out.ByHost = out.Slow[0].Took
@@ -261,7 +261,7 @@ func (f *Frontier) PlanRest(ctx context.Context, now record.Time, p Politeness) 
 	if err != nil {
 		return nil, err
 	}
-	pl.end(out)
+	pl.finishPlan(out)
 	return out, nil
 }
 

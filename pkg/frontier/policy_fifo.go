@@ -43,17 +43,17 @@ func (p *fifoPolicy) arrive(c *change, h *Host, a *arrival) error {
 	}
 	c.buf = binary.AppendUvarint(c.buf[:0], p.fairnessGroup(h.Host))
 	c.buf = append(c.buf, a.row...)
-	return p.lines.add(a.number, c.buf)
+	return p.lines.addPayload(a.number, c.buf)
 }
 
 // moved lets new URLs come after those that its host has brought along.
 func (p *fifoPolicy) moved(host string, time uint64) {
 	worker := p.fairnessGroup(host)
-	p.begin()
+	p.startWorkers()
 	p.next[worker] = max(p.next[worker], time+1)
 }
 
-func (p *fifoPolicy) begin() {
+func (p *fifoPolicy) startWorkers() {
 	if len(p.next) != p.workers {
 		p.next = make([]uint64, p.workers)
 	}
@@ -64,13 +64,13 @@ func (p *fifoPolicy) settle(_ context.Context, c *change) error {
 	if p.lines == nil {
 		return nil
 	}
-	p.begin()
+	p.startWorkers()
 	rows, err := p.lines.sorted()
-	for ; err == nil && !rows.done; err = rows.take() {
+	for ; err == nil && !rows.done; err = rows.takeRow() {
 		worker, n := binary.Uvarint(rows.row)
 		time := max(c.s.V[0], p.next[worker])
 		p.next[worker] = time + 1
-		if err := c.queue.add(keyOf(0, time), rows.row[n:]); err != nil {
+		if err := c.queue.addPayload(keyOf(0, time), rows.row[n:]); err != nil {
 			return err
 		}
 	}

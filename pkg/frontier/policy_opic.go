@@ -126,7 +126,7 @@ func (p *opicPolicy) order(e *Entry) uint64 {
 	return steps(e.VirtualTime) | mix(fingerprint.SHA256(e.URL.URL)^p.seed)>>(64-tieBits)
 }
 
-func (p *opicPolicy) link(c *change, l *record.Link) error { return p.begun(c).link(l) }
+func (p *opicPolicy) link(c *change, l *record.Link) error { return p.begun(c).addLink(l) }
 
 func (p *opicPolicy) begun(c *change) *settlement {
 	if p.settlement == nil {
@@ -142,7 +142,7 @@ func (p *opicPolicy) judged(o *record.Fetch, out *outcome, _ record.Time) {
 }
 
 func (p *opicPolicy) ended(c *change, e *Entry, o *outcome) (back bool, err error) {
-	if err := p.begun(c).give(e); err != nil || !o.open {
+	if err := p.begun(c).giveCredit(e); err != nil || !o.open {
 		return false, err
 	}
 	e.VirtualTime, e.URL.Attempt, e.URL.Due = 0, 0, 0
@@ -182,7 +182,7 @@ func (p *opicPolicy) arrive(c *change, _ *Host, a *arrival) error {
 	e.VirtualTime = min(e.VirtualTime, mostCredit-p.Total)
 	p.Total += e.VirtualTime
 	e.VirtualTime -= p.Share
-	return p.put(c, &e, queue)
+	return p.queueByCredit(c, &e, queue)
 }
 
 // importRow gives an added URL the credit that it had in the frontier that exported it, or seedCredit.
@@ -217,7 +217,7 @@ func (p *opicPolicy) settle(ctx context.Context, _ *change) error {
 	if p.settlement == nil {
 		return nil
 	}
-	return p.pay(ctx)
+	return p.payCredits(ctx)
 }
 
 // steps is the part of an order that tells a credit.
@@ -253,8 +253,8 @@ func newSettlement(c *change, p *opicPolicy) *settlement {
 	return &settlement{c: c, opic: p, links: c.sorter(creditSort), givers: c.sorter(smallSort), gifts: c.sorter(creditSort), waiting: c.sorter(largeSort)}
 }
 
-// link notes a link, for the case that its source gives.
-func (t *settlement) link(l *record.Link) error {
+// addLink notes a link, for the case that its source gives.
+func (t *settlement) addLink(l *record.Link) error {
 	if l.Nofollow || l.URL == l.SrcURL {
 		return nil
 	}
@@ -264,19 +264,19 @@ func (t *settlement) link(l *record.Link) error {
 	t.n++
 	t.buf = binary.BigEndian.AppendUint64(t.buf[:0], fingerprint.SHA256(l.URL))
 	t.buf = binary.BigEndian.AppendUint64(t.buf, l.Key)
-	return t.links.add(t.order, t.buf)
+	return t.links.addPayload(t.order, t.buf)
 }
 
-// give notes that a page has its final outcome.
-func (t *settlement) give(e *Entry) error {
+// giveCredit notes that a page has its final outcome.
+func (t *settlement) giveCredit(e *Entry) error {
 	t.buf = binary.AppendUvarint(t.buf[:0], e.VirtualTime)
-	return t.givers.add(fingerprint.SHA256(e.URL.URL), t.buf)
+	return t.givers.addPayload(fingerprint.SHA256(e.URL.URL), t.buf)
 }
 
 // wait notes a row that waits, and may be paid.
 func (t *settlement) wait(e *Entry, queue byte) error {
 	t.buf = e.Append(append(t.buf[:0], queue))
-	return t.waiting.add(fingerprint.SHA256(e.URL.URL), t.buf)
+	return t.waiting.addPayload(fingerprint.SHA256(e.URL.URL), t.buf)
 }
 
 // target is a URL that is linked to.
@@ -318,7 +318,7 @@ func (t *settlement) distribute(ctx context.Context) error {
 		for !givers.done && givers.key == order {
 			n, _ := binary.Uvarint(givers.row)
 			credit += n
-			if err := givers.take(); err != nil {
+			if err := givers.takeRow(); err != nil {
 				return err
 			}
 		}
@@ -330,7 +330,7 @@ func (t *settlement) distribute(ctx context.Context) error {
 					targets = distinct(targets)
 				}
 			}
-			if err := links.take(); err != nil {
+			if err := links.takeRow(); err != nil {
 				return err
 			}
 		}
@@ -346,7 +346,7 @@ func (t *settlement) distribute(ctx context.Context) error {
 		t.buf = binary.AppendUvarint(t.buf[:0], part)
 		for _, to := range targets {
 			t.marked.set(to.key)
-			if err := t.gifts.add(to.order, t.buf); err != nil {
+			if err := t.gifts.addPayload(to.order, t.buf); err != nil {
 				return err
 			}
 		}
@@ -421,14 +421,14 @@ func (t *settlement) rewrite(ctx context.Context, runs []run, folder, role strin
 			continue
 		}
 		last = e.Key
-		t.count(&e)
+		t.noteCredit(&e)
 		if w == nil {
 			if w, err = newRun(t.c.tx, folder, role, 0); err != nil {
 				return nil, err
 			}
 		}
 		t.buf = e.Append(t.buf[:0])
-		if err := w.add(e.Key, t.buf); err != nil {
+		if err := w.addPayload(e.Key, t.buf); err != nil {
 			return nil, err
 		}
 	}
@@ -442,9 +442,9 @@ func (t *settlement) rewrite(ctx context.Context, runs []run, folder, role strin
 	return []run{r}, err
 }
 
-// pay gives the gifts to the rows that wait for them, puts these into their queues, and serves the
+// payCredits gives the gifts to the rows that wait for them, puts these into their queues, and serves the
 // lambda page if it is its turn.
-func (t *settlement) pay(ctx context.Context) error {
+func (t *settlement) payCredits(ctx context.Context) error {
 	gifts, err := t.gifts.sorted()
 	if err != nil {
 		return err
@@ -468,7 +468,7 @@ func (t *settlement) pay(ctx context.Context) error {
 		for !gifts.done && gifts.key == order {
 			n, _ := binary.Uvarint(gifts.row)
 			gift += n
-			if err := gifts.take(); err != nil {
+			if err := gifts.takeRow(); err != nil {
 				return err
 			}
 		}
@@ -477,11 +477,11 @@ func (t *settlement) pay(ctx context.Context) error {
 			return err
 		}
 		e.VirtualTime += gift
-		t.count(&e)
-		if err := t.opic.put(t.c, &e, queue); err != nil {
+		t.noteCredit(&e)
+		if err := t.opic.queueByCredit(t.c, &e, queue); err != nil {
 			return err
 		}
-		if err := waiting.take(); err != nil {
+		if err := waiting.takeRow(); err != nil {
 			return err
 		}
 	}
@@ -500,8 +500,8 @@ func (t *settlement) pay(ctx context.Context) error {
 	return nil
 }
 
-// count notes a row that is written.
-func (t *settlement) count(e *Entry) {
+// noteCredit notes a row that is written.
+func (t *settlement) noteCredit(e *Entry) {
 	t.rows++
 	t.most = max(t.most, e.VirtualTime)
 }
@@ -515,15 +515,15 @@ func (t *settlement) lapse(gifts *peeker, while func() bool) error {
 		} else {
 			t.opic.Kept += n
 		}
-		if err := gifts.take(); err != nil {
+		if err := gifts.takeRow(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// put puts a row into its queue.
-func (p *opicPolicy) put(c *change, e *Entry, queue byte) error {
+// queueByCredit puts a row into its queue.
+func (p *opicPolicy) queueByCredit(c *change, e *Entry, queue byte) error {
 	switch {
 	case queue >= toParked:
 		return c.park(e, int(queue-toParked))

@@ -68,14 +68,16 @@ type priorityPolicy struct{ weighted }
 
 func (p *priorityPolicy) priorities() int { return p.queues() }
 
-func (p *priorityPolicy) of(priority uint8) uint8 { return uint8(min(int(priority), p.queues()-1)) }
+func (p *priorityPolicy) queueOf(priority uint8) uint8 {
+	return uint8(min(int(priority), p.queues()-1))
+}
 
-func (p *priorityPolicy) level(e *Entry) uint8 { return p.of(e.URL.Priority) }
+func (p *priorityPolicy) level(e *Entry) uint8 { return p.queueOf(e.URL.Priority) }
 
 func (p *priorityPolicy) due(s *state, e *Entry, before map[uint8]uint64) {
 	s.takeTurn(e, p.level(e), before)
 }
 
 func (p *priorityPolicy) arrive(c *change, h *Host, a *arrival) error {
-	return c.queueLast(h, a, p.of(a.priority))
+	return c.queueLast(h, a, p.queueOf(a.priority))
 }

@@ -200,7 +200,7 @@ func (p *revisitPolicy) arrive(c *change, h *Host, a *arrival) error {
 // judged leaves the end of a URL to ended.
 func (p *revisitPolicy) judged(o *record.Fetch, out *outcome, now record.Time) {
 	if out.verdict.final() {
-		seen := look(o, now)
+		seen := sightingOf(o, now)
 		out.open, out.note = true, seen.append(out.note)
 	}
 }
@@ -227,9 +227,9 @@ type sighting struct {
 	last     string
 }
 
-// look gives what an outcome row tells about its page. now, the round's time, stands in
+// sightingOf gives what an outcome row tells about its page. now, the round's time, stands in
 // for that of a contact that there was not, or by a clock that was years ahead.
-func look(o *record.Fetch, now record.Time) sighting {
+func sightingOf(o *record.Fetch, now record.Time) sighting {
 	s := sighting{at: o.FetchTime, fp: o.ContentFP}
 	if s.at <= 0 || s.at-now > record.Time(mostInterval.Microseconds()) {
 		s.at = now

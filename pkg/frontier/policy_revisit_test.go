@@ -213,7 +213,7 @@ func TestWhatRepliesSay(t *testing.T) {
 		{record.Fetch{Outcome: record.OutcomeFetched, Status: 404, FetchTime: now, FreshUntil: later}, 0},
 		{record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 1, Truncated: "time", FetchTime: now, FreshUntil: later}, 0},
 	} {
-		s := look(&c.row, now)
+		s := sightingOf(&c.row, now)
 		var back sighting
 		back.decode(s.append(nil))
 		if s.until != c.want || back != s {
@@ -300,7 +300,7 @@ func TestWrongClocks(t *testing.T) {
 	p := scheduleOf(t, Revisit{MinInterval: "1h", MaxInterval: "24h"})
 	const hour, now = 3600e6, 1000 * 3600e6
 	for _, at := range []record.Time{math.MinInt64, -1, 0, now + 366*24*hour, math.MaxInt64} {
-		if s := look(&record.Fetch{Outcome: record.OutcomeFetched, Status: 200, FetchTime: at}, now); s.at != now {
+		if s := sightingOf(&record.Fetch{Outcome: record.OutcomeFetched, Status: 200, FetchTime: at}, now); s.at != now {
 			t.Errorf("a contact at %d is taken to be at %d", at, s.at)
 		}
 	}

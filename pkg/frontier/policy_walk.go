@@ -124,11 +124,11 @@ func (w *walkPolicy) judged(_ *record.Fetch, o *outcome, _ record.Time) {
 }
 
 func (w *walkPolicy) ended(c *change, e *Entry, _ *outcome) (bool, error) {
-	return false, add(c, &w.gone, fingerprint.SHA256(e.URL.URL), e)
+	return false, addTo(c, &w.gone, fingerprint.SHA256(e.URL.URL), e)
 }
 
-// add gives a sorter a row, and makes it first if need be.
-func add(c *change, s **sorter, key uint64, e *Entry) error {
+// addTo gives a sorter a row, and makes it first if need be.
+func addTo(c *change, s **sorter, key uint64, e *Entry) error {
 	if *s == nil {
 		*s = c.sorter(smallSort)
 	}
@@ -150,7 +150,7 @@ func (w *walkPolicy) link(c *change, l *record.Link) error {
 		c.b.Drop(dropDepth)
 	default:
 		c.b.Consume()
-		return add(c, &w.links, fingerprint.SHA256(l.SrcURL), &e)
+		return addTo(c, &w.links, fingerprint.SHA256(l.SrcURL), &e)
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (w *walkPolicy) found(c *change, u *record.URL) error {
 	start := Entry{URL: *u}
 	start.URL.Depth, start.URL.Hops, start.URL.Attempt, start.URL.Due = 0, 0, 0, 0
 	start.URL.ETag, start.URL.LastModified, start.URL.LastContentFP = "", "", 0
-	return add(c, &w.fresh, flightKey(u.Host, u.URL), &start)
+	return addTo(c, &w.fresh, flightKey(u.Host, u.URL), &start)
 }
 
 // draw is the next random number, uniform on [0, 1).
@@ -226,7 +226,7 @@ func (w *walkPolicy) move(ctx context.Context, c *change) (steps uint64, err err
 	for !ended.done {
 		order := ended.key
 		here = here[:0]
-		for ; !ended.done && ended.key == order; err = ended.take() {
+		for ; !ended.done && ended.key == order; err = ended.takeRow() {
 			if err == nil {
 				err = e.Parse(order, ended.row)
 			}
@@ -235,7 +235,7 @@ func (w *walkPolicy) move(ctx context.Context, c *change) (steps uint64, err err
 			}
 			here = append(here, standing{url: e.URL.URL, depth: e.URL.Depth, restart: w.draw() < w.chance, salt: w.bits()})
 		}
-		for ; err == nil && !links.done && links.key <= order; err = links.take() {
+		for ; err == nil && !links.done && links.key <= order; err = links.takeRow() {
 			if err := t.err(ctx); err != nil {
 				return 0, err
 			}
@@ -304,7 +304,7 @@ func (w *walkPolicy) restart(ctx context.Context, c *change, steps uint64) error
 	slices.Sort(starts)
 	s.Restarts += idle
 	later, _ := slices.BinarySearch(starts, first)
-	if err := w.look(c, starts[:later]); err != nil {
+	if err := w.readStarts(c, starts[:later]); err != nil {
 		return err
 	}
 	if err := mergeRuns(ctx, c.st, c.tx, c.s, s.Size-first, c.s.layout.step,
@@ -327,7 +327,7 @@ func (w *walkPolicy) restart(ctx context.Context, c *change, steps uint64) error
 				return err
 			}
 		}
-		return run.add(number, payload)
+		return run.addPayload(number, payload)
 	})
 	if err != nil {
 		return err
@@ -344,15 +344,15 @@ func begins(c *change, e *Entry) error {
 	return c.arrive(&visit)
 }
 
-// look makes URLs of the start set, by their numbers, ascending, the next visits of
+// readStarts makes URLs of the start set, by their numbers, ascending, the next visits of
 // walkers.
-func (w *walkPolicy) look(c *change, numbers []uint64) error {
+func (w *walkPolicy) readStarts(c *change, numbers []uint64) error {
 	for _, r := range w.Starts {
 		n, _ := slices.BinarySearch(numbers, r.Head+r.Rows)
 		if n == 0 {
 			continue
 		}
-		if err := lookIn(c, r, numbers[:n]); err != nil {
+		if err := readNumbered(c, r, numbers[:n]); err != nil {
 			return err
 		}
 		numbers = numbers[n:]
@@ -363,7 +363,7 @@ func (w *walkPolicy) look(c *change, numbers []uint64) error {
 	return nil
 }
 
-func lookIn(c *change, r run, numbers []uint64) error {
+func readNumbered(c *change, r run, numbers []uint64) error {
 	rd, file, err := openRun(c.st, r.Path)
 	if err != nil {
 		return err
@@ -426,15 +426,15 @@ func (w *walkPolicy) grow(ctx context.Context, c *change) (fresh *sorter, known 
 				run, err = newRun(c.tx, "known/", "known", 0)
 			}
 			if err == nil {
-				err = fresh.add(w.Size, rows.row)
+				err = fresh.addPayload(w.Size, rows.row)
 			}
 			if err == nil {
-				err = run.add(last, nil)
+				err = run.addPayload(last, nil)
 			}
 			w.Size++
 		}
 		if err == nil {
-			err = rows.take()
+			err = rows.takeRow()
 		}
 	}
 	if err == nil && run != nil {

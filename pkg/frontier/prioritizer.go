@@ -73,8 +73,8 @@ func (p Prioritizer) ranked(queues int, out func(*record.URL) error) (*ranker, e
 	return &ranker{Prioritizer: p, program: coprocess.Program{Command: p.Command, Timeout: p.Timeout}, text: text, queues: queues, out: out}, nil
 }
 
-// add takes a URL.
-func (r *ranker) add(ctx context.Context, u *record.URL) error {
+// addURL takes a URL.
+func (r *ranker) addURL(ctx context.Context, u *record.URL) error {
 	switch r.Command {
 	case ByDepth:
 		u.Priority = uint8(min(u.Depth, math.MaxUint8))
@@ -139,8 +139,8 @@ func parseRank(answer string, u *record.URL) error {
 	return nil
 }
 
-// end hands on what is left, and waits for the program's end.
-func (r *ranker) end(ctx context.Context) error {
+// rankRest hands on what is left, and waits for the program's end.
+func (r *ranker) rankRest(ctx context.Context) error {
 	if err := r.ask(ctx); err != nil {
 		return err
 	}

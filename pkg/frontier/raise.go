@@ -29,7 +29,7 @@ func (f *Frontier) Raise(ctx context.Context, b *stage.Batch[record.URL, record.
 	if err := c.beginAdd(ctx, txn, "raise"); err != nil {
 		return 0, err
 	}
-	if err := l.find(ctx, nil); err != nil { // gives nothing
+	if err := l.findWaiting(ctx, nil); err != nil { // gives nothing
 		return 0, err
 	}
 	if l.raised == 0 && txn == "" {

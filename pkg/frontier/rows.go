@@ -192,7 +192,7 @@ func (e *Entry) Parse(key uint64, payload []byte) error {
 	} else {
 		f.bad = f.bad || u.Key == derived
 	}
-	return f.end("a URL")
+	return f.checkEnd("a URL")
 }
 
 // replace appends an Entry's payload, with another virtual time.
@@ -257,7 +257,7 @@ func (h *Host) Parse(key uint64, payload []byte) error {
 		h.Bytes = f.uint(math.MaxInt64)
 		f.bad = f.bad || h.Bytes == 0
 	}
-	return f.end("a host")
+	return f.checkEnd("a host")
 }
 
 // Append gives domain; how many other domains link to it; unless these are many, each of them as its difference
@@ -287,7 +287,7 @@ func (d *Domain) Parse(key uint64, payload []byte) error {
 		d.Sources = append(d.Sources, uint32(last))
 	}
 	d.Round, d.Used = f.uint(math.MaxUint64), f.uint(math.MaxUint64)
-	return f.end("a domain")
+	return f.checkEnd("a domain")
 }
 
 // rowFields takes the fields of a payload from its front.
@@ -327,8 +327,8 @@ func (f *rowFields) text() (s string) {
 	return s
 }
 
-// end says what is wrong with the payload, if anything is.
-func (f *rowFields) end(what string) error {
+// checkEnd says what is wrong with the payload, if anything is.
+func (f *rowFields) checkEnd(what string) error {
 	if f.bad || f.left != "" {
 		return &fault.Error{Class: fault.Corrupt, Found: what + " that does not decode"}
 	}

@@ -97,14 +97,14 @@ func (c *cursor) fill() error {
 	return nil
 }
 
-// take gives fn the first row left, and moves on.
-func (c *cursor) take(fn func(key uint64, payload []byte) error) error {
+// takeRow gives fn the first row left, and moves on.
+func (c *cursor) takeRow(fn func(key uint64, payload []byte) error) error {
 	c.ready = false
 	if c.feed != nil {
 		if err := fn(c.feed.key, c.feed.row); err != nil {
 			return err
 		}
-		return c.feed.take()
+		return c.feed.takeRow()
 	}
 	key, payload, err := c.scan.Next()
 	if err == nil {
@@ -148,12 +148,12 @@ func (h *mergeHead) below(o *mergeHead) bool {
 func newMerger(fs files, runs []run) *merger {
 	m := &merger{heads: merge.NewHeap((*mergeHead).below)}
 	for _, r := range runs {
-		m.add(&cursor{run: r, fs: fs})
+		m.addCursor(&cursor{run: r, fs: fs})
 	}
 	return m
 }
 
-func (m *merger) add(c *cursor) {
+func (m *merger) addCursor(c *cursor) {
 	c.age = len(m.all)
 	m.all = append(m.all, c)
 	m.heads.Push(mergeHead{c.run.Head, c.age, c})
@@ -161,7 +161,7 @@ func (m *merger) add(c *cursor) {
 
 // addFeed adds rows that are not of a run; there is one.
 func (m *merger) addFeed(rows *peeker) {
-	m.add(&cursor{run: run{Head: rows.key, Rows: 1}, feed: rows})
+	m.addCursor(&cursor{run: run{Head: rows.key, Rows: 1}, feed: rows})
 }
 
 // key returns the key of the next row; false at the end.
@@ -174,11 +174,11 @@ func (m *merger) key() (uint64, bool) {
 
 // next takes the next row; io.EOF after the last.
 func (m *merger) next(r Row) error {
-	return m.take(func(path string, key uint64, payload []byte) error { return parseRow(r, key, payload, path) })
+	return m.takeRow(func(path string, key uint64, payload []byte) error { return parseRow(r, key, payload, path) })
 }
 
-// take gives fn the next row, of the run at path; io.EOF after the last.
-func (m *merger) take(fn func(path string, key uint64, payload []byte) error) error {
+// takeRow gives fn the next row, of the run at path; io.EOF after the last.
+func (m *merger) takeRow(fn func(path string, key uint64, payload []byte) error) error {
 	if m.heads.Len() == 0 {
 		return io.EOF
 	}
@@ -189,7 +189,7 @@ func (m *merger) take(fn func(path string, key uint64, payload []byte) error) er
 		return err
 	}
 	m.age = c.age
-	if err := c.take(func(key uint64, payload []byte) error { return fn(c.run.Path, key, payload) }); err != nil {
+	if err := c.takeRow(func(key uint64, payload []byte) error { return fn(c.run.Path, key, payload) }); err != nil {
 		return err
 	}
 	m.taken++
@@ -233,7 +233,7 @@ func (m *merger) drainFeeds(leave func(*Entry) error) error {
 	var e Entry
 	for _, c := range m.all {
 		for c.feed != nil && !c.feed.done {
-			err := c.take(func(key uint64, payload []byte) error {
+			err := c.takeRow(func(key uint64, payload []byte) error {
 				if err := e.Parse(key, payload); err != nil {
 					return err
 				}
@@ -274,7 +274,7 @@ func newRun(tx *store.Tx, folder, role string, tier int) (*runWriter, error) {
 	return &runWriter{file: file, w: w, run: run{Path: file.Path(), Tier: tier, From: runfile.Start}}, nil
 }
 
-func (w *runWriter) add(key uint64, payload []byte) error {
+func (w *runWriter) addPayload(key uint64, payload []byte) error {
 	if w.w.Rows() == 0 {
 		w.run.Head = key
 	}

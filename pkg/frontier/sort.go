@@ -47,7 +47,7 @@ type sorter struct {
 
 func newSorter(memory int64) *sorter { return &sorter{Sorter: merge.NewSorter(memory, "")} }
 
-func (s *sorter) add(key uint64, payload []byte) error {
+func (s *sorter) addPayload(key uint64, payload []byte) error {
 	s.rows++
 	return s.Add(key, payload)
 }
@@ -55,13 +55,13 @@ func (s *sorter) add(key uint64, payload []byte) error {
 // addRow adds a row whose key is to be key.
 func addRow(s *sorter, key uint64, r Row) error {
 	s.buf = r.Append(s.buf[:0])
-	return s.add(key, s.buf)
+	return s.addPayload(key, s.buf)
 }
 
 // addTaken adds the payload of an Entry, with another VirtualTime.
 func (s *sorter) addTaken(key uint64, payload []byte, time uint64) error {
 	s.buf = replace(s.buf[:0], payload, time)
-	return s.add(key, s.buf)
+	return s.addPayload(key, s.buf)
 }
 
 // sorted ends the adding and gives the rows.
@@ -71,7 +71,7 @@ func (s *sorter) sorted() (*peeker, error) {
 		return nil, err
 	}
 	p := &peeker{it: it}
-	return p, p.take()
+	return p, p.takeRow()
 }
 
 // each gives fn what the sorter holds, in order.
@@ -79,7 +79,7 @@ func (s *sorter) each(fn func(key uint64, payload []byte) error) error {
 	p, err := s.sorted()
 	for err == nil && !p.done {
 		if err = fn(p.key, p.row); err == nil {
-			err = p.take()
+			err = p.takeRow()
 		}
 	}
 	return err
@@ -93,8 +93,8 @@ type peeker struct {
 	done bool
 }
 
-// take moves to the next row; done is set after the last.
-func (p *peeker) take() error {
+// takeRow moves to the next row; done is set after the last.
+func (p *peeker) takeRow() error {
 	var err error
 	p.key, p.row, err = p.it.Next()
 	if err == io.EOF {

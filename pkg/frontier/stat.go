@@ -304,7 +304,7 @@ func eachPayload(ctx context.Context, fs files, runs []run, fn func(path string,
 	var t ticker
 	last := uint64(0)
 	for {
-		err := m.take(func(path string, key uint64, payload []byte) error {
+		err := m.takeRow(func(path string, key uint64, payload []byte) error {
 			if key < last {
 				return &fault.Error{Class: fault.Corrupt, File: path, Found: fmt.Sprintf("a row of key %d, where one of %d was served before", key, last)}
 			}
@@ -396,7 +396,7 @@ func (f *Frontier) Check(ctx context.Context) error {
 	}
 	fresh := slices.DeleteFunc(slices.Clone(s.Hosts), func(r run) bool { return !r.Fresh })
 	if err := eachNewest(ctx, f.st, fresh, func(h *Host) error {
-		if known(h) {
+		if hasHistory(h) {
 			return &fault.Error{Class: fault.No, File: f.st.Dir(), Found: fmt.Sprintf("the speed of host %s in a table that is said to have none", h.Host)}
 		}
 		return nil
@@ -514,7 +514,7 @@ func (f *Frontier) Find(ctx context.Context, host string, is func(*record.URL) b
 		return errFound
 	})
 	if err != errFound || p.State != InParking {
-		return p, err == errFound, only(err)
+		return p, err == errFound, unlessFound(err)
 	}
 	for i, runs := range s.Parked {
 		err = eachEntry(ctx, f.st, runs, func(e *Entry) error {
@@ -528,11 +528,11 @@ func (f *Frontier) Find(ctx context.Context, host string, is func(*record.URL) b
 			break
 		}
 	}
-	return p, err == errFound, only(err)
+	return p, err == errFound, unlessFound(err)
 }
 
-// only is an error that is not the end of a search.
-func only(err error) error {
+// unlessFound is an error that is not the end of a search.
+func unlessFound(err error) error {
 	if err == errFound {
 		return nil
 	}

@@ -115,7 +115,7 @@ func (t *table) each(key uint64, fn func(path string, payload []byte) error) err
 			if n == maxSame {
 				return tooManySame(key)
 			}
-			if err := r.take(fn); err != nil {
+			if err := r.takeRow(fn); err != nil {
 				return err
 			}
 		}
@@ -124,9 +124,9 @@ func (t *table) each(key uint64, fn func(path string, payload []byte) error) err
 	return nil
 }
 
-// take gives fn the row that it stands before and moves on, if the piece has another: the rows of one
+// takeRow gives fn the row that it stands before and moves on, if the piece has another: the rows of one
 // key are in one piece.
-func (r *tableRun) take(fn func(path string, payload []byte) error) error {
+func (r *tableRun) takeRow(fn func(path string, payload []byte) error) error {
 	_, payload, err := r.scan.Next()
 	if err == nil {
 		err = fn(r.left[0].Path, payload)
@@ -150,13 +150,13 @@ type newestRows struct {
 	at    int // in group
 }
 
-// take gives fn the newest state of the next row; io.EOF after the last.
-func (g *newestRows) take(fn func(path string, key uint64, payload []byte) error) error {
+// takeRow gives fn the newest state of the next row; io.EOF after the last.
+func (g *newestRows) takeRow(fn func(path string, key uint64, payload []byte) error) error {
 	if g.at == len(g.group) {
 		g.at, g.group = 0, g.group[:0]
 		age := 0
 		for more := true; more; {
-			err := g.m.take(func(path string, key uint64, payload []byte) error {
+			err := g.m.takeRow(func(path string, key uint64, payload []byte) error {
 				if g.m.age != age { // a newer run has the key too
 					g.group, age = g.group[:0], g.m.age
 				}
@@ -188,7 +188,7 @@ func eachNewest[T any, P rowOf[T]](ctx context.Context, fs files, runs []run, fn
 	var t ticker
 	for {
 		row := P(new(T))
-		err := all.take(func(path string, key uint64, payload []byte) error { return parseRow(row, key, payload, path) })
+		err := all.takeRow(func(path string, key uint64, payload []byte) error { return parseRow(row, key, payload, path) })
 		if err == io.EOF {
 			return nil
 		}

@@ -148,7 +148,7 @@ func (t *timedBatch) decide(number uint64, d decision) error {
 		}
 	}
 	t.buf = d.append(t.buf[:0])
-	return t.decisions.add(number, t.buf)
+	return t.decisions.addPayload(number, t.buf)
 }
 
 // timedHost is a host at which the join is.
@@ -164,22 +164,22 @@ func (t *timedBatch) judgeHosts(ctx context.Context, fs files, n int) error {
 	number := uint64(0) // in order of service, from 1
 	refuse := func(e *Entry, rule string) error {
 		t.buf = record.AppendText(binary.AppendUvarint(t.buf[:0], e.Key), rule)
-		return t.refused.add(uint64(t.refused.rows), e.Append(t.buf))
+		return t.refused.addPayload(uint64(t.refused.rows), e.Append(t.buf))
 	}
 	more, err := t.stream(ctx, t.o, n, outlets{leave: leave, refuse: refuse, take: func(e *Entry, _ []byte) error {
 		number++
 		t.buf = e.Append(binary.AppendUvarint(t.buf[:0], e.Key))
-		if err := t.rows.add(number, t.buf); err != nil {
+		if err := t.rows.addPayload(number, t.buf); err != nil {
 			return err
 		}
 		host := hostKey(e.URL.Host)
 		if t.o.For > 0 {
-			if err := sizes.add(host, nil); err != nil {
+			if err := sizes.addPayload(host, nil); err != nil {
 				return err
 			}
 		}
 		t.buf = append(binary.AppendUvarint(t.buf[:0], number), e.URL.Host...)
-		return byHost.add(host, t.buf)
+		return byHost.addPayload(host, t.buf)
 	}})
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (t *timedBatch) judgeHosts(ctx context.Context, fs files, n int) error {
 				return err
 			}
 			for size = 0; !counts.done && counts.key == order; size++ {
-				if err := counts.take(); err != nil {
+				if err := counts.takeRow(); err != nil {
 					return err
 				}
 			}
@@ -255,7 +255,7 @@ func (t *timedBatch) judgeHosts(ctx context.Context, fs files, n int) error {
 			err = t.decide(number, decision{until: max(h.ParkedUntil, turn.opens)})
 		}
 		if err == nil {
-			err = rows.take()
+			err = rows.takeRow()
 		}
 		if err != nil {
 			return err
@@ -343,8 +343,8 @@ func (t *timedBatch) fitting(out outlets) (func() (drawn, bool, error), error) {
 	return func() (d drawn, more bool, err error) {
 		for {
 			if held { // what was given is the taker's no more
-				if err = rows.take(); err == nil {
-					err = decisions.take()
+				if err = rows.takeRow(); err == nil {
+					err = decisions.takeRow()
 				}
 			}
 			if held = true; err != nil || rows.done {
@@ -393,7 +393,7 @@ func (t *timedBatch) timed(draw func() (drawn, bool, error)) (func() (drawn, boo
 		if t.s.policy.inOrder {
 			key = n
 		}
-		if err := byTime.add(key, d.row); err != nil {
+		if err := byTime.addPayload(key, d.row); err != nil {
 			return nil, err
 		}
 	}
@@ -404,7 +404,7 @@ func (t *timedBatch) timed(draw func() (drawn, bool, error)) (func() (drawn, boo
 	held := false
 	return func() (d drawn, more bool, err error) {
 		if held {
-			err = rows.take()
+			err = rows.takeRow()
 		}
 		if held = true; err != nil || rows.done {
 			return d, false, err

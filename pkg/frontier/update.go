@@ -72,7 +72,7 @@ func (f *Frontier) checkAdd(o AddOptions) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Limits.of(s.policy); err != nil {
+	if err := o.Limits.checkPolicy(s.policy); err != nil {
 		return nil, err
 	}
 	if o.Again && s.policy.links == onlyLinks {
@@ -84,7 +84,7 @@ func (f *Frontier) checkAdd(o AddOptions) (*state, error) {
 // beginAdd begins an add, or a raise. Outside a crawl folder the commit of another name would close the
 // round of the batch in flight, and no update could apply its outcomes any more.
 func (c *change) beginAdd(ctx context.Context, txn, verb string) error {
-	if err := c.begin(ctx); err != nil {
+	if err := c.beginChange(ctx); err != nil {
 		return err
 	}
 	return c.s.beside(c.tx, txn, verb)
@@ -161,8 +161,8 @@ func (l Limits) check() error {
 	return nil
 }
 
-// of refuses limits that mean nothing to a policy that makes its URLs from links.
-func (l Limits) of(p *policy) error {
+// checkPolicy refuses limits that mean nothing to a policy that makes its URLs from links.
+func (l Limits) checkPolicy(p *policy) error {
 	if (l.HostURLs > 0 || l.HostURLsOf != nil) && p.links == onlyLinks {
 		return &fault.Error{Class: fault.Usage, Found: "a limit of URLs per host for policy " + p.name, Want: "none: it visits a URL any number of times"}
 	}
@@ -241,7 +241,7 @@ func (f *Frontier) checkUpdate(o UpdateOptions) (*state, error) {
 	case s.policy.links == onlyLinks && o.Links != nil:
 		return nil, &fault.Error{Class: fault.Usage, Found: "links as a second input for policy " + s.policy.name, Want: "them as the input"}
 	}
-	if err := o.Limits.of(s.policy); err != nil {
+	if err := o.Limits.checkPolicy(s.policy); err != nil {
 		return nil, err
 	}
 	if err := o.Budgets.check(s.policy, o.Links != nil); err != nil {
@@ -300,7 +300,7 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	if nothing && o.Txn == "" {
 		return stage.Unchanged
 	}
-	if err := c.begin(ctx); err != nil {
+	if err := c.beginChange(ctx); err != nil {
 		return err
 	}
 	if err := c.b.OfEpoch("outcomes", outcomesEpoch); err != nil {
@@ -421,14 +421,14 @@ func (c *change) spool(ctx context.Context, read func(*record.URL) error, p Prio
 		case c.limits.deep(u.URL, u.Host, int(u.Depth)):
 			c.b.Drop(dropDepth)
 		default:
-			return ranks.add(ctx, u)
+			return ranks.addURL(ctx, u)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return ranks.end(ctx)
+	return ranks.rankRest(ctx)
 }
 
 // arrive takes in a new URL.
@@ -447,10 +447,10 @@ func (c *change) arrive(u *record.URL) error {
 	if c.gate != nil && u.Due == 0 {
 		return c.gate.arrive(u.Host, c.buf)
 	}
-	return c.fresh.add(hostKey(u.Host), c.buf)
+	return c.fresh.addPayload(hostKey(u.Host), c.buf)
 }
 
-func (c *change) begin(ctx context.Context) error {
+func (c *change) beginChange(ctx context.Context) error {
 	tx, err := c.b.Begin(ctx)
 	if err != nil {
 		return err
@@ -547,15 +547,15 @@ func (c *change) finish(ctx context.Context) error {
 		return err
 	}
 	q := newQueueWriter(c.tx)
-	if err := c.queue.each(q.add); err != nil {
+	if err := c.queue.each(q.addPayload); err != nil {
 		return err
 	}
-	copied, err := c.merges.end(c.tx)
+	copied, err := c.merges.endMerges(c.tx)
 	if err != nil {
 		return err
 	}
 	s.Rewritten += copied
-	if _, err := hostMerges.end(c.tx); err != nil {
+	if _, err := hostMerges.endMerges(c.tx); err != nil {
 		return err
 	}
 	if hosts.Rows > 0 {

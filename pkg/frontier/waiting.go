@@ -77,15 +77,15 @@ func (l *lookup) seek(u *record.URL) error {
 	l.buf = binary.AppendUvarint(append(l.buf[:0], isRow), l.number)
 	l.buf = record.AppendRow(l.buf, u)
 	key := flightKey(u.Host, u.URL)
-	l.mark(key)
-	return l.all.add(key, l.buf)
+	l.markKey(key)
+	return l.all.addPayload(key, l.buf)
 }
 
 // fewRows is from how many rows on marks have their full size.
 const fewRows = 8192
 
-// mark notes the key of a row.
-func (l *lookup) mark(key uint64) {
+// markKey notes the key of a row.
+func (l *lookup) markKey(key uint64) {
 	if l.marked != nil {
 		l.marked.set(key)
 		return
@@ -104,9 +104,9 @@ func (l *lookup) markFew(n int) {
 	l.few = nil
 }
 
-// find does to the URLs of rows in the frontier what their rows say, once all rows are there, and gives to each the
+// findWaiting does to the URLs of rows in the frontier what their rows say, once all rows are there, and gives to each the
 // others in their order.
-func (l *lookup) find(ctx context.Context, each func(*record.URL) error) error {
+func (l *lookup) findWaiting(ctx context.Context, each func(*record.URL) error) error {
 	if err := l.waiting(ctx); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (l *lookup) waiting(ctx context.Context) error {
 			l.buf = binary.AppendUvarint(l.buf, n)
 		}
 		l.buf = e.Append(l.buf)
-		return l.all.add(key, l.buf)
+		return l.all.addPayload(key, l.buf)
 	}
 	if err := eachEntry(ctx, l.st, l.s.InFlight.runs(), func(e *Entry) error { return note(e, isFlying) }); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (l *lookup) join(ctx context.Context) error {
 				rows, err = l.compare(rows, all.row)
 			}
 			if err == nil {
-				err = all.take()
+				err = all.takeRow()
 			}
 		}
 		for i := 0; err == nil && i < len(rows); i++ {
@@ -196,7 +196,7 @@ func (l *lookup) join(ctx context.Context) error {
 				l.b.Drop(dropNotWaiting)
 			default:
 				l.buf = record.AppendRow(l.buf[:0], &r.url)
-				err = l.wanted.add(r.number, l.buf)
+				err = l.wanted.addPayload(r.number, l.buf)
 			}
 		}
 	}
@@ -254,7 +254,7 @@ func (l *lookup) compare(rows []inputRow, payload []byte) ([]inputRow, error) {
 	case is != isParked && !raises:
 		l.b.Drop(dropWaiting)
 	default:
-		if err := l.leave.add(run<<runNumber|at, nil); err != nil {
+		if err := l.leave.addPayload(run<<runNumber|at, nil); err != nil {
 			return rows, err
 		}
 		l.touched[l.runs[run].runs] = true
@@ -301,7 +301,7 @@ func (l *lookup) raise(e *Entry, role string) error {
 	l.row = e.Append(l.row[:0])
 	a := arrival{priority: e.URL.Priority, number: l.raised, known: true, host: l.host, row: l.row}
 	l.buf = a.append(l.buf[:0])
-	return l.fresh.add(hostKey(e.URL.Host), l.buf)
+	return l.fresh.addPayload(hostKey(e.URL.Host), l.buf)
 }
 
 // remove writes runs again without the rows that leave them. What it writes cannot be read before the commit, so merges go on
@@ -340,7 +340,7 @@ func (l *lookup) remove(ctx context.Context) error {
 func (l *lookup) without(ctx context.Context, f foundRun, gone *peeker) (run, error) {
 	was := (*f.runs)[f.at]
 	left := l.rewritten(f)
-	if err := l.stay(ctx, gone.key>>runNumber, was, gone, left.add); err != nil {
+	if err := l.stay(ctx, gone.key>>runNumber, was, gone, left.addPayload); err != nil {
 		return run{}, err
 	}
 	var all []run
@@ -355,12 +355,12 @@ func (l *lookup) without(ctx context.Context, f foundRun, gone *peeker) (run, er
 func (l *lookup) squeezed(ctx context.Context, f foundRun, first uint64, gone *peeker) (all []run, err error) {
 	rows := l.sorter(smallSort)
 	for at, r := range *f.runs {
-		if err := l.stay(ctx, first+uint64(at), r, gone, rows.add); err != nil {
+		if err := l.stay(ctx, first+uint64(at), r, gone, rows.addPayload); err != nil {
 			return nil, err
 		}
 	}
 	left := l.rewritten(f)
-	if err := rows.each(left.add); err != nil {
+	if err := rows.each(left.addPayload); err != nil {
 		return nil, err
 	}
 	if err := rows.Close(); err != nil { // gives its memory back
@@ -381,9 +381,9 @@ func (l *lookup) stay(ctx context.Context, number uint64, r run, gone *peeker, k
 	m := newMerger(l.st, []run{r})
 	defer m.close()
 	for at := uint64(1); ; at++ {
-		err := m.take(func(_ string, key uint64, payload []byte) error {
+		err := m.takeRow(func(_ string, key uint64, payload []byte) error {
 			if !gone.done && gone.key == number<<runNumber|at {
-				return gone.take()
+				return gone.takeRow()
 			}
 			l.s.Rewritten++
 			return keep(key, payload)
