@@ -37,10 +37,10 @@ func Check(name string, tags setting.Tags, v reflect.Value) error {
 	switch kind {
 	case "schemes":
 		_, err := canon.ParseSchemes(texts)
-		return named(name, err)
+		return withName(name, err)
 	case "rules":
 		_, err := canon.ParseRules(texts)
-		return named(name, err)
+		return withName(name, err)
 	}
 	if of, found := kinds[kind]; found {
 		for _, text := range texts {
@@ -66,16 +66,16 @@ func withoutPassword(name, text string, at int, want string) error {
 	return &fault.Error{Class: fault.Usage, Found: name + " with a name or a password", Want: want, Hint: fmt.Sprintf("they go into the file of %s, which you alone may read, as a line \"%s USER:PASSWORD\"", file, proxy)}
 }
 
-// named puts the name of a flag or a setting before an error.
-func named(name string, err error) error {
+// withName adds the name of a flag or a setting to an error.
+func withName(name string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return &fault.Error{Class: fault.Usage, Found: name + " " + strings.TrimPrefix(err.Error(), "scheme: ")}
 }
 
-// read puts a value of TOML into a field, and refuses what Check does.
-func (k Key) read(v any, to reflect.Value) error {
+// decodeValue sets a field to a value of TOML, and refuses what Check refuses.
+func (k Key) decodeValue(v any, to reflect.Value) error {
 	if k.typ.Kind() == reflect.Pointer {
 		to.Set(reflect.New(k.typ.Elem()))
 		to = to.Elem()
@@ -122,7 +122,7 @@ func (k Key) parsed(text string) any {
 	case k.typ.Kind() == reflect.Slice:
 		list, found := listOf(text)
 		if !found {
-			list = k.members(text)
+			list = k.listMembers(text)
 		}
 		all := []any{}
 		for _, m := range list {
@@ -263,8 +263,8 @@ func (m MaxBodyFlag) Check(name Naming, memory int64) error {
 	return nil
 }
 
-// together refuses settings that exclude each other, as the commands would.
-func (c *Config) together() error {
+// checkTogether refuses settings that exclude each other, as the commands would.
+func (c *Config) checkTogether() error {
 	f := &c.File
 	bad := func(place, found, want string) error {
 		return &fault.Error{Class: fault.Usage, Place: place, Found: found, Want: want}

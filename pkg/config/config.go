@@ -45,17 +45,17 @@ import (
 // Key describes one setting.
 type Key struct {
 	Name  string // "politeness.min_delay"
-	Flag  string // "min-delay", where commands have one
+	Flag  string // "min-delay"; "": commands have no flag
 	Doc   string
-	Like  string // an example, in TOML; where the setting has a default, that
-	Path  bool   // the value is a file's name, or several
+	Like  string // the default or an example, in TOML
+	Path  bool   // the value is the name of a file, or a list of names
 	Word  string // a value that is no file's name although Path is set; "" if there is none
-	Fixed bool   // it counts when the crawl is made, and not later
-	Sheet string // what a host sheet may give it to, "host", "url" or "own"; "": it is the whole crawl's
-	Crawl string // what Lookup gives in a crawl folder whose crawl.toml does not set it; "": nothing
+	Fixed bool   // the setting counts when the crawl is made, and not later
+	Sheet string // a host sheet may set it for a "host", a "url" or hosts that it names ("own"); "": for the whole crawl only
+	Crawl string // Lookup's default in a crawl folder; "": none
 
 	typ   reflect.Type
-	index []int // of the field in File
+	index []int // index of the field in File
 	own   bool  // the field is File's own: no command can embed it
 	tag   reflect.StructTag
 }
@@ -66,11 +66,11 @@ func Keys() []Key { return slices.Clone(allKeys()) }
 // allKeys reads the tags once: Lookup is asked for every flag of a command.
 var allKeys = sync.OnceValue(func() []Key {
 	keys := keysOf(reflect.TypeFor[File](), Key{})
-	slices.SortStableFunc(keys, func(a, b Key) int { return cmp.Compare(a.place(), b.place()) })
+	slices.SortStableFunc(keys, func(a, b Key) int { return cmp.Compare(a.tableIndex(), b.tableIndex()) })
 	return keys
 })
 
-func (k Key) place() int { return slices.Index(tables, k.table()) }
+func (k Key) tableIndex() int { return slices.Index(tables, k.table()) }
 
 // keyAt finds a setting by its name.
 func keyAt(name string) (k Key, found bool) {
@@ -98,12 +98,12 @@ func keysOf(t reflect.Type, of Key) (keys []Key) {
 		if f.Type.Kind() == reflect.Struct {
 			k.Doc = of.Doc
 			if group := tag("group"); group != "" {
-				k.Doc = small(group) + " "
+				k.Doc = lowerFirst(group) + " "
 			}
 			keys = append(keys, keysOf(f.Type, k)...)
 			continue
 		}
-		k.Doc = of.Doc + strings.TrimSuffix(small(tag("help")), ".")
+		k.Doc = of.Doc + strings.TrimSuffix(lowerFirst(tag("help")), ".")
 		if note := tag("note"); note != "" {
 			k.Doc += "; " + note
 		}
@@ -132,7 +132,7 @@ func (k Key) example(text string) string {
 	case k.typ.Kind() == reflect.Slice && strings.HasPrefix(text, "["):
 		return text
 	case k.typ.Kind() == reflect.Slice:
-		return tomlList(k.members(text))
+		return tomlList(k.listMembers(text))
 	case k.isText():
 		return quote(text)
 	case k.typ.Kind() == reflect.Float64 && !strings.Contains(text, "."):
@@ -154,14 +154,14 @@ func (k Key) Choices() []string {
 	return slices.DeleteFunc(strings.Split(k.tag.Get("enum"), ","), func(w string) bool { return w == "" })
 }
 
-// flagged says whether commands can have a flag of the setting.
-func (k Key) flagged() bool { return !k.own || k.tag.Get("name") != "" }
+// hasFlag reports whether commands can have a flag for the setting.
+func (k Key) hasFlag() bool { return !k.own || k.tag.Get("name") != "" }
 
 // IsSwitch reports whether the setting is true or false.
 func (k Key) IsSwitch() bool { return k.typ.Kind() == reflect.Bool }
 
-// small is a text as it goes on in a sentence.
-func small(text string) string {
+// lowerFirst makes the first letter small, for a text within a sentence.
+func lowerFirst(text string) string {
 	if len(text) > 1 && text[1] >= 'a' {
 		return strings.ToLower(text[:1]) + text[1:]
 	}
@@ -194,7 +194,7 @@ func Load(path string) (*Config, error) {
 	}
 	defer f.Close()
 	if (&Config{Path: path}).ofCrawl() {
-		if err := owned(path); err != nil {
+		if err := checkOwner(path); err != nil {
 			return nil, err
 		}
 	}
@@ -234,7 +234,7 @@ func parse(path string, b []byte) (*Config, error) {
 	b = bytes.TrimPrefix(b, bom)
 	c := &Config{Path: path}
 	if err := toml.Unmarshal(b, &c.set); err != nil {
-		return nil, explain(path, err)
+		return nil, decodeError(path, err)
 	}
 	lines, err := layoutOf(path, b)
 	if err != nil {
@@ -242,16 +242,16 @@ func parse(path string, b []byte) (*Config, error) {
 	}
 	for _, k := range allKeys() {
 		to := reflect.ValueOf(&c.File).Elem().FieldByIndex(k.index)
-		v, set := c.get(k.Name)
+		v, set := c.valueAt(k.Name)
 		if !set {
-			k.byDefault(to)
+			k.setDefault(to)
 			continue
 		}
-		if at := strings.IndexFunc(fmt.Sprint(v), unseen); at >= 0 {
+		if at := strings.IndexFunc(fmt.Sprint(v), isInvisible); at >= 0 {
 			return nil, &fault.Error{Class: fault.Usage, File: path, Place: k.Name, Found: fmt.Sprintf("the character %+q", []rune(fmt.Sprint(v)[at:])[0]), Want: "text that shows as it is"}
 		}
-		if err := k.read(v, to); err != nil {
-			k.byDefault(to)
+		if err := k.decodeValue(v, to); err != nil {
+			k.setDefault(to)
 			if e, ok := errors.AsType[*fault.Error](err); ok && c.bad == nil {
 				e.File, e.Place = path, fmt.Sprintf("line %d", lines[k.Name])
 				if c.ofCrawl() && e.Hint == "" {
@@ -264,41 +264,41 @@ func parse(path string, b []byte) (*Config, error) {
 	return c, nil
 }
 
-// byDefault gives a field of File what commands take where the file does not set it.
-func (k Key) byDefault(to reflect.Value) {
+// setDefault sets a field of File to the setting's default.
+func (k Key) setDefault(to reflect.Value) {
 	to.SetZero()
 	text, found := k.tag.Lookup("default")
 	if !found || text == "" {
 		return
 	}
-	if err := k.read(k.parsed(text), to); err != nil {
+	if err := k.decodeValue(k.parsed(text), to); err != nil {
 		panic(fmt.Sprintf("default of %s: %v", k.Name, err))
 	}
 }
 
-// unseen says whether a character makes a setting look other than it is, where it is printed.
-func unseen(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' || Turns(r) }
+// isInvisible reports whether a character changes how a printed setting looks.
+func isInvisible(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' || Turns(r) }
 
-// Turns says whether a character changes the direction or the line of the text after it: line and paragraph separators, and the directional embeddings, overrides
+// Turns reports whether a character changes the direction or the line of the text after it: line and paragraph separators, and the directional embeddings, overrides
 // and isolates of Unicode (UAX 9).
 func Turns(r rune) bool {
 	return r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
-func explain(path string, err error) error {
+func decodeError(path string, err error) error {
 	if de, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, _ := de.Position()
 		place := fmt.Sprintf("line %d", line)
 		if strings.Contains(de.Error(), " already ") {
 			return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: fmt.Sprintf("%q a second time", strings.Join(de.Key(), ".")), Want: "each table and each key once"}
 		}
-		return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: strings.TrimPrefix(de.Error(), "toml: "), Hint: form(de.Error())}
+		return &fault.Error{Class: fault.Usage, File: path, Place: place, Found: strings.TrimPrefix(de.Error(), "toml: "), Hint: tomlHint(de.Error())}
 	}
 	return &fault.Error{Class: fault.Usage, File: path, Err: err}
 }
 
-// form is the hint for a text that is no TOML: how to write what the decoder stopped at; "" where its words say enough.
-func form(err string) string {
+// tomlHint says how to write what the TOML decoder stopped at; "" if its error says enough.
+func tomlHint(err string) string {
 	const quotes = "put text in quotes, as in min_delay = \"1s\""
 	for _, f := range []struct{ says, hint string }{
 		{"keyword", quotes}, {"quoted", quotes}, {"start of value", quotes},
@@ -338,7 +338,7 @@ func layoutOf(path string, b []byte) (lines map[string]int, err error) {
 			found = e.Value().Kind
 		}
 		switch {
-		case setting && k.takes(e):
+		case setting && k.hasType(e):
 		case !setting && e.Kind == unstable.Table:
 		case !setting && found == unstable.InlineTable:
 			for in := e.Value().Children(); in.Next(); {
@@ -368,8 +368,8 @@ func layoutOf(path string, b []byte) (lines map[string]int, err error) {
 	return lines, nil
 }
 
-// takes says whether the value of an expression has the type of the setting.
-func (k Key) takes(e *unstable.Node) bool {
+// hasType reports whether the value of an expression has the setting's type.
+func (k Key) hasType(e *unstable.Node) bool {
 	if e.Kind != unstable.KeyValue {
 		return false
 	}
@@ -476,7 +476,7 @@ func (c *Config) ofCrawl() bool {
 // value is a setting as the file has it, names of files made relative to the
 // working directory.
 func (c *Config) value(k Key) (v any, found bool) {
-	v, found = c.get(k.Name)
+	v, found = c.valueAt(k.Name)
 	if !k.Path {
 		return v, found
 	}
@@ -485,18 +485,18 @@ func (c *Config) value(k Key) (v any, found bool) {
 		if names == k.Word {
 			return v, found
 		}
-		return c.join(names), found
+		return c.pathOf(names), found
 	case []any:
 		var joined []any
 		for _, name := range names {
-			joined = append(joined, c.join(name.(string))) // parse has seen that it is text
+			joined = append(joined, c.pathOf(name.(string))) // parse has seen that it is text
 		}
 		return joined, found
 	}
 	return v, found
 }
 
-func (c *Config) join(name string) string {
+func (c *Config) pathOf(name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
 	}
@@ -538,7 +538,7 @@ func (c *Config) CheckPaths(folder string, only ...string) error {
 		}
 		for _, name := range names {
 			if name != "" && name != k.Word && !isFile(name) {
-				if given, _ := c.get(k.Name); filepath.IsAbs(name) && strings.Contains(fmt.Sprint(given), name) {
+				if given, _ := c.valueAt(k.Name); filepath.IsAbs(name) && strings.Contains(fmt.Sprint(given), name) {
 					return &fault.Error{Class: fault.Usage, File: c.Path, Place: k.Name, Found: "no file " + name, Want: "one that is there", Hint: "write that file first, or correct its name"}
 				}
 				return &fault.Error{Class: fault.Usage, File: c.Path, Place: k.Name, Found: "no file " + name, Want: "a name relative to the crawl folder, or an absolute one",
@@ -560,7 +560,7 @@ func (c *Config) Outside(folder string) (outside, absolute []string, err error) 
 		if err != nil {
 			return nil, nil, err
 		}
-		written, _ := c.get(k.Name)
+		written, _ := c.valueAt(k.Name)
 		for _, name := range names {
 			if name == "" || name == k.Word {
 				continue
@@ -593,7 +593,7 @@ func Within(folder, name string) (bool, error) {
 	return err == nil && filepath.IsLocal(rel), nil
 }
 
-func (c *Config) get(name string) (any, bool) {
+func (c *Config) valueAt(name string) (any, bool) {
 	var v any = c.set
 	for _, part := range strings.Split(name, ".") {
 		m, ok := v.(map[string]any)

@@ -29,7 +29,7 @@ func TestOneDeclaration(t *testing.T) {
 		t.Fatal("no setting")
 	}
 	k := keysOf(reflect.TypeFor[declared](), Key{})[i]
-	if k.Flag != "patience" || !k.flagged() || k.Doc != "how long it is waited for; in vain" || k.Like != `"7m"` {
+	if k.Flag != "patience" || !k.hasFlag() || k.Doc != "how long it is waited for; in vain" || k.Like != `"7m"` {
 		t.Errorf("%+v", k)
 	}
 	if want := "| `politeness.patience` | duration: 1s to 1h | 7m | `--patience` | how long it is waited for; in vain |\n"; k.row() != want {
@@ -77,13 +77,13 @@ func TestDeclarations(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range Keys() {
 		t.Run(k.Name, func(t *testing.T) {
-			if seen[k.Name] || k.place() < 0 {
+			if seen[k.Name] || k.tableIndex() < 0 {
 				t.Errorf("there twice, or in no table")
 			}
 			seen[k.Name] = true
-			k.byDefault(reflect.New(k.typ).Elem())
+			k.setDefault(reflect.New(k.typ).Elem())
 			v := k.parsed(strings.Trim(k.Like, `"`))
-			if v == nil || k.read(v, reflect.New(k.typ).Elem()) != nil {
+			if v == nil || k.decodeValue(v, reflect.New(k.typ).Elem()) != nil {
 				t.Errorf("the example %s is none", k.Like)
 			}
 		})

@@ -75,7 +75,7 @@ func SetAll(text []byte, pairs []Pair) ([]byte, error) {
 				return nil, err
 			}
 		}
-		if text, err = k.edit(text, value); err != nil {
+		if text, err = k.editText(text, value); err != nil {
 			return nil, err
 		}
 	}
@@ -89,8 +89,8 @@ func SetAll(text []byte, pairs []Pair) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if before.together() == nil { // else it is not these settings that exclude each other
-		err = c.together()
+	if before.checkTogether() == nil { // else it is not these settings that exclude each other
+		err = c.checkTogether()
 	}
 	if marked {
 		text = slices.Concat(bom, text)
@@ -128,7 +128,7 @@ func Parse(path string, text []byte) (*Config, error) { return parse(path, text)
 
 // Text is the value of a setting as Set reads it; "" where the file does not set it.
 func (c *Config) Text(k Key) string {
-	v, _ := c.get(k.Name)
+	v, _ := c.valueAt(k.Name)
 	switch v := v.(type) {
 	case nil:
 		return ""
@@ -149,7 +149,7 @@ func (c *Config) Text(k Key) string {
 
 // ListText is a list as Set reads it: with commas between, or TOML.
 func (k Key) ListText(list []string) string {
-	if text := strings.Join(list, ","); slices.Equal(k.members(text), list) && !strings.HasPrefix(text, "[") {
+	if text := strings.Join(list, ","); slices.Equal(k.listMembers(text), list) && !strings.HasPrefix(text, "[") {
 		return text
 	}
 	return tomlList(list)
@@ -189,7 +189,7 @@ func (k Key) literal(text string) (string, error) {
 		}
 		return "", setting.Wrong(k.Name, text, want)
 	}
-	if err := k.read(value, reflect.New(k.typ).Elem()); err != nil {
+	if err := k.decodeValue(value, reflect.New(k.typ).Elem()); err != nil {
 		return "", err
 	}
 	switch v := value.(type) {
@@ -207,8 +207,8 @@ func (k Key) literal(text string) (string, error) {
 	return fmt.Sprint(value), nil
 }
 
-// members are those of a list with commas between.
-func (k Key) members(value string) (list []string) {
+// listMembers splits a list at its commas.
+func (k Key) listMembers(value string) (list []string) {
 	if k.tag.Get("sep") == "none" && strings.ContainsAny(value, "=:") {
 		return []string{value}
 	}
@@ -254,14 +254,14 @@ type spot struct{ start, value, end int }
 // layout is where a setting stands in a text, or could.
 type layout struct {
 	set     *spot // the setting
-	shown   *spot // the setting in a comment: start is that of the comment
+	shown   *spot // the setting in a comment; start is where the comment begins
 	inline  bool  // its table is a value, { … }
 	dotted  int   // the end of the last line that has another setting of the table as table.name at the top; 0: none
 	section int   // the end of the last line of the setting's table that is no comment; -1: no such table
 }
 
-// lay finds a setting in a text that parse takes.
-func (k Key) lay(text []byte) (l layout) {
+// layoutIn finds a setting in a valid text.
+func (k Key) layoutIn(text []byte) (l layout) {
 	own, _ := k.split()
 	l.section = -1
 	if own == "" {
@@ -341,7 +341,7 @@ func nameOf(e *unstable.Node, table string) (name string, end int) {
 	return name, end
 }
 
-// valueAt is where the value begins of a setting whose key ends at end.
+// valueAt is where a setting's value begins; its key ends at end.
 func valueAt(text []byte, end int) int {
 	for end < len(text) && strings.IndexByte(" \t=", text[end]) >= 0 {
 		end++
@@ -356,9 +356,9 @@ func lineEnd(text []byte, at int) int {
 	return len(text)
 }
 
-// edit puts a value, in TOML, into a text, or takes it out.
-func (k Key) edit(text []byte, value string) ([]byte, error) {
-	l := k.lay(text)
+// editText sets the setting to a value, in TOML; "" removes it.
+func (k Key) editText(text []byte, value string) ([]byte, error) {
+	l := k.layoutIn(text)
 	table, name := k.split()
 	splice := func(from, to int, with string) []byte {
 		return bytes.Join([][]byte{text[:from], text[to:]}, []byte(with))

@@ -176,7 +176,7 @@ func presetTables(t *testing.T) map[string]any {
 func TestPresetLines(t *testing.T) {
 	for _, k := range Keys() {
 		_, name := k.split()
-		text, err := k.edit(Preset(), k.Like)
+		text, err := k.editText(Preset(), k.Like)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,8 +227,8 @@ func FuzzSet(f *testing.F) {
 			t.Fatalf("made %q: %v", got, err)
 		}
 		for _, other := range keys {
-			was, wasSet := before.get(other.Name)
-			is, isSet := after.get(other.Name)
+			was, wasSet := before.valueAt(other.Name)
+			is, isSet := after.valueAt(other.Name)
 			if other.Name == k.Name {
 				if isSet != (value != "") {
 					t.Fatalf("%s=%q: set %v in %q", k.Name, value, isSet, got)

@@ -19,8 +19,8 @@ import (
 //	is     what a text is, see kinds
 //	path   its values are names of files, relative to the folder of crawl.toml; word is a value that is none
 //	fixed  it counts when the crawl is made, and not later
-//	crawl  the default in a crawl folder, where it is not that of the flag
-//	runs   it names programs, see plain
+//	crawl  the default in a crawl folder, if it differs from the flag's
+//	runs   it names programs, see withoutPrograms
 //	sep    "none": the members of a list may hold commas behind "=" or ":"
 //	sheet  a host sheet may give it: to a "host", to a "url", or to hosts that it names ("own")
 //
@@ -110,7 +110,7 @@ type File struct {
 	}
 }
 
-// tables are those of crawl.toml, in its order; "" is what stands before them.
+// tables are the tables of crawl.toml, in its order; "" is the part before them.
 var tables = []string{"", "urls", "memory", "sets", "frontier", "politeness", "fetch", "robots", "network", "resolve", "extract", "render", "focus", "stages", "engine"}
 
 // Size is a number of bytes.
@@ -189,7 +189,7 @@ type NewSet struct {
 	BloomSize Size `key:"sets.bloom_size" range:"1" fixed:"yes" like:"64M" placeholder:"64M" help:"Size of a Bloom filter: 12 bits a key err in 0.4 %."`
 }
 
-// PolynomialFlag is that of the sets of a crawl.
+// PolynomialFlag is the polynomial of a crawl's sets.
 type PolynomialFlag struct {
 	Polynomial string `key:"sets.polynomial" is:"polynomial" fixed:"yes" like:"911498ae0e66bad6" placeholder:"HEX" help:"That of another set, or random (default: Mercator's)." note:"16 hexadecimal digits; cannot be changed later"`
 }
@@ -259,7 +259,7 @@ type LongestWaitFlag struct {
 	LongestWait time.Duration `key:"politeness.longest_wait" default:"24h" range:"1ms 8784h" more:"" help:"Park URLs of servers that ask for more." note:"by Crawl-delay or Retry-After"`
 }
 
-// ConnectionsFlag are those of a fetcher.
+// ConnectionsFlag is the number of a fetcher's connections.
 type ConnectionsFlag struct {
 	Connections int `key:"fetch.connections" default:"256" range:"1 100000" help:"Connections at a time, one for each host." note:"in each shard"`
 }
@@ -366,7 +366,7 @@ type Render struct {
 // On reports whether any page is rendered.
 func (r Render) On() bool { return r.Pages != "" || r.Rules != "" }
 
-// ModelFlag is that of the topics of a focused crawl.
+// ModelFlag is the model of a focused crawl's topics.
 type ModelFlag struct {
 	Model string `key:"focus.model" path:"yes" like:"mouse.model" more:"" placeholder:"FILE" help:"Model of topics, as mfocus train makes it." note:"each page gets its relevance as score, and so do its links, moved by their texts; not with policies opic and walk"`
 }

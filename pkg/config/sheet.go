@@ -38,13 +38,13 @@ func SheetValue(name, text string) (v Value, err error) {
 		return v, &fault.Error{Class: fault.Usage, Found: found, Want: "one that sheets may give: " + strings.Join(names, ", "), Hint: fault.DidYouMean(name, names)}
 	}
 	v.Text, v.of = text, reflect.New(v.Key.typ).Elem()
-	if at := strings.IndexFunc(text, unseen); at >= 0 {
+	if at := strings.IndexFunc(text, isInvisible); at >= 0 {
 		return v, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%s with the character %+q", name, []rune(text[at:])[0]), Want: "text that shows as it is"}
 	}
 	if _, err := v.Key.literal(text); err != nil { // which reads it, too
 		return v, err
 	}
-	return v, v.Key.read(v.Key.parsed(text), v.of)
+	return v, v.Key.decodeValue(v.Key.parsed(text), v.of)
 }
 
 // Into sets those fields of a struct that are the values' settings. The later one wins; members of lists are added to those that are there.

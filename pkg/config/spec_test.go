@@ -139,7 +139,7 @@ func (k Key) row() string {
 		value += ": " + want
 	}
 	flag := "`--" + k.Flag + "`"
-	if !k.flagged() {
+	if !k.hasFlag() {
 		flag = ""
 	}
 	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", k.Name, value, k.tag.Get("default"), flag, strings.ReplaceAll(k.Doc, "|", `\|`))

@@ -19,9 +19,9 @@ import (
 // SafeVariable names crawl folders of other users in the environment that are trusted nevertheless, with colons between; "*": all.
 const SafeVariable = "MERCATOR_SAFE_DIRECTORY"
 
-// owned refuses (fault.Usage) the crawl.toml of a crawl folder that another user owns, as git does with repositories: settings
-// name programs, and whoever wrote them would run these as this user. root may act for the user who called sudo.
-func owned(path string) error {
+// checkOwner refuses (fault.Usage) the crawl.toml of a crawl folder that another user owns, as git does with repositories: settings
+// name programs, and their writer would run these as this user. root may act for the user who called sudo.
+func checkOwner(path string) error {
 	folder := filepath.Dir(path)
 	for _, p := range []string{folder, path} {
 		st, err := os.Stat(p)
@@ -29,7 +29,7 @@ func owned(path string) error {
 			return err
 		}
 		owner, known := ownerOf(st)
-		if !known || ours(owner, os.Geteuid(), os.Getenv("SUDO_UID")) || safe(folder, os.Getenv(SafeVariable)) {
+		if !known || mayRun(owner, os.Geteuid(), os.Getenv("SUDO_UID")) || isSafe(folder, os.Getenv(SafeVariable)) {
 			continue
 		}
 		abs, err := filepath.Abs(folder)
@@ -42,12 +42,12 @@ func owned(path string) error {
 	return nil
 }
 
-func ours(owner uint32, uid int, sudo string) bool {
+func mayRun(owner uint32, uid int, sudo string) bool {
 	return int64(owner) == int64(uid) || uid == 0 && sudo != "" && strconv.FormatUint(uint64(owner), 10) == sudo
 }
 
-// safe says whether a value of SafeVariable names a folder.
-func safe(folder, list string) bool {
+// isSafe reports whether a value of SafeVariable names a folder.
+func isSafe(folder, list string) bool {
 	have, err := os.Stat(folder)
 	return err == nil && slices.ContainsFunc(filepath.SplitList(list), func(name string) bool {
 		if name == "*" {
@@ -65,7 +65,7 @@ func Owned(path string) (bool, error) {
 		return false, err
 	}
 	owner, known := ownerOf(st)
-	return !known || ours(owner, os.Geteuid(), os.Getenv("SUDO_UID")), nil
+	return !known || mayRun(owner, os.Geteuid(), os.Getenv("SUDO_UID")), nil
 }
 
 // plainRclone is the spelling of a remote of rclone's own configuration: one that brings its options with it may name programs.
@@ -75,9 +75,9 @@ var plainRclone = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 func (c *Config) Programs() []Pair {
 	var found []Pair
 	for _, k := range allKeys() {
-		if left, programs := k.plain(c); programs {
+		if left, programs := k.withoutPrograms(c); programs {
 			value := c.Text(k)
-			if list, _ := c.get(k.Name); len(left) > 0 { // of a list, the members alone that name one
+			if list, _ := c.valueAt(k.Name); len(left) > 0 { // of a list, the members alone that name one
 				members := slices.DeleteFunc(texts(list), func(m string) bool { return slices.Contains(left, m) })
 				value = k.ListText(members)
 			}
@@ -95,9 +95,9 @@ func texts(list any) (all []string) {
 	return all
 }
 
-// plain is what is left of a setting without the programs that it names; programs says whether it names any.
-func (k Key) plain(c *Config) (left []string, programs bool) {
-	v, set := c.get(k.Name)
+// withoutPrograms returns the values of a setting that name no program; programs: others do.
+func (k Key) withoutPrograms(c *Config) (left []string, programs bool) {
+	v, set := c.valueAt(k.Name)
 	if !set || k.tag.Get("runs") == "" {
 		return nil, false
 	}
@@ -135,7 +135,7 @@ func Disarm(path string, text []byte) (clean []byte, off []Pair, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		left, _ := k.plain(c)
+		left, _ := k.withoutPrograms(c)
 		set[p.Key] = ""
 		if len(left) > 0 {
 			set[p.Key] = k.ListText(left)
@@ -162,7 +162,7 @@ func Disarm(path string, text []byte) (clean []byte, off []Pair, err error) {
 		pairs = append(pairs, Pair{key, set[key]})
 	}
 	if clean, err = SetAll(text, pairs); err != nil { // written in a way that cannot be edited: the comments are lost
-		if clean, err = c.without(set); err != nil {
+		if clean, err = c.textWithout(set); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -176,8 +176,8 @@ func Disarm(path string, text []byte) (clean []byte, off []Pair, err error) {
 	return clean, off, nil
 }
 
-// without is the file written anew, without these settings.
-func (c *Config) without(set map[string]string) ([]byte, error) {
+// textWithout writes the file anew without the settings of set.
+func (c *Config) textWithout(set map[string]string) ([]byte, error) {
 	all := map[string]any{}
 	for name, v := range c.set {
 		table, is := v.(map[string]any)

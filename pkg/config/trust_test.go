@@ -30,7 +30,7 @@ func TestOurs(t *testing.T) {
 		{"no root, with a variable", 1001, 1000, "1001", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := ours(c.owner, c.uid, c.sudo); got != c.want {
+			if got := mayRun(c.owner, c.uid, c.sudo); got != c.want {
 				t.Errorf("%v, want %v", got, c.want)
 			}
 		})
@@ -150,7 +150,7 @@ func TestUnseen(t *testing.T) {
 one	two
 three'''`: false, `push = "/\u05d0\u05d1\u200f"`: false,
 	} {
-		if _, err := Parse(Name, []byte(text+"\n")); (err != nil) != bad || bad && fault.ClassOf(err) != fault.Usage || err != nil && strings.ContainsFunc(err.Error(), unseen) {
+		if _, err := Parse(Name, []byte(text+"\n")); (err != nil) != bad || bad && fault.ClassOf(err) != fault.Usage || err != nil && strings.ContainsFunc(err.Error(), isInvisible) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
