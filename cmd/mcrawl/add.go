@@ -35,7 +35,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if len(c.URLs)+len(c.File) == 0 {
 		return &fault.Error{Class: fault.Usage, Found: "no URLs", Want: "some, or -f FILE"}
 	}
-	d, err := driver.Open(c.Crawl, options(std))
+	d, err := driver.Open(c.Crawl, driverOptions(std))
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ type takeCmd struct {
 }
 
 func (c *takeCmd) Run(ctx context.Context, std *cli.Std) error {
-	d, err := driver.Open(c.Crawl, options(std))
+	d, err := driver.Open(c.Crawl, driverOptions(std))
 	if err != nil {
 		return err
 	}

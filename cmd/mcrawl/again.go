@@ -51,7 +51,7 @@ Examples:
 
 func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 	r := driver.Request{Verb: "again", Outcomes: c.Outcome, Rule: c.Rule, Listed: c.File != ""}
-	if n := given(len(c.Outcome)+len(c.Status) > 0 || c.Older != "") + given(c.Rule != "") + given(c.File != ""); n != 1 {
+	if n := oneIf(len(c.Outcome)+len(c.Status) > 0 || c.Older != "") + oneIf(c.Rule != "") + oneIf(c.File != ""); n != 1 {
 		return &fault.Error{Class: fault.Usage, Found: "no URLs to fetch again, or several kinds", Want: "--outcome, --status or --older, or --rule, or -f FILE"}
 	}
 	outcomes := append(slices.Clone(record.Outcomes), record.OutcomeRefused)
@@ -79,7 +79,7 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		r.Before = record.TimeOf(std.Now().Add(-age))
 	}
-	d, err := driver.Open(c.Crawl, options(std))
+	d, err := driver.Open(c.Crawl, driverOptions(std))
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 // maxList bounds the list of -f, in bytes: it is in memory, and may come down a pipe.
 const maxList = 16 << 20
 
-func given(yes bool) int {
+func oneIf(yes bool) int {
 	if yes {
 		return 1
 	}

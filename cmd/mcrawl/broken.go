@@ -53,19 +53,19 @@ func (c *brokenCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		q.Accept = append(q.Accept, status)
 	}
-	d, err := driver.Open(c.Crawl, options(std))
+	d, err := driver.Open(c.Crawl, driverOptions(std))
 	if err != nil {
 		return err
 	}
-	out, err := c.open(std, "failure", "url", "redirects", "page", "kind", "text", "error", "checked")
+	out, err := c.openRows(std, "failure", "url", "redirects", "page", "kind", "text", "error", "checked")
 	if err != nil {
 		return err
 	}
 	sum, err := d.Broken(ctx, q, func(b *history.Broken) error {
 		if !c.CSV {
-			return out.print(b, b.Failure, strings.Join(append([]string{b.URL}, b.Redirects...), " -> "), b.Page, b.Kind, b.Text)
+			return out.printRow(b, b.Failure, strings.Join(append([]string{b.URL}, b.Redirects...), " -> "), b.Page, b.Kind, b.Text)
 		}
-		return out.print(b, b.Failure, b.URL, strings.Join(b.Redirects, " "), b.Page, b.Kind, b.Text, b.Error, timeText(b.Checked))
+		return out.printRow(b, b.Failure, b.URL, strings.Join(b.Redirects, " "), b.Page, b.Kind, b.Text, b.Error, timeText(b.Checked))
 	})
 	if err == nil {
 		err = out.flush()

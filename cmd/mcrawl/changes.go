@@ -44,7 +44,7 @@ func (c *changesCmd) Run(std *cli.Std) error {
 	if c.Diff && (c.JSON || c.CSV) {
 		return &fault.Error{Class: fault.Usage, Found: "--diff with --json or --csv", Want: "one of them"}
 	}
-	d, err := driver.Open(c.Crawl, options(std))
+	d, err := driver.Open(c.Crawl, driverOptions(std))
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (c *changesCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	out, err := c.open(std, "what", "url", "before", "now", "fetched", "refetched", "redirect", "bytes_were", "bytes")
+	out, err := c.openRows(std, "what", "url", "before", "now", "fetched", "refetched", "redirect", "bytes_were", "bytes")
 	if err != nil {
 		return err
 	}
@@ -61,16 +61,16 @@ func (c *changesCmd) Run(std *cli.Std) error {
 		counts[ch.What]++
 		switch {
 		case c.CSV:
-			return out.print(ch, ch.What, ch.URL, ch.Before, ch.Now, timeText(ch.Fetched), timeText(ch.Refetched), ch.Moved, strconv.FormatInt(ch.BytesWere, 10), strconv.FormatInt(ch.Bytes, 10))
+			return out.printRow(ch, ch.What, ch.URL, ch.Before, ch.Now, timeText(ch.Fetched), timeText(ch.Refetched), ch.Moved, strconv.FormatInt(ch.BytesWere, 10), strconv.FormatInt(ch.Bytes, 10))
 		case !c.Diff:
-			return out.print(ch, ch.What, ch.URL, ch.Before, ch.Now)
+			return out.printRow(ch, ch.What, ch.URL, ch.Before, ch.Now)
 		case ch.What != "changed" && c.URL == "":
 			return nil
 		}
 		text, err := changes.Diff(ch)
 		for line := range strings.Lines(text) {
 			if err == nil {
-				err = out.print(nil, strings.TrimSuffix(line, "\n"))
+				err = out.printRow(nil, strings.TrimSuffix(line, "\n"))
 			}
 		}
 		return err
@@ -93,7 +93,7 @@ func (c *changesCmd) compare(d *driver.Driver, std *cli.Std) (*driver.Changes, e
 	if c.To != "" {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q after %q, which is a folder", c.To, c.From), Want: "two crawls, or one crawl and two of its rounds"}
 	}
-	before, err := driver.Open(c.From, options(std))
+	before, err := driver.Open(c.From, driverOptions(std))
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ Examples:
 }
 
 func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
-	d, err := driver.Open(c.Crawl, options(std))
+	d, err := driver.Open(c.Crawl, driverOptions(std))
 	if err != nil {
 		return err
 	}

@@ -53,9 +53,9 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	e.Unfinished(ctx)
 	switch {
 	case c.WACZ:
-		return c.file(ctx, std, ".wacz", aZIP(), e.WACZ)
+		return c.writeFile(ctx, std, ".wacz", aZIP(), e.WACZ)
 	case c.CDXJ:
-		return c.file(ctx, std, ".cdxj", aCDXJ(), e.CDXJ)
+		return c.writeFile(ctx, std, ".cdxj", aCDXJ(), e.CDXJ)
 	}
 	name, write := "-parquet", e.Parquet
 	if !c.Parquet {
@@ -65,7 +65,7 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		name, write = "-"+string(format), func(ctx context.Context, to string) error { return e.Derived(ctx, to, format) }
 	}
-	to, err := beside(c.Crawl, c.To, name)
+	to, err := outputPath(c.Crawl, c.To, name)
 	if err != nil {
 		return err
 	}
@@ -75,11 +75,11 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err := write(ctx, to); err != nil {
 		return err
 	}
-	return c.made(std, to)
+	return c.printPath(std, to)
 }
 
-// beside is where a file that is made of a crawl goes: to or, without that, beside the crawl folder.
-func beside(crawl, to, suffix string) (string, error) {
+// outputPath is the path of an exported file: to or, if that is empty, a name beside the crawl folder.
+func outputPath(crawl, to, suffix string) (string, error) {
 	if to != "" {
 		return to, nil
 	}
@@ -97,9 +97,9 @@ func beside(crawl, to, suffix string) (string, error) {
 // maxBegin is how much of a file must show what it is: the line of an index with the longest URL.
 const maxBegin = 64 << 10
 
-// replaces reports whether there is a file at path. One that has no such beginning, and something else in it, is refused: it is
-// not one that this command made.
-func replaces(path string, begin *regexp.Regexp) (bool, error) {
+// replacesOwn reports whether there is a file at path. A file with another beginning is refused: this command
+// did not make it.
+func replacesOwn(path string, begin *regexp.Regexp) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return false, nil // making the file tells what is wrong
@@ -122,7 +122,7 @@ var (
 	aCDXJ = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^ \n]+ [0-9]{14} \{`) })
 )
 
-func (c *exportCmd) file(ctx context.Context, std *cli.Std, suffix string, begin *regexp.Regexp, write func(context.Context, io.Writer) error) error {
+func (c *exportCmd) writeFile(ctx context.Context, std *cli.Std, suffix string, begin *regexp.Regexp, write func(context.Context, io.Writer) error) error {
 	if c.To == "-" {
 		if suffix != ".cdxj" {
 			if err := std.RefuseTerminal("WACZ files are"); err != nil {
@@ -135,11 +135,11 @@ func (c *exportCmd) file(ctx context.Context, std *cli.Std, suffix string, begin
 		}
 		return out.Flush()
 	}
-	to, err := beside(c.Crawl, c.To, suffix)
+	to, err := outputPath(c.Crawl, c.To, suffix)
 	if err != nil {
 		return err
 	}
-	there, err := replaces(to, begin)
+	there, err := replacesOwn(to, begin)
 	if err != nil {
 		return err
 	}
@@ -149,10 +149,10 @@ func (c *exportCmd) file(ctx context.Context, std *cli.Std, suffix string, begin
 	if there {
 		std.Warn("replaced %s", to)
 	}
-	return c.made(std, to)
+	return c.printPath(std, to)
 }
 
-func (c *exportCmd) made(std *cli.Std, path string) error {
+func (c *exportCmd) printPath(std *cli.Std, path string) error {
 	_, err := fmt.Fprintln(std.Out, path)
 	return err
 }

@@ -52,17 +52,17 @@ func (c *focusCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	if len(urls)+len(c.Seeds) == 0 {
-		return c.there(&fault.Error{Class: fault.Usage, Found: "no URL to begin with", Want: "--seeds FILE, or a URL among the queries"})
+		return c.hintResume(&fault.Error{Class: fault.Usage, Found: "no URL to begin with", Want: "--seeds FILE, or a URL among the queries"})
 	}
 	spec := driver.Spec{URLs: urls, Seeds: c.Seeds, In: std.In, Runs: true, Config: string(std.Common.Config), Preset: f.Settings(), Set: pairs}
 	if spec.Config == "" {
 		spec.Preset = append(spec.Preset, config.Pair{Key: "extract.filter", Value: "default"})
 	}
 	if c.Print {
-		return c.print(std, f, words, urls)
+		return c.printCommands(std, f, words, urls)
 	}
 	if spec.Files, err = f.Files(ctx, words, std.Warn); err != nil {
-		return c.there(err)
+		return c.hintResume(err)
 	}
 	if err := f.Same(c.Crawl, spec.Files); err != nil {
 		return err
@@ -70,19 +70,19 @@ func (c *focusCmd) Run(ctx context.Context, std *cli.Std) error {
 	if _, err := driver.Make(ctx, c.Crawl, spec, std.Warn); err != nil {
 		return err
 	}
-	return c.run(ctx, options(std), std, c.Crawl)
+	return c.runCrawl(ctx, driverOptions(std), std, c.Crawl)
 }
 
-// there adds to an error of a query how a crawl goes on that is there already.
-func (c *focusCmd) there(err error) error {
+// hintResume adds to an error of a query how to continue a crawl that exists already.
+func (c *focusCmd) hintResume(err error) error {
 	if f := (*fault.Error)(nil); errors.As(err, &f) && store.IsCrawl(c.Crawl, store.Options{}) {
 		f.Hint = strings.TrimPrefix(fmt.Sprintf("%s; %q goes on with the crawl that is there", f.Hint, fault.Quote("mcrawl", "run", c.Crawl)), "; ")
 	}
 	return err
 }
 
-// print prints shell lines that do the same.
-func (c *focusCmd) print(std *cli.Std, f driver.Focus, words, urls []string) (err error) {
+// printCommands prints shell lines that do what Run does.
+func (c *focusCmd) printCommands(std *cli.Std, f driver.Focus, words, urls []string) (err error) {
 	line := []string{"mcrawl", "new", c.Crawl}
 	if len(urls) > 0 {
 		fmt.Fprintln(std.Out, fault.Quote(append([]string{"printf", `%s\n`}, urls...)...), "> urls.txt &&")

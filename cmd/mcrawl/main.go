@@ -55,16 +55,16 @@ type grammar struct {
 
 // A call by the name of another command is that command.
 func main() {
-	os.Exit(cli.OneOf(cmd.Manual, cli.Command{Name: "mcrawl", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }, Arguments: aliased},
+	os.Exit(cli.OneOf(cmd.Manual, cli.Command{Name: "mcrawl", About: about, Memory: 64 << 20, Grammar: func() any { return &grammar{} }, Arguments: resolveAlias},
 		mckpt.Command, mextract.Command, mfetch.Command, mfocus.Command, mcat.Command))
 }
 
-// aliased are arguments whose first word other programs have.
-func aliased(args []string) []string {
+// resolveAlias replaces a verb of other programs by mcrawl's.
+func resolveAlias(args []string) []string {
 	switch {
 	case len(args) == 0:
 	case args[0] == "help":
-		return append(aliased(args[1:]), "--help")
+		return append(resolveAlias(args[1:]), "--help")
 	case args[0] == "version":
 		return append([]string{"--version"}, args[1:]...)
 	case args[0] == "resume":
@@ -93,8 +93,8 @@ func (g *grammar) AfterApply(kctx *kong.Context) error {
 	return &fault.Error{Class: fault.Usage, Found: flag, Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: fmt.Sprintf("%q changes one", fault.Quote("mcrawl", "set", dir, change))}
 }
 
-// options are those of a driver that tells a person how the crawl goes on.
-func options(std *cli.Std) driver.Options {
+// driverOptions are the options of a driver that reports its progress.
+func driverOptions(std *cli.Std) driver.Options {
 	mode := std.Common.Progress
 	t := &driver.Reporter{Out: std.Screen(), Err: std.Err, JSON: mode == "json" || std.LogsJSON(), Seldom: mode != "json", Silent: mode == "off", Quiet: std.Common.Quiet}
 	if mode == "auto" {

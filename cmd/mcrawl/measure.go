@@ -39,7 +39,7 @@ Examples:
 }
 
 func (c *measureCmd) Run(ctx context.Context, std *cli.Std) error {
-	d, err := driver.Open(c.Crawl, options(std))
+	d, err := driver.Open(c.Crawl, driverOptions(std))
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (c *measureCmd) Run(ctx context.Context, std *cli.Std) error {
 	return out.Encode(e)
 }
 
-// setsOf are the sets of a path: those of all shards of a crawl that has some.
+// setsOf returns the sets of a path: one, or one in each shard of the crawl.
 func setsOf(name string) ([]string, error) {
 	if !store.IsCrawl(name, store.Options{}) {
 		return []string{name}, nil

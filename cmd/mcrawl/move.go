@@ -31,7 +31,7 @@ Examples:
 }
 
 func (c *moveCmd) Run(ctx context.Context, std *cli.Std) error {
-	d, err := driver.OpenShards(c.Crawl, "mcrawl move", options(std))
+	d, err := driver.OpenShards(c.Crawl, "mcrawl move", driverOptions(std))
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ Examples:
 }
 
 func (c *balanceCmd) Run(ctx context.Context, std *cli.Std) error {
-	d, err := driver.OpenShards(c.Crawl, "mcrawl balance", options(std))
+	d, err := driver.OpenShards(c.Crawl, "mcrawl balance", driverOptions(std))
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ Examples:
 }
 
 func (c *refusedCmd) Run(std *cli.Std) error {
-	d, err := driver.Open(c.Crawl, options(std))
+	d, err := driver.Open(c.Crawl, driverOptions(std))
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (c *refusedCmd) Run(std *cli.Std) error {
 	if c.Count {
 		names = []string{"rule", "urls"}
 	}
-	out, err := c.open(std, names...)
+	out, err := c.openRows(std, names...)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (c *refusedCmd) Run(std *cli.Std) error {
 			counts[r.Rule]++
 			return nil
 		}
-		return out.print(r, r.URL, r.Rule, r.Found)
+		return out.printRow(r, r.URL, r.Rule, r.Found)
 	})
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (c *refusedCmd) Run(std *cli.Std) error {
 		if !c.CSV {
 			cells = []string{fmt.Sprintf("%9d %s", n.N, n.Reason)}
 		}
-		err := out.print(struct {
+		err := out.printRow(struct {
 			Rule string `json:"rule"`
 			URLs uint64 `json:"urls"`
 		}{n.Reason, n.N}, cells...)

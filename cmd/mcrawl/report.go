@@ -53,11 +53,11 @@ func (c *reportCmd) Run(ctx context.Context, std *cli.Std) error {
 		_, err := std.Out.Write(page)
 		return err
 	}
-	to, err := beside(c.Crawl, c.Output, "-report.html")
+	to, err := outputPath(c.Crawl, c.Output, "-report.html")
 	if err != nil {
 		return err
 	}
-	there, err := replaces(to, aPage())
+	there, err := replacesOwn(to, aPage())
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ var aPage = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?
 // pageOf makes the page. Its size is bounded, as the tables of its figures are. One that loads itself again, as refresh says, may be of
 // a crawl that is about to fetch.
 func pageOf(ctx context.Context, std *cli.Std, crawl, compare string, refresh time.Duration) ([]byte, error) {
-	d, err := driver.Open(crawl, options(std))
+	d, err := driver.Open(crawl, driverOptions(std))
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func pageOf(ctx context.Context, std *cli.Std, crawl, compare string, refresh ti
 	}
 	opt := report.Options{Now: now, Refresh: refresh}
 	if compare != "" {
-		other, err := driver.Open(compare, options(std))
+		other, err := driver.Open(compare, driverOptions(std))
 		if err != nil {
 			return nil, err
 		}
@@ -252,7 +252,7 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 	return nil
 }
 
-// keepMetrics writes the file of metrics until the command ends. A failure is told when it begins: the file's age tells of it, too.
+// keepMetrics writes the file of metrics until the command ends. It reports the first of a row of failures; the file's age shows them, too.
 func (c *watchCmd) keepMetrics(ctx context.Context, std *cli.Std) {
 	told := ""
 	for {

@@ -23,7 +23,7 @@ type rows struct {
 	out  *bufio.Writer
 }
 
-func (a *asRows) open(std *cli.Std, names ...string) (*rows, error) {
+func (a *asRows) openRows(std *cli.Std, names ...string) (*rows, error) {
 	var to io.Writer = std.Out
 	if !a.JSON && !a.CSV {
 		to = std.Screen()
@@ -40,8 +40,8 @@ func (a *asRows) open(std *cli.Std, names ...string) (*rows, error) {
 	return r, nil
 }
 
-// print prints a row, which is v in JSON.
-func (r *rows) print(v any, cells ...string) error {
+// printRow prints a row, which is v in JSON.
+func (r *rows) printRow(v any, cells ...string) error {
 	switch {
 	case r.json != nil:
 		return r.json.Encode(v)

@@ -35,13 +35,13 @@ Examples:
 }
 
 func (c *runCmd) Run(ctx context.Context, std *cli.Std) error {
-	opt := options(std)
+	opt := driverOptions(std)
 	opt.Engine = driver.EngineOptions{On: c.On, Args: c.EngineArgs}
-	return c.run(ctx, opt, std, c.Crawl)
+	return c.runCrawl(ctx, opt, std, c.Crawl)
 }
 
-// run goes on with the crawl in dir, or prints how.
-func (h *howFar) run(ctx context.Context, opt driver.Options, std *cli.Std, dir string) error {
+// runCrawl goes on with the crawl in dir, or prints how.
+func (h *howFar) runCrawl(ctx context.Context, opt driver.Options, std *cli.Std, dir string) error {
 	if h.Rounds != nil {
 		opt.Rounds = *h.Rounds
 	}

@@ -50,14 +50,14 @@ func (c *setCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	switch values {
 	case 0:
-		return c.print(std, folder)
+		return c.printSettings(std, folder)
 	case len(c.Settings):
-		return c.set(ctx, std, folder)
+		return c.setPairs(ctx, std, folder)
 	}
 	return &fault.Error{Class: fault.Usage, Found: "settings with values, and settings to print", Want: "KEY=VALUE for all, or KEY for all"}
 }
 
-func (c *setCmd) set(ctx context.Context, std *cli.Std, folder *crawl.Crawl) error {
+func (c *setCmd) setPairs(ctx context.Context, std *cli.Std, folder *crawl.Crawl) error {
 	pairs, err := config.ParsePairs(c.Settings)
 	if err != nil {
 		return err
@@ -100,8 +100,8 @@ func orNone(value string) string {
 	return cli.Printable(value)
 }
 
-// print lists the settings of crawl.toml, as KEY=VALUE, or the values of those that were asked for.
-func (c *setCmd) print(std *cli.Std, folder *crawl.Crawl) error {
+// printSettings prints the settings of crawl.toml as KEY=VALUE, or the values of the settings that the user names.
+func (c *setCmd) printSettings(std *cli.Std, folder *crawl.Crawl) error {
 	conf, err := config.Load(filepath.Join(folder.Dir(), config.Name))
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	if err := without("extract.filter", string(std.Common.Config), pairs, "none: site writes its own rules to "+driver.FilterFile, "edit that, or make the crawl with mcrawl new"); err != nil {
+	if err := refuseKey("extract.filter", string(std.Common.Config), pairs, "none: site writes its own rules to "+driver.FilterFile, "edit that, or make the crawl with mcrawl new"); err != nil {
 		return err
 	}
 	if c.Render {
@@ -59,7 +59,7 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 		if sheets, err = driver.HostConnections(c.URLs, c.HostConnections); err != nil {
 			return err
 		}
-		if err := without("sheets", string(std.Common.Config), pairs, "none beside --host-connections, which writes "+driver.SheetsFile, "put the connections into that file: politeness.connections"); err != nil {
+		if err := refuseKey("sheets", string(std.Common.Config), pairs, "none beside --host-connections, which writes "+driver.SheetsFile, "put the connections into that file: politeness.connections"); err != nil {
 			return err
 		}
 		pairs = append(pairs, config.Pair{Key: "sheets", Value: driver.SheetsFile})
@@ -106,17 +106,17 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err := driver.PrintMake(std.Out, folder, spec, std.Warn); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(std.Out, fault.Quote("mcrawl", "run", folder)) // whose rounds --print shows
+		_, err = fmt.Fprintln(std.Out, fault.Quote("mcrawl", "run", folder)) // --print shows the rounds of this run
 		return err
 	}
 	if _, err := driver.Make(ctx, folder, spec, std.Warn); err != nil {
 		return err
 	}
-	return c.run(ctx, options(std), std, folder)
+	return c.runCrawl(ctx, driverOptions(std), std, folder)
 }
 
-// without refuses a setting that names a file of which site writes its own.
-func without(key, file string, pairs []config.Pair, want, hint string) error {
+// refuseKey refuses a setting that names a file, if site writes that file itself.
+func refuseKey(key, file string, pairs []config.Pair, want, hint string) error {
 	refused := &fault.Error{Class: fault.Usage, File: file, Found: "the setting " + key, Want: want, Hint: hint}
 	if file != "" {
 		conf, err := config.Load(file)

@@ -31,7 +31,7 @@ Example:
 }
 
 func (c *stageCmd) Run(ctx context.Context, std *cli.Std) error {
-	d, err := driver.Open(c.Crawl, options(std))
+	d, err := driver.Open(c.Crawl, driverOptions(std))
 	if errors.Is(err, fs.ErrNotExist) {
 		node, _ := os.Hostname() // it is part of a message
 		return &fault.Error{Class: fault.Usage, File: c.Crawl, Found: "no crawl folder on " + node, Want: "the folder that all machines share", Err: err}
@@ -60,7 +60,7 @@ Example:
 }
 
 func (c *stagesCmd) Run(ctx context.Context, std *cli.Std) error {
-	d, err := driver.Open(c.Crawl, options(std))
+	d, err := driver.Open(c.Crawl, driverOptions(std))
 	if err != nil {
 		return err
 	}

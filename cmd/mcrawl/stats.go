@@ -28,7 +28,7 @@ Examples:
 }
 
 func (c *statsCmd) Run(std *cli.Std) error {
-	d, err := driver.Open(c.Crawl, options(std))
+	d, err := driver.Open(c.Crawl, driverOptions(std))
 	if err != nil {
 		return err
 	}

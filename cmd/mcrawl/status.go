@@ -39,10 +39,10 @@ func (c *statusCmd) Run(ctx context.Context, std *cli.Std) error {
 	for {
 		s, err := driver.ReadStatus(ctx, c.Crawl, std.Now())
 		if err == nil {
-			err = c.print(std, s)
+			err = c.printStatus(std, s)
 		}
 		if err == nil {
-			c.warn(std, s)
+			c.warnOfDamage(std, s)
 		}
 		if err != nil || !c.Watch || s.Driver == "" {
 			return err
@@ -55,8 +55,8 @@ func (c *statusCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 }
 
-// warn tells of damage that keeps a run from its work.
-func (c *statusCmd) warn(std *cli.Std, s *driver.Status) {
+// warnOfDamage warns of damage that prevents a run.
+func (c *statusCmd) warnOfDamage(std *cli.Std, s *driver.Status) {
 	warn := func(err error, after string) {
 		std.Warn("%v%s", err, after)
 		if hint := fault.HintOf(err); hint != "" {
@@ -71,7 +71,7 @@ func (c *statusCmd) warn(std *cli.Std, s *driver.Status) {
 	}
 }
 
-func (c *statusCmd) print(std *cli.Std, s *driver.Status) error {
+func (c *statusCmd) printStatus(std *cli.Std, s *driver.Status) error {
 	switch {
 	case c.JSON:
 		e := json.NewEncoder(std.Out)

@@ -37,7 +37,7 @@ func (c *tryCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Policy != "" {
 		pairs = append(pairs, config.Pair{Key: "frontier.policy", Value: c.Policy})
 	}
-	opt := options(std)
+	opt := driverOptions(std)
 	opt.Rounds = c.Rounds
 	return driver.Try(ctx, c.Crawl, driver.Web{Seed: c.Seed, Hosts: c.Hosts, Pages: c.Pages}, pairs, opt, c.Print, std.Out)
 }
