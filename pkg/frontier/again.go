@@ -8,7 +8,7 @@ import (
 	"mercator/pkg/stage"
 )
 
-// addNew adds rows. One whose URL waits gives it its priority, if that is higher, and is dropped: no URL waits twice.
+// addNew adds rows. If a row's URL waits already, it gets the row's priority, if that is higher, and the row is dropped: no URL waits twice.
 func (c *change) addNew(ctx context.Context, b *stage.Batch[record.URL, record.URL], o AddOptions) error {
 	l := c.newLookup(toAdd, b.Schema())
 	if err := c.spool(ctx, b.Read, o.Prioritizer, l.seek); err != nil {
@@ -20,12 +20,12 @@ func (c *change) addNew(ctx context.Context, b *stage.Batch[record.URL, record.U
 	return l.findWaiting(ctx, c.found)
 }
 
-// URLs are taken once more by an Add with AddOptions.Again. One whose URL waits or is in flight is dropped, and so is
+// An Add with AddOptions.Again queues URLs once more. A row with a URL that waits or is in flight is dropped, and so is
 // a second row of one URL. A parked URL is put back in place of its row. All others wait like new ones, without the
 // failures that they had; no limit of new URLs drops them. A row says in column "was" which outcome its URL had. That
 // is taken back: a URL counts once, however often it is fetched.
 
-// addAgain reads the rows, begins the change, and gives it those of URLs that do not wait.
+// addAgain reads the rows, begins the change, and queues the URLs that do not wait.
 func (c *change) addAgain(ctx context.Context, b *stage.Batch[record.URL, record.URL], o AddOptions) error {
 	l := c.newLookup(toAgain, b.Schema())
 	err := eachRead(ctx, b.Read, func(u *record.URL) error {

@@ -56,17 +56,17 @@ func (b Budgets) ofDomain(d *Domain) uint64 {
 	return b.Base + uint64(b.Growth*float64(d.InDegree()))
 }
 
-// gate is where new URLs pass, as far as budgets let them.
+// gate lets new URLs pass within their domains' budgets.
 type gate struct {
 	c        *change
 	by       Budgets
-	arrivals *sorter // new URLs: as arrival, by the hostKey of their domain
-	released *sorter // the same of URLs whose round has come
-	links    *sorter // four bytes of the source and the domain that is linked to, by its hostKey
+	arrivals *sorter // new URLs as arrival, by the hostKey of their domain
+	released *sorter // held URLs that are due this round, as arrival, by the hostKey of their domain
+	links    *sorter // four bytes of the source and the target domain, by the target's hostKey
 
-	src, srcHost, srcDomain string // of the last link
-	domains                 map[string]string
-	recent                  []domainLink // that were seen, by a hash
+	src, srcHost, srcDomain string            // source of the last link
+	domains                 map[string]string // domains of hosts
+	recent                  []domainLink      // links seen lately, by a hash
 }
 
 // domainLink is a link between two domains.
@@ -76,7 +76,7 @@ type domainLink struct {
 }
 
 const (
-	maxNames    = 4096 // hosts whose domain is kept at hand
+	maxNames    = 4096 // hosts in gate.domains
 	maxNameSize = 255  // bytes of such a host's name
 	recentLinks = 1 << 14
 )
@@ -138,13 +138,13 @@ func (g *gate) link(l *record.Link) error {
 	return g.links.addPayload(link.to, append(g.c.buf, to...))
 }
 
-// sourceOf is how a domain's row names another that links to it.
+// sourceOf is the number of a linking domain in a domain's row.
 func sourceOf(domain string) uint32 {
 	h := sha256.Sum256([]byte(domain))
 	return binary.BigEndian.Uint32(h[len(h)-4:])
 }
 
-// admit lets URLs into the queues: new ones, and held ones whose round has come.
+// admit lets URLs into the queues: new ones, and held ones that are due this round.
 func (c *change) admit(ctx context.Context) error {
 	if c.gate == nil && len(c.s.Held) == 0 {
 		return nil
@@ -156,9 +156,9 @@ func (c *change) admit(ctx context.Context) error {
 	return c.gate.judged(ctx)
 }
 
-// release takes out of the held URLs those whose round has come. If nothing else is
-// there to be fetched, the next round comes at once. Without budgets they have their turn
-// with the new ones.
+// release takes out the held URLs that are due this round. If nothing else can
+// be fetched, the next round comes at once. Without budgets they are queued
+// with the new URLs.
 func (c *change) release(ctx context.Context) error {
 	s := c.s
 	m := newMerger(c.st, s.Held)
@@ -206,8 +206,8 @@ func (s *state) ready() bool {
 	return slices.ContainsFunc(s.Ready, func(runs []run) bool { return len(runs) > 0 })
 }
 
-// judged decides about new URLs, and those that were released, and brings the table of
-// domains up to date. All domains of an order of which one has changed are written.
+// judged decides about new and released URLs, and updates the table of
+// domains. If a domain changed, all domains of its key are written.
 func (g *gate) judged(ctx context.Context) error {
 	c := g.c
 	var in [3]*peeker // in this order: links count at once, and who has waited comes first

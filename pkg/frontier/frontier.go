@@ -50,12 +50,13 @@ type Counts struct {
 	Finished   uint64         `json:"finished"`
 	Retried    uint64         `json:"retried"`          // failed attempts that were queued again
 	Deferred   uint64         `json:"deferred"`         // times that a URL was put off or parked
-	Dead       uint64         `json:"dead"`             // times that one was finished because no attempt was left
-	Visits     uint64         `json:"visits,omitempty"` // after which the URL was queued for the next, by policy revisit
-	Outcomes   []record.Count `json:"outcomes"`         // of the finished, sorted by outcome
-	// MovedOut are finished URLs of hosts that went to other shards, and whose outcomes are counted here; MovedIn the reverse.
+	Dead       uint64         `json:"dead"`             // times that a URL was finished because no attempt was left
+	Visits     uint64         `json:"visits,omitempty"` // visits by policy revisit: the URL was queued for the next one
+	Outcomes   []record.Count `json:"outcomes"`         // outcomes of finished URLs, sorted by name
+	// MovedOut counts finished URLs of hosts that went to other shards: Outcomes here has their outcomes.
 	MovedOut uint64 `json:"moved_out,omitempty"`
-	MovedIn  uint64 `json:"moved_in,omitempty"`
+	// MovedIn counts finished URLs of hosts that came from other shards: Outcomes there has their outcomes.
+	MovedIn uint64 `json:"moved_in,omitempty"`
 	// TakenBack are outcomes that other shards count, of URLs that came from them and were queued again.
 	TakenBack []record.Count `json:"taken_back,omitempty"`
 }
@@ -95,32 +96,34 @@ func (c *Counts) takeBack(name string) bool {
 	return true
 }
 
-// state is what changes from generation to generation, besides the files. It
-// stands as JSON in the manifest, under stateKey.
+// state is what changes from generation to generation, besides the files. The
+// manifest has it as JSON, under stateKey.
 type state struct {
 	Counts   Counts   `json:"counts"`
 	V        []uint64 `json:"v"`     // for each front queue, the highest virtual time that was served
-	Draws    uint64   `json:"draws"` // of a front queue, by all batches so far
+	Draws    uint64   `json:"draws"` // draws of a front queue, by all batches so far
 	Ready    [][]run  `json:"ready"` // for each front queue, oldest run first
-	Later    []run    `json:"later"` // by due time
-	Hosts    []run    `json:"hosts"` // by hostKey; the rows of one order in a newer run replace those in older ones
+	Later    []run    `json:"later"` // URLs that wait for a time, by due time
+	Hosts    []run    `json:"hosts"` // hosts by hostKey; rows of a newer run replace older rows of the same key
 	InFlight *flight  `json:"in_flight,omitempty"`
-	// Dead are the dead hosts, as Hosts, until when each is left alone; none is after DeadUntil.
-	Dead      []run       `json:"dead,omitempty"`
+	// Dead are the dead hosts, by hostKey; their rows say until when each is left alone.
+	Dead []run `json:"dead,omitempty"`
+	// DeadUntil is the latest time until which a dead host is left alone.
 	DeadUntil record.Time `json:"dead_until,omitempty"`
-	// Parked are the URLs that are parked, by due time, for each of parking.
+	// Parked are the parked URLs by due time, a list for each outcome of parking.
 	Parked [len(parking)][]run `json:"parked,omitzero"`
 	// Longest is the longest delay that a waiting URL was ever given; 0: not known.
 	Longest record.Time `json:"longest_delay,omitempty"`
-	// Domains is the table of registered domains, as Hosts; Held are the URLs that are over
-	// their budgets, by the round that they are held for; Round counts the updates with budgets.
-	Domains []run  `json:"domains,omitempty"`
-	Held    []run  `json:"held,omitempty"`
-	Round   uint64 `json:"round,omitempty"`
-	// Rewritten counts how often a URL that waits was written again: when runs were
+	// Domains is the table of registered domains, by hostKey.
+	Domains []run `json:"domains,omitempty"`
+	// Held are the URLs over the budgets of their domains, by the round that they are held for.
+	Held []run `json:"held,omitempty"`
+	// Round counts the updates with budgets.
+	Round uint64 `json:"round,omitempty"`
+	// Rewritten counts how often a waiting URL was written again: when runs were
 	// merged, and when a batch passed it over.
 	Rewritten uint64 `json:"rewritten"`
-	Merges    uint64 `json:"merges,omitempty"` // that have begun
+	Merges    uint64 `json:"merges,omitempty"` // merges that have begun
 	// Policy is what the policy keeps.
 	Policy json.RawMessage `json:"policy,omitempty"`
 
@@ -134,15 +137,15 @@ const stateKey = "frontier"
 type run struct {
 	Path string           `json:"path"`
 	Tier int              `json:"tier"` // how often its rows were merged, or will have been when Merge is done
-	Rows uint64           `json:"rows"` // left
-	From runfile.Position `json:"from"` // of the first row left
-	Head uint64           `json:"head"` // its order
-	// Chain is the number of the merge that wrote it, one piece after the other, and Merge that of
-	// the merge that it is a source of; 0: none. See run.sequence.
+	Rows uint64           `json:"rows"` // rows left
+	From runfile.Position `json:"from"` // position of the first row left
+	Head uint64           `json:"head"` // key of the first row left
+	// Chain is the number of the merge that wrote the run as one of its pieces; 0: none. See run.sequence.
 	Chain uint64 `json:"chain,omitempty"`
+	// Merge is the number of the merge that reads the run as a source; 0: none.
 	Merge uint64 `json:"merge,omitempty"`
-	// Fresh: it is of hosts, and nothing is known of the speed of any. No older run knows more: what is
-	// known of a host is in each row of it from then on.
+	// Fresh: the run is of hosts, and all have an unknown speed. No older run knows more, since
+	// each newer row of a host repeats its speed.
 	Fresh bool `json:"fresh,omitempty"`
 }
 
@@ -153,15 +156,15 @@ type flight struct {
 	Txn  string      `json:"txn"`
 	Now  record.Time `json:"now"`
 	Head uint64      `json:"head,omitempty"`
-	// Refused are URLs that a rule of the filter refused, sorted as well. They are not in the batch, and the update
+	// Refused are URLs that a rule of the filter refused, sorted by flightKey. They are not in the batch, and the update
 	// finishes them.
 	Refused []run `json:"refused,omitempty"`
 }
 
-// all is how many URLs it is.
+// all is the number of URLs in flight, with the refused ones.
 func (fl *flight) all() uint64 { return fl.Rows + rowsOf(fl.Refused) }
 
-// runs are what it is read as.
+// runs are the runs of the URLs in flight.
 func (fl *flight) runs() []run {
 	switch {
 	case fl == nil:

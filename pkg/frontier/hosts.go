@@ -12,7 +12,7 @@ import (
 	"mercator/pkg/fault"
 )
 
-// hostGroup are the hosts of one order, which is one as a rule.
+// hostGroup are the hosts of one hostKey, which is one as a rule.
 type hostGroup []Host
 
 // host returns the state of the host of that name, a new one if there is none.
@@ -31,9 +31,9 @@ func (g *hostGroup) host(name []byte) (*Host, error) {
 	return &(*g)[len(*g)-1], nil
 }
 
-// hosts brings the host table up to date with events and new URLs, and gives the
-// new URLs their places. All hosts of an order that changed are written, so that
-// the newest run with an order tells all about it. It returns that run, which has no rows
+// hosts updates the host table with events and new URLs, and gives the
+// new URLs their virtual times. If a host changed, all hosts of its key are written, so that
+// the newest run with a key has all of them. It returns the new run, without rows
 // if nothing changed.
 func (c *change) hosts(ctx context.Context) (run, error) {
 	events, err := c.events.sorted()
@@ -227,14 +227,14 @@ const lately = 64
 // longest bounds what is taken for a duration or a gap, in µs: an hour.
 const longest = 3600_000_000
 
-// smooth is the mean of n measurements, of which newest is the last.
+// smooth is the mean of n measurements; newest is the last, and mean is the mean before it.
 func smooth(mean, newest, n uint64) uint64 {
 	n = min(max(n, 1), lately)
 	return ((n-1)*min(mean, longest) + min(newest, longest) + n/2) / n
 }
 
-// widen is the standard deviation of n measurements, of which newest is the last and mean is
-// the mean of those before it.
+// widen is the standard deviation of n measurements; newest is the last, spread and mean are
+// of the measurements before it.
 func widen(spread, mean, newest, n uint64) uint64 {
 	w := 1 / float64(min(max(n, 1), lately))
 	s, d := float64(min(spread, longest)), float64(min(newest, longest))-float64(min(mean, longest))
@@ -242,7 +242,7 @@ func widen(spread, mean, newest, n uint64) uint64 {
 }
 
 // absorb adds an event to a host's state. Events come in the
-// order of the outcomes, which is that of the contacts.
+// order of the contacts, as outcomes do.
 func absorb(h, ev *Host) {
 	h.Discovered += ev.Discovered
 	h.Finished += ev.Finished
@@ -290,13 +290,13 @@ func shortenGap(h, before *Host, gap uint64, waited int) {
 	}
 }
 
-// hasHistory reports whether something of a host's state tells when it may be contacted, and for how long.
+// hasHistory reports whether a host's state says when it may be contacted, and for how long.
 func hasHistory(h *Host) bool {
 	return h.Contacts > 0 || h.Failures > 0 || h.DurationUS > 0 || h.SpreadUS > 0 || h.DelayUS > 0 || h.LastContact != 0 || h.ParkedUntil != 0 || h.Addr != ""
 }
 
-// speeds are the runs of a table in which hosts are to be looked for of which something is known. Those
-// that are not found are like new ones, but for counts and places.
+// speeds are the runs of a host table that may have hosts with a history. A host outside them is
+// like a new one, except for counts and virtual times.
 func speeds(runs []run) []run {
 	return slices.DeleteFunc(slices.Clone(runs), func(r run) bool { return r.Fresh })
 }

@@ -36,22 +36,21 @@ func (l *limits) admit(host string) bool {
 	return true
 }
 
-// overLook is how many times a batch's URLs are looked through for hosts that do not have their
-// share of it yet.
+// overLook times a batch's size is the most that is read to find URLs of hosts below their share.
 const overLook = 4
 
-// reserve is what a batch has only if it would be too small without: URLs of hosts that have
-// their share of it already. nil: hosts may have all of it.
+// reserve has URLs of hosts that have their share of the batch already. The batch takes them only if it would
+// be too small without. nil: hosts have no share.
 type reserve struct {
-	rows  *sorter        // in order of service, each behind its key
-	share int            // of a host
-	most  int            // rows
-	taken map[uint64]int // by hostKey
+	rows  *sorter        // URLs in order of service, each behind its key
+	share int            // most URLs of a host
+	most  int            // most rows
+	taken map[uint64]int // URLs in the batch, by hostKey
 	buf   []byte
 }
 
-// reserve is that of a batch, of which n URLs are to be found. There is none for a batch by time, nor, since
-// it counts hosts in memory, for more than MaxCapped.
+// reserve makes the reserve of a batch of n URLs. A batch by time has none; nor has one of more than MaxCapped URLs,
+// since hosts are counted in memory.
 func (p *picker) reserve(o NextOptions, n int) *reserve {
 	share := p.s.policy.share
 	if share == 0 || o.For > 0 || n > MaxCapped {

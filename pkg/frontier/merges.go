@@ -16,10 +16,10 @@ import (
 // a very big host is not copied where nothing else lies so far back.
 // layout says how runs are merged, and what there is memory for. Tests make it small.
 type layout struct {
-	queueFan int     // sequences of one tier that are merged
-	hostFan  int     // the same of hosts, which are looked for in all of them
+	queueFan int     // how many sequences of a tier a merge of queues takes
+	hostFan  int     // how many sequences of a tier a merge of hosts takes; fewer, since a look-up reads all
 	step     uint64  // rows that a change may copy, however few it writes itself
-	sort     float64 // the part of each sorter's size that it has
+	sort     float64 // each sorter has this part of its size
 }
 
 var layoutDefault = layout{queueFan: 24, hostFan: 8, step: 1 << 16, sort: 1}
@@ -30,13 +30,13 @@ func (p *policy) blocks() (bytes, rows int) {
 	if p.buffer > 0 {
 		return runfile.MaxBlockTarget, p.buffer
 	}
-	const queues = 4 // whose blocks are of full size
+	const queues = 4 // up to so many queues have blocks of full size
 	return runfile.BlockTarget * queues / max(p.queues(), queues), maxBuffer
 }
 
 // sequence is the number of the merge that a run belongs to, as a source or as a
 // piece of what it wrote; 0: none. Neighbours of one number count as one run:
-// pieces in ascending order, then the sources, in which no row is below those of the pieces.
+// pieces in ascending order, then the sources, with no row below a piece's rows.
 func (r *run) sequence() uint64 {
 	if r.Merge != 0 {
 		return r.Merge
@@ -54,7 +54,7 @@ func sequenceStart(runs []run, to int) int {
 }
 
 // fullTier finds the last range of at least fan neighbouring sequences of one tier.
-// Runs stand oldest first, so tiers never rise along them and a tier's
+// Runs are listed oldest first, so tiers never rise along them and a tier's
 // sequences are neighbours.
 func fullTier(runs []run, fan int) (from, to int) {
 	for to = len(runs); to > 0; to = from {
@@ -69,7 +69,7 @@ func fullTier(runs []run, fan int) (from, to int) {
 	return 0, 0
 }
 
-// A list is one of the frontier's lists of runs, and what a merge writes for it.
+// A list is one of the frontier's lists of runs, and says how it is merged.
 type list struct {
 	runs         *[]run
 	folder, role string
@@ -77,34 +77,34 @@ type list struct {
 	read         func(*merger) reading
 }
 
-// reading gives the rows that a merge keeps. After a row, whole tells whether the
-// merge may end before the next one.
+// reading gives the rows that a merge keeps. whole reports whether the merge
+// may end before the next row.
 type reading interface {
 	takeRow(fn func(path string, key uint64, payload []byte) error) error // gives the next row; io.EOF after the last
 	whole() bool
 }
 
 func every(m *merger) reading  { return allRows{m} }        // all URLs
-func newest(m *merger) reading { return &newestRows{m: m} } // of each row of a table the newest state
+func newest(m *merger) reading { return &newestRows{m: m} } // the newest state of each row of a table
 
 type allRows struct{ *merger }
 
 func (allRows) whole() bool { return true }
 
-// merging is what mergeBeside does, beside the rest of the change.
+// merging is a run of mergeBeside, in a goroutine beside the change.
 type merging struct {
 	steps []*step
-	stop  func() // ends the copying; to be called in any case
+	stop  func() // ends the copying; must be called
 	done  chan struct{}
-	err   error // of the copying, once it is done
+	err   error // error of the copying, after done
 }
 
-// mergeBeside begins the merges that are due in lists, and goes on with those that have
-// begun, the lowest tier first, by as many rows as the change writes itself (own) for each tier that
-// there is: so all of them are done when the next are due, and no change reads much more than another.
+// mergeBeside begins the merges that are due in lists, and continues the open ones,
+// the lowest tier first, by as many rows as the change writes itself (own) for each
+// tier: so all are done when the next are due, and no change reads much more than another.
 //
-// It does so in a goroutine of its own. How far each step goes is known before then, and its file has its
-// name: so they are the same however the two take turns. Until end, nobody else may write to lists.
+// It copies in a goroutine of its own. The extent of each step and the name of its file are known before:
+// so they do not depend on timing. Until endMerges, nobody else may write to lists.
 func mergeBeside(ctx context.Context, fs files, tx *store.Tx, s *state, own, least uint64, lists ...list) (*merging, error) {
 	m := &merging{done: make(chan struct{})}
 	under, budget := underWay(s, own, least, lists)
@@ -166,7 +166,7 @@ type begun struct {
 	tier   int
 }
 
-// underWay begins the merges that are due. It returns all that have begun, those of the lowest tier first,
+// underWay begins the merges that are due. It returns all open merges, the lowest tier first,
 // and how many rows of their sources a change may take.
 func underWay(s *state, own, least uint64, lists []list) (under []begun, budget uint64) {
 	top := 0
@@ -197,7 +197,7 @@ func (s *state) beginMerges(runs *[]run, fan int) {
 	}
 }
 
-// sources tells where the sources of a merge stand.
+// sources returns the range of a merge's sources in the list.
 func (l *list) sources(merge uint64) (from, to int) {
 	source := func(r run) bool { return r.Merge == merge }
 	from = slices.IndexFunc(*l.runs, source)

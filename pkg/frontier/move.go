@@ -37,8 +37,8 @@ func (s *state) checkMove(dir string) error {
 	return nil
 }
 
-// Move gives all that there is of the hosts of buckets to other shards, and takes in what comes: waiting URLs, what is known of
-// the hosts, and their counts. host gives a key in the bucket of a host.
+// Move sends the hosts of buckets to other shards, and receives the hosts that come: their waiting URLs, their
+// state and their counts. host returns a key in the bucket of a host.
 //
 // A URL that comes gets a virtual time as far behind its new frontier's V as it was behind its old frontier's. Outcomes stay
 // where they were counted: Counts.MovedOut and MovedIn say of how many URLs.
@@ -85,19 +85,19 @@ type mover struct {
 	m     *shard.Move
 	host  func(string) uint64
 	tx    *store.Tx
-	s     *state // as it will be
+	s     *state // the state after the move
 	lots  *shard.Lots
-	hosts *sorter // that come, by hostKey
-	deads *sorter // of these, dead ones
+	hosts *sorter // hosts that come, by hostKey
+	deads *sorter // dead hosts that come, by hostKey
 }
 
-// section is one list of runs of a frontier: what and how its rows are.
+// section is one list of runs of a frontier.
 type section struct {
 	runs   *[]run
 	folder string
-	what   string // in ledgers
+	what   string // name in ledgers
 	level  int    // front queue; -1: rows have no virtual time
-	table  bool   // of hosts: of each the newest row counts
+	table  bool   // rows are hosts: the newest row of a host counts
 	into   *sorter
 }
 
@@ -108,7 +108,7 @@ const (
 	movedDead    = "hosts-dead"
 )
 
-// sections are those of a state, in the order in which both sides count their rows.
+// sections are the sections of a state, in the order in which both sides count their rows.
 func (v *mover) sections(s *state) []section {
 	all := []section{{&s.Hosts, "hosts/", MovedHosts, -1, true, v.hosts}, {&s.Dead, "dead/", movedDead, -1, true, v.deads}}
 	for level := range s.Ready {
@@ -121,16 +121,16 @@ func (v *mover) sections(s *state) []section {
 	return all
 }
 
-// role is that of a section's files.
+// role is the role of a section's files.
 func (l *section) role() string { role, _, _ := strings.Cut(l.folder, "/"); return role }
 
 // movedRow is a row of a section.
 type movedRow struct {
-	key     uint64 // that it is sorted by
+	key     uint64 // sort key
 	payload []byte
 	bucket  uint64 // a key in its host's bucket
-	host    Host   // of a table
-	url     Entry  // of others
+	host    Host   // the row of a table
+	url     Entry  // the row of another section
 }
 
 // each calls fn for all rows of a section.
@@ -191,7 +191,7 @@ func (n *sum) addRow(l *section, row *movedRow) {
 	}
 }
 
-// whole refuses counts of hosts that are not those of their URLs: then a URL's key is in another bucket than its host.
+// whole refuses counts of hosts that differ from their URLs' counts: then a URL's key is in another bucket than its host.
 func (n *sum) whole(from, to int) error {
 	if n.Discovered-n.Finished == n.waiting {
 		return nil
@@ -229,7 +229,7 @@ func (r *lazyRun) finish(runs *[]run) error {
 	return err
 }
 
-// sendRows leaves out what goes to other shards. What stays of each list becomes one run.
+// sendRows drops the rows that go to other shards. The rest of each list becomes one run.
 func (v *mover) sendRows() error {
 	gone := map[int]*sum{}
 	for _, l := range v.sections(v.s) {
@@ -280,7 +280,7 @@ func (v *mover) sendRows() error {
 	return nil
 }
 
-// receiveRows takes in what comes from a shard, as it was before the move.
+// receiveRows takes in the rows that come from a shard, as they were before the move.
 func (v *mover) receiveRows(from int) error {
 	st, base, err := v.m.Base(from)
 	if err != nil {

@@ -32,10 +32,10 @@ type Params struct {
 	Opic     `group:"Policy opic:"`
 }
 
-// defaultPolicy is that of Params that name none.
+// defaultPolicy is the policy of Params that name none.
 const defaultPolicy = "priority"
 
-// parameters are those of one policy, a struct that Params embeds. Its type's name is the policy's.
+// parameters are one policy's parameters, a struct that Params embeds. Its type has the policy's name.
 type parameters interface {
 	// about says what the policy does.
 	about() about
@@ -155,8 +155,8 @@ func policiesWith(is func(about) bool) (names []string) {
 	return names
 }
 
-// Encode gives the params as the manifest keeps them: those of the policy, by the names of the
-// settings, with the defaults in place of those that are zero. What is zero then is left out.
+// Encode returns the params as the manifest keeps them: the policy's parameters, by the names of the
+// settings. A zero parameter has its default, and is left out if that is zero.
 // What the policy has no use for is fault.Usage, and so is what is out of range.
 func (p Params) Encode() (map[string]string, error) {
 	if err := p.complete(); err != nil {

@@ -15,14 +15,14 @@ import (
 	"mercator/pkg/stage"
 )
 
-// parking are the outcomes after which a URL is parked: those of settings, which only their user
-// changes, and last that of a server which asks for a longer wait than it is granted. A parked URL
+// parking are the outcomes after which a URL is parked: outcomes of settings, which only the user
+// changes, and last a server's request for a longer wait than it is granted. A parked URL
 // is pending, but no crawl waits for it: it comes back when its server wants it, or by Release.
 var parking = [asParked + 1]string(append(record.OutcomesOfSettings[:], record.OutcomeParked))
 
-const asParked = len(record.OutcomesOfSettings) // of these
+const asParked = len(record.OutcomesOfSettings) // index of the last one in parking
 
-// never is when a URL is due that waits for Release.
+// never is the due time of a URL that waits for Release.
 const never = math.MaxInt64
 
 // parkKey is the order of a parked URL; due is 0 if only Release puts it back.

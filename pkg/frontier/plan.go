@@ -17,8 +17,8 @@ import (
 type Plan struct {
 	URLs      uint64
 	Hosts     uint64
-	Addresses uint64        // of the records; of hosts whose records carry none, those that they were last contacted at
-	Measured  uint64        // hosts whose speed is on record
+	Addresses uint64        // addresses of the records; for hosts without one there, the address of the last contact
+	Measured  uint64        // hosts with a known speed
 	Duration  time.Duration // the longest of ByHost, ByAddr and ByWork
 	ByHost    time.Duration // the slowest host alone
 	ByAddr    time.Duration // the slowest address alone
@@ -31,8 +31,8 @@ type Plan struct {
 type PlanHost struct {
 	Host     string
 	URLs     uint64
-	Measured bool          // its speed is on record
-	Took     time.Duration // from the batch's begin to the end of its last contact
+	Measured bool          // the host's speed is known
+	Took     time.Duration // time from the batch's begin to the end of the host's last contact
 }
 
 // slowHosts is how many hosts a plan names.
@@ -53,8 +53,8 @@ func (f *Frontier) PlanNext(ctx context.Context, o NextOptions, now record.Time,
 	})
 }
 
-// Plan plans a batch of url records that is begun at now (0: when no host has to wait any more), or
-// what is left of one. read gives them, io.EOF at the end.
+// Plan plans a batch of url records that begins at now (0: when no host has to wait any more), or
+// the rest of one. read reads the records, io.EOF at the end.
 func (f *Frontier) Plan(ctx context.Context, read func(*record.URL) error, now record.Time, p Politeness) (*Plan, error) {
 	return f.estimate(ctx, now, p, func(_ *state, add func(*record.URL) error) error { return eachRead(ctx, read, add) })
 }

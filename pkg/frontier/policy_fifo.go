@@ -46,7 +46,7 @@ func (p *fifoPolicy) arrive(c *change, h *Host, a *arrival) error {
 	return p.lines.addPayload(a.number, c.buf)
 }
 
-// moved lets new URLs come after those that its host has brought along.
+// moved puts new URLs behind the URLs that the host has brought along.
 func (p *fifoPolicy) moved(host string, time uint64) {
 	worker := p.fairnessGroup(host)
 	p.startWorkers()

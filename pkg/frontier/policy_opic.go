@@ -74,11 +74,11 @@ func (o *Opic) complete() error {
 const (
 	seedCredit = 1 << 32
 	mostCredit = 1 << 62 // in all; URLs that Add puts in beyond bring none
-	maxTargets = 1 << 16 // URLs that one page gives to: those of lowest order
+	maxTargets = 1 << 16 // one page gives to so many URLs, the lowest keys first
 
 	hostShare = 4 // one URL of a batch in this many may be of one host
 
-	creditSort = 4 << 20 // of each sorter of payments
+	creditSort = 4 << 20 // size of each sorter of payments
 
 	// A row's order: all ones less its credit in steps of one from leastCredit on, as far
 	// as that goes, and then a hash that breaks ties.
@@ -90,10 +90,10 @@ const (
 
 // credits are what a frontier of policy opic keeps beside its URLs.
 type credits struct {
-	Total  uint64 `json:"total"`          // of all URLs and the lambda page
-	Lambda uint64 `json:"lambda"`         // of the lambda page
-	Share  uint64 `json:"share"`          // that each waiting URL has, beside its row's VirtualTime
-	Kept   uint64 `json:"kept,omitempty"` // given to URLs that did not wait
+	Total  uint64 `json:"total"`          // credit of all URLs and the lambda page
+	Lambda uint64 `json:"lambda"`         // credit of the lambda page
+	Share  uint64 `json:"share"`          // credit of each waiting URL, beside its row's VirtualTime
+	Kept   uint64 `json:"kept,omitempty"` // credit given to URLs that did not wait
 }
 
 func (o *Opic) policy(all *Params) hooks {
@@ -106,12 +106,12 @@ func (o *Opic) policy(all *Params) hooks {
 // opicPolicy serves by credit. In each queue a URL's VirtualTime is its credit, and its key comes of the credit.
 type opicPolicy struct {
 	fair
-	tax   uint64 // in millionths
+	tax   uint64 // the tax in millionths
 	seed  uint64
 	again bool        // pages are fetched again
-	after record.Time // at the earliest
+	after record.Time // least time until a page is fetched again
 	credits
-	*settlement // of an Update, once there is a link, an outcome or a new URL; else nil
+	*settlement // settlement of an Update; nil before its first link, outcome or new URL
 }
 
 func (p *opicPolicy) kept() any { return &p.credits }
@@ -193,7 +193,7 @@ func (p *opicPolicy) importRow(e *Entry) {
 	}
 }
 
-// columnCredit is that of exported rows.
+// columnCredit is the credit's column in exported rows.
 const columnCredit = "credit"
 
 var creditColumns = record.NewSchema(record.KindURL, record.Column{Name: columnCredit})
@@ -282,7 +282,7 @@ func (t *settlement) wait(e *Entry, queue byte) error {
 // target is a URL that is linked to.
 type target struct{ order, key uint64 }
 
-// distinct sorts targets, drops those that are there twice and those beyond maxTargets.
+// distinct sorts targets, and drops repetitions and all beyond maxTargets.
 func distinct(all []target) []target {
 	slices.SortFunc(all, func(a, b target) int {
 		switch {

@@ -65,7 +65,7 @@ func (r *Revisit) intervals() (least, most time.Duration) {
 	return least, duration(&r.MaxInterval, max(30*24*time.Hour, least))
 }
 
-// The kinds of URLs. Each has as many front queues as there are priorities; those of new URLs come first.
+// The kinds of URLs. Each has a front queue for each priority; the queues of new URLs come first.
 const (
 	newURLs = iota // never found
 	oldURLs        // to be visited again
@@ -80,7 +80,7 @@ type schedule struct {
 	worth []float64
 }
 
-// newSchedule is that of complete parameters.
+// newSchedule makes the schedule of complete parameters.
 func newSchedule(p Revisit, by Priority) *schedule {
 	least, most := p.intervals()
 	s := &schedule{min: uint64(least.Microseconds()), max: uint64(most.Microseconds()), gone: uint8(p.GoneAfter)}
@@ -143,7 +143,7 @@ func (p *revisitPolicy) level(e *Entry) uint8 {
 // rank is the priority of a URL, as far as priorities are told apart.
 func (p *schedule) rank(u *record.URL) int { return min(int(u.Priority), len(p.worth)-1) }
 
-// kind is where a page stands in rates: by its priority and its class.
+// kind is a page's index in rates: by its priority and its class.
 func (p *schedule) kind(e *Entry) int { return p.rank(&e.URL)*classes + p.class(&e.Visit) }
 
 // sound refuses more Rates than there are.
@@ -227,8 +227,8 @@ type sighting struct {
 	last     string
 }
 
-// sightingOf gives what an outcome row tells about its page. now, the round's time, stands in
-// for that of a contact that there was not, or by a clock that was years ahead.
+// sightingOf is an outcome row's news about its page. now, the round's time, replaces
+// the time of a contact that never was, or by a clock that was years ahead.
 func sightingOf(o *record.Fetch, now record.Time) sighting {
 	s := sighting{at: o.FetchTime, fp: o.ContentFP}
 	if s.at <= 0 || s.at-now > record.Time(mostInterval.Microseconds()) {
@@ -248,7 +248,7 @@ func sightingOf(o *record.Fetch, now record.Time) sighting {
 			s.etag, s.last = o.ETag, o.LastModified
 		}
 	case o.Outcome == record.OutcomeFetched && o.Status >= 300 && o.Status < 400 && o.RedirectURL != "":
-		// The validators are those of a document that was here before.
+		// The validators are of an earlier document.
 	default:
 		s.sight = absent
 	}
@@ -299,21 +299,18 @@ type revisits struct {
 	// Rates counts the pages that are visited again and again, by class of their rates, for each priority.
 	Rates []uint64 `json:"rates"`
 	// PerDay is how many visits of known pages a day the rounds have room for: a mean of
-	// the last rounds, of which recent ones weigh more. 0: not known yet.
+	// the last rounds, with more weight for recent ones. 0: not known yet.
 	PerDay float64 `json:"per_day"`
-	// Load is what share of them the pages are to ask for, so that batches are full and no more.
+	// Load is the share of PerDay that pages ask for, so that batches are just full.
 	Load float64 `json:"load"`
 	// Multiplier is Lagrange's, in µs: how much freshness a visit must bring to be made.
 	// 0: PerDay is not known.
-	Multiplier float64 `json:"multiplier"`
-	// Of the batch before: when it was taken; the most URLs that it could have (0: any
-	// number); its URLs, and those of them of known pages; known pages that were due and
-	// found no room in it.
-	Now   record.Time `json:"now"`
-	Limit uint64      `json:"limit"`
-	All   uint64      `json:"all"`
-	Old   uint64      `json:"old"`
-	Left  uint64      `json:"left"`
+	Multiplier float64     `json:"multiplier"`
+	Now        record.Time `json:"now"`   // when the last batch was taken
+	Limit      uint64      `json:"limit"` // most URLs of the last batch; 0: any number
+	All        uint64      `json:"all"`   // URLs of the last batch
+	Old        uint64      `json:"old"`   // known pages in the last batch
+	Left       uint64      `json:"left"`  // known pages that were due and found no room in the last batch
 }
 
 // reach is how many times the time that a page was seen not to change the next visit may
@@ -664,7 +661,7 @@ type PriorityCount struct {
 	Fresh  float64 `json:"expected_fresh"`
 }
 
-// Add makes p that of the pages of both, in frontiers of the same parameters.
+// Add adds the pages of another frontier with the same parameters.
 func (p *Pages) Add(o *Pages) {
 	mean := func(a float64, n uint64, b float64, m uint64) float64 {
 		return (a*float64(n) + b*float64(m)) / float64(max(n+m, 1))
@@ -686,7 +683,7 @@ func (p *Pages) Add(o *Pages) {
 	}
 }
 
-// Lines has how many pages there are, and how often those of each class are visited.
+// Lines has the number of pages, and how often the pages of each class are visited.
 func (p *Pages) Lines() (key string, lines [][2]string) {
 	lines = append(lines, [2]string{"pages to visit", fmt.Sprintf("%d, %s visits a day, room for %s; %.1f %% expected fresh", p.Known, rate(p.Visits), rate(p.Room), 100*p.Fresh)})
 	for _, n := range p.Change {
@@ -762,7 +759,7 @@ func (p *schedule) pages(r *revisits) *Pages {
 	return out
 }
 
-// meanInterval is that of pages with this rate of visits a day, in s; 0 without pages.
+// meanInterval is the mean interval of pages with so many visits a day, in s; 0 without pages.
 func meanInterval(pages uint64, visits float64) float64 {
 	if pages == 0 {
 		return 0

@@ -29,7 +29,7 @@ func (w *Walk) complete() error {
 	return nil
 }
 
-// Reasons under which rows of a walk are dropped, besides those of updates.
+// Reasons to drop rows of a walk, besides an update's reasons.
 const (
 	dropSeen = "seen"         // add: the start set has the URL
 	dropKind = "not-followed" // a link that leads to no page: an image, a style sheet
@@ -56,7 +56,7 @@ type walkState struct {
 	DeadEnds uint64 `json:"dead_ends"` // visits after which there was no link to follow
 	Size     uint64 `json:"size"`      // URLs of the start set
 	Starts   []run  `json:"starts"`    // the start set by number, from 0
-	Known    []run  `json:"known"`     // of each URL in it the flightKey, by that
+	Known    []run  `json:"known"`     // the flightKey of each URL of the start set, sorted
 }
 
 func (w *Walk) policy(p *Params) hooks {
@@ -85,10 +85,10 @@ func (w *Walk) policy(p *Params) hooks {
 type walkPolicy struct {
 	fair
 	walkers, seed uint64
-	chance        float64 // of a restart
+	chance        float64 // chance of a restart
 	walkState
 
-	links *sorter // that may be followed, by textKey of their pages, which are in Via
+	links *sorter // links that may be followed, by textKey of their page (column Via)
 	gone  *sorter // visits that have their final outcomes, by textKey
 	fresh *sorter // URLs for the start set, by flightKey
 }
@@ -179,11 +179,11 @@ type standing struct {
 	depth   uint16
 	restart bool
 	salt    uint64
-	next    record.URL // where a link leads to; none: ""
+	next    record.URL // target of the link to follow; "": none
 }
 
-// meet offers a link of the page. That is kept whose URL has the lowest hash: each URL
-// with the same chance, in whatever order and however often they come.
+// meet offers a link of the page. The walker keeps the link with the lowest hash of its URL: each URL
+// has the same chance, in whatever order and however often links come.
 func (v *standing) meet(c *change, link *record.URL) {
 	depth := min(int(v.depth)+int(link.Depth), math.MaxUint16)
 	if c.limits.deep(link.URL, link.Host, depth) {
@@ -195,7 +195,7 @@ func (v *standing) meet(c *change, link *record.URL) {
 	}
 }
 
-// outcomesApplied gives all walkers whose visits have ended another one.
+// outcomesApplied gives each walker a next visit, if its last one has ended.
 func (w *walkPolicy) outcomesApplied(ctx context.Context, c *change) error {
 	steps, err := w.move(ctx, c)
 	if err != nil {

@@ -22,8 +22,8 @@ const ByDepth = "depth"
 const ByScore = "score"
 
 // Prioritizer says how new URLs get their priority and their score (Mercator's
-// prioritizer). The zero one leaves both as they came: the score of a URL that was
-// found is that of the page it was found on, its priority 0.
+// prioritizer). The zero value changes neither: a URL that was found on a page
+// has the page's score, and priority 0.
 type Prioritizer struct {
 	// Command is "", ByDepth, ByScore, or a command for sh that gets a URL a line, as JSON with
 	// the names of the record's columns, and answers each with a line "PRIORITY" or
@@ -147,5 +147,5 @@ func (r *ranker) rankRest(ctx context.Context) error {
 	return r.program.Close()
 }
 
-// close ends a program whose answers are of no use any more.
+// close ends the program; its answers are of no use any more.
 func (r *ranker) close() { r.program.Kill() }

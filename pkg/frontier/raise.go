@@ -9,9 +9,9 @@ import (
 	"mercator/pkg/stage"
 )
 
-// Raise is the body of stage "mfrontier raise": a URL that waits, and that a row gives a higher priority (a lower
-// number) or score, gets it, and stands in the front queue of that priority. It is behind the others of its host there.
-// One that waits for a time, or for the budget of its domain, goes on waiting for it. Rows of other URLs are dropped.
+// Raise is the body of stage "mfrontier raise". A waiting URL gets the priority and the score of its row, if the priority is higher (a lower
+// number) or the score is, and moves to the front queue of that priority, behind the others of its host.
+// A URL that waits for a time, or for the budget of its domain, goes on waiting for it. Rows of other URLs are dropped.
 // It returns how many URLs it raised. All that waits is read once, and files with URLs that leave their queue are
 // written again.
 func (f *Frontier) Raise(ctx context.Context, b *stage.Batch[record.URL, record.URL], txn string) (raised uint64, err error) {
@@ -38,7 +38,7 @@ func (f *Frontier) Raise(ctx context.Context, b *stage.Batch[record.URL, record.
 	return l.raised, c.finish(ctx)
 }
 
-// CheckRaise refuses a frontier whose policy has no front queues by priority. Raise does, too, but a transaction that was
+// CheckRaise refuses a frontier with a policy that has no front queues by priority. Raise does, too, but a transaction that was
 // committed is repeated without it.
 func (f *Frontier) CheckRaise() error {
 	_, err := f.checkRaise()

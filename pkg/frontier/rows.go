@@ -66,13 +66,13 @@ type Entry struct {
 // Visit is what earlier visits of a URL told about its page, for schedules that
 // come back to it.
 type Visit struct {
-	Visits     uint32      // that found the page, changed or not
-	Changes    uint32      // of the page that were seen
-	ObservedUS uint64      // time in which those were seen, in µs
+	Visits     uint32      // visits that found the page, changed or not
+	Changes    uint32      // changes that were seen
+	ObservedUS uint64      // time in which Changes were seen, in µs
 	Last       record.Time // start of the last visit that found the page
 	Gone       uint8       // visits in a row that did not find it
-	Until      record.Time // until when the page was to stay as it is, by the last of these visits; 0: not known
-	Broken     uint8       // how far such promises are not to be believed
+	Until      record.Time // the last visit's response promised no change until then; 0: it promised nothing
+	Broken     uint8       // how little such promises are believed; grows with broken ones
 }
 
 // LevelTime is the virtual time of a host's last URL in one front queue.
@@ -85,22 +85,22 @@ type LevelTime struct {
 type Host struct {
 	Key         uint64 // hostKey of Host
 	Host        string
-	Discovered  uint64 // ever put into the frontier; one that is fetched again counts once
-	Finished    uint64 // with a final outcome
-	Fetched     uint64 // of these, with a reply (outcome "fetched")
+	Discovered  uint64 // URLs ever put into the frontier; a URL that is fetched again counts once
+	Finished    uint64 // URLs with a final outcome
+	Fetched     uint64 // finished URLs with a reply (outcome "fetched")
 	Retried     uint64 // attempts that failed and were queued again
 	Deferred    uint64 // times that a URL was put off untried
-	Dead        uint64 // times that one was finished because no attempt was left
-	Contacts    uint64 // with the server, robots.txt included
-	Failures    uint64 // contacts that failed since the last that did not
+	Dead        uint64 // times that a URL was finished because no attempt was left
+	Contacts    uint64 // contacts with the server, robots.txt included
+	Failures    uint64 // contacts that failed since the last success
 	DurationUS  uint64 // mean duration of a contact
-	SpreadUS    uint64 // standard deviation of that
+	SpreadUS    uint64 // standard deviation of a contact's duration
 	DelayUS     uint64 // mean gap that politeness demanded before a contact
 	LastContact record.Time
 	ParkedUntil record.Time // latest time that the server asked for (Retry-After)
-	Addr        string      // last contacted
+	Addr        string      // address of the last contact
 	Last        []LevelTime
-	Bytes       uint64 // of bodies that it sent, those of robots.txt and repetitions included
+	Bytes       uint64 // bytes of bodies from the host, robots.txt and repetitions included
 }
 
 // Domain is a registered domain's state.
@@ -108,11 +108,11 @@ type Domain struct {
 	Key    uint64 // hostKey of Domain
 	Domain string
 	// Sources are the other domains that link to it, MaxSources-1 at most: the last four
-	// bytes of SHA-256 of each, ascending. Many: there are more, and they are not listed.
+	// bytes of SHA-256 of each, ascending.
 	Sources []uint32
-	Many    bool
-	Round   uint64 // of updates, up to which its budget is given away
-	Used    uint64 // of the budget of that round
+	Many    bool   // more domains link to it than Sources can list
+	Round   uint64 // last round of updates with a budget that is charged
+	Used    uint64 // part of that round's budget that is charged
 }
 
 // InDegree is the number of other domains that link to it; MaxSources is that many or more.
@@ -131,7 +131,7 @@ func fits(u *record.URL) bool {
 // Flags of an Entry.
 const (
 	hostGiven = 1 << iota // the host is not the authority of the URL
-	keyGiven              // the key is not that of fingerprint.URLKey
+	keyGiven              // the key differs from fingerprint.URLKey
 	hasVisit              // a visit is set
 	allFlags  = hostGiven | keyGiven | hasVisit
 )

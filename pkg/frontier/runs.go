@@ -58,7 +58,7 @@ func parseRow(r Row, key uint64, payload []byte, path string) error {
 }
 
 // cursor reads a run from its first row left. It opens the file only when that
-// row is wanted: what lies far back costs nothing.
+// row is wanted: runs far back cost nothing.
 type cursor struct {
 	run   run
 	age   int // smaller is older
@@ -66,7 +66,7 @@ type cursor struct {
 	file  durable.File
 	scan  *runfile.Scanner
 	ready bool    // run.Head is the key of the first row left
-	feed  *peeker // rows that do not come from a run, or nil
+	feed  *peeker // rows that come from no run; nil: a run
 }
 
 // fill looks at the first row left. io.EOF: there is none.
@@ -113,7 +113,7 @@ func (c *cursor) takeRow(fn func(key uint64, payload []byte) error) error {
 	return err
 }
 
-// short is the error of a run that has other than its number of rows.
+// short is the error of a run with another number of rows than the ledger has.
 func (c *cursor) short() error {
 	return &fault.Error{Class: fault.Corrupt, File: c.run.Path, Found: fmt.Sprintf("the end of the rows, with %d left by the frontier's ledger", int64(c.run.Rows))}
 }
@@ -125,15 +125,15 @@ func (c *cursor) close() {
 	}
 }
 
-// merger reads several runs as one, in ascending order; of equal keys the older run's come first.
+// merger reads several runs as one, in ascending order; of equal keys the older run's row comes first.
 type merger struct {
 	heads merge.Heap[mergeHead]
 	all   []*cursor
-	age   int    // of the run that the last row came from; larger is newer
-	taken uint64 // rows
+	age   int    // age of the last row's run; larger is newer
+	taken uint64 // rows taken
 }
 
-// mergeHead is a run and the key of its next row, which stands here to be near to the others'.
+// mergeHead is a run with a copy of its next row's key, so that the heap's keys are close in memory.
 type mergeHead struct {
 	key uint64
 	age int

@@ -37,7 +37,7 @@ func (f *Frontier) SetMemory(bytes int64) error {
 // sorter returns a sorter of a size, or of the part of it that there is memory for.
 func (l *layout) sorter(size int64) *sorter { return newSorter(int64(l.sort * float64(size))) }
 
-// sorter sorts payloads of rows, or other bytes, by a 64-bit key; those of one key keep
+// sorter sorts payloads of rows, or other bytes, by a 64-bit key; payloads of one key keep
 // their order of arrival.
 type sorter struct {
 	*merge.Sorter
@@ -52,7 +52,7 @@ func (s *sorter) addPayload(key uint64, payload []byte) error {
 	return s.Add(key, payload)
 }
 
-// addRow adds a row whose key is to be key.
+// addRow adds a row under a key.
 func addRow(s *sorter, key uint64, r Row) error {
 	s.buf = r.Append(s.buf[:0])
 	return s.addPayload(key, s.buf)

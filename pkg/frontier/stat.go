@@ -21,29 +21,29 @@ import (
 // Stat is what a frontier holds.
 type Stat struct {
 	Policy string            `json:"policy"`
-	Params map[string]string `json:"params,omitempty"` // of the policy
+	Params map[string]string `json:"params,omitempty"` // parameters of the policy
 	Counts
-	Ready     []uint64  `json:"ready"` // waiting for their turn, for each front queue
+	Ready     []uint64  `json:"ready"` // URLs that wait for their turn, for each front queue
 	Waiting   uint64    `json:"waiting"`
-	Held      uint64    `json:"held,omitempty"`      // over the budgets of their domains
-	Parked    []Parked  `json:"parked,omitempty"`    // until they are due or released, by outcome
-	NextDue   string    `json:"next_due,omitempty"`  // when the first of the waiting is due, RFC 3339
-	Batch     *Flight   `json:"batch,omitempty"`     // in flight
-	Runs      int       `json:"runs"`                // files
-	Rewritten uint64    `json:"rewritten"`           // times that a waiting URL was written again
+	Held      uint64    `json:"held,omitempty"`      // URLs over the budgets of their domains
+	Parked    []Parked  `json:"parked,omitempty"`    // parked URLs, by outcome
+	NextDue   string    `json:"next_due,omitempty"`  // when the first URL that waits for a time is due, RFC 3339
+	Batch     *Flight   `json:"batch,omitempty"`     // the batch in flight
+	Runs      int       `json:"runs"`                // number of files
+	Rewritten uint64    `json:"rewritten"`           // how often waiting URLs were written again
 	Detail    *Detail   `json:"detail,omitempty"`    // nil unless asked for
-	Top       []TopHost `json:"top_hosts,omitempty"` // most URLs left first
+	Top       []TopHost `json:"top_hosts,omitempty"` // hosts with the most URLs left, most first
 
-	Own PolicyStat `json:"-"` // of the policy; nil: nothing. In JSON by its key.
+	Own PolicyStat `json:"-"` // the policy's part; nil: none. In JSON it has its own key.
 }
 
-// PolicyStat is what a policy tells: *Pages, *Credit, *WalkStat.
+// PolicyStat is a policy's part of Stat: *Pages, *Credit or *WalkStat.
 type PolicyStat interface {
-	// Lines are names and values for people, and key is its name in JSON.
+	// Lines returns names and values for people, and the key for JSON.
 	Lines() (key string, lines [][2]string)
 }
 
-// MarshalJSON has Own beside the others.
+// MarshalJSON writes Own under its key, beside the other fields.
 func (s *Stat) MarshalJSON() ([]byte, error) {
 	type plain Stat
 	all, err := json.Marshal((*plain)(s))
@@ -62,14 +62,14 @@ func (s *Stat) MarshalJSON() ([]byte, error) {
 type Flight struct {
 	Txn     string `json:"txn,omitempty"`
 	URLs    uint64 `json:"urls"`
-	Refused uint64 `json:"refused,omitempty"` // and those that a rule of the filter refused: the update finishes them
+	Refused uint64 `json:"refused,omitempty"` // URLs that a rule of the filter refused: the update finishes them
 	Now     string `json:"now"`               // the round's time, RFC 3339
 }
 
-// Detail is what only a walk over all URLs tells.
+// Detail has counts that need a walk over all URLs.
 type Detail struct {
-	Depth [16]uint64 `json:"depth"` // waiting and in flight, by depth; the last counts all deeper ones
-	Due   []DueCount `json:"due"`   // waiting for a time, by how far that is off
+	Depth [16]uint64 `json:"depth"` // URLs that wait or are in flight, by depth; the last counts all deeper ones
+	Due   []DueCount `json:"due"`   // URLs that wait for a time, by how far off it is
 }
 
 // DueCount counts URLs that are due within a time, and not within the one before.
@@ -78,7 +78,7 @@ type DueCount struct {
 	URLs   uint64 `json:"urls"`
 }
 
-// TopHost is a host and what it still has waiting and in flight.
+// TopHost is a host with URLs that wait or are in flight.
 type TopHost struct {
 	Host       string `json:"host"`
 	Pending    uint64 `json:"pending"`
@@ -88,8 +88,8 @@ type TopHost struct {
 
 // StatOptions say what Stat reads besides the manifest.
 type StatOptions struct {
-	Top    int  // hosts with the most URLs left; reads the host table. 0: none
-	Detail bool // reads all URLs
+	Top    int  // number of hosts in Stat.Top; above 0 the host table is read
+	Detail bool // make Stat.Detail, which reads all URLs
 	Now    record.Time
 }
 
@@ -148,7 +148,7 @@ func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 
 func timeText(t record.Time) string { return t.Go().Format("2006-01-02T15:04:05.999999Z07:00") }
 
-// Empty reports whether no URL waits and none is in flight, but for those that are parked at now.
+// Empty reports whether no URL waits and none is in flight, except URLs that are parked at now.
 func (f *Frontier) Empty(now record.Time) (bool, error) {
 	s, _, err := f.current()
 	if err != nil {
@@ -259,7 +259,7 @@ const (
 )
 
 // each calls fn for every URL of the frontier: those in flight by flightKey, then
-// those that wait in order of service, those that wait for a time, those that are held, and those that are parked.
+// waiting URLs in order of service, URLs that wait for a time, held URLs, and parked URLs.
 func (f *Frontier) each(ctx context.Context, s *state, fn func(queue, *Entry) error) error {
 	walk := func(q queue, runs []run) error {
 		return eachEntry(ctx, f.st, runs, func(e *Entry) error { return fn(q, e) })

@@ -19,14 +19,14 @@ type table struct {
 // tableRun is a run, or the pieces of one.
 type tableRun struct {
 	fs   files
-	left []run // those not yet read to their end, ascending
+	left []run // pieces that are not read to their end, ascending
 	file durable.File
-	scan *runfile.Scanner // of the first of them; nil: not opened
+	scan *runfile.Scanner // scanner of the first piece; nil: not opened
 	next uint64           // key of the next row
-	any  bool             // there is one, and scan stands before it
+	any  bool             // there is a next row, and scan is before it
 }
 
-// openTable opens the table of runs, which stand oldest first.
+// openTable opens the table of runs, given oldest first.
 func openTable(fs files, runs []run) *table {
 	t := &table{}
 	for to := len(runs); to > 0; {
@@ -54,7 +54,7 @@ func (r *tableRun) close() {
 	}
 }
 
-// seek moves to the next row whose key is at least key, if there is one.
+// seek moves to the next row with at least that key, if there is one.
 func (r *tableRun) seek(key uint64) error {
 	for r.any = false; len(r.left) > 0; r.skip() {
 		for len(r.left) > 1 && r.left[1].Head <= key {
@@ -124,7 +124,7 @@ func (t *table) each(key uint64, fn func(path string, payload []byte) error) err
 	return nil
 }
 
-// takeRow gives fn the row that it stands before and moves on, if the piece has another: the rows of one
+// takeRow gives fn the next row, and moves on if the piece has another: the rows of one
 // key are in one piece.
 func (r *tableRun) takeRow(fn func(path string, payload []byte) error) error {
 	_, payload, err := r.scan.Next()
@@ -144,10 +144,10 @@ func (r *tableRun) takeRow(fn func(path string, payload []byte) error) error {
 // newestRows reads the runs of a table as one.
 type newestRows struct {
 	m     *merger
-	path  string // of the run that the group is of
-	key   uint64 // of the group
+	path  string // file of the group's run
+	key   uint64 // key of the group's rows
 	group [][]byte
-	at    int // in group
+	at    int // index of the next row in group
 }
 
 // takeRow gives fn the newest state of the next row; io.EOF after the last.

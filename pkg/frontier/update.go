@@ -19,12 +19,12 @@ const (
 	dropHost  = "host-full"    // Limits.HostURLs
 )
 
-// AddOptions say what becomes of the rows of Add.
+// AddOptions say how Add treats its rows.
 type AddOptions struct {
 	Txn         string // the transaction; may be ""
 	Limits      Limits
 	Prioritizer Prioritizer
-	Again       bool // the rows are of URLs that were there before: see again.go
+	Again       bool // the rows are URLs that the frontier had before: see again.go
 }
 
 // Add is the body of stage "mfrontier add": every row of the input becomes a
@@ -90,7 +90,7 @@ func (c *change) beginAdd(ctx context.Context, txn, verb string) error {
 	return c.s.beside(c.tx, txn, verb)
 }
 
-// beside refuses a change of another name than the round's whose commit would close that.
+// beside refuses a change that has another name than the round and would close the round with its commit.
 func (s *state) beside(tx *store.Tx, txn, verb string) error {
 	fl := s.InFlight
 	if txn == "" || fl == nil || fl.Txn == "" || fl.Txn == txn || tx.InCrawl() {
@@ -104,35 +104,36 @@ func (s *state) beside(tx *store.Tx, txn, verb string) error {
 // UpdateOptions are the inputs of Update besides its main input.
 type UpdateOptions struct {
 	Txn string // the round; "" where rounds have no names
-	// Outcomes opens the fetch records of the batch in flight, Links the link
-	// records found in it. They are opened after the main input's end, and read to
-	// theirs. Links may be nil: the policy does not need them.
+	// Outcomes opens the fetch records of the batch in flight. They are opened after the main
+	// input's end, and read to their own.
 	Outcomes func() (stage.Input[record.Fetch], error)
-	Links    func() (stage.Input[record.Link], error)
-	Retries  Retries
-	Limits   Limits
-	Dead     Dead
+	// Links opens the link records of the batch, likewise; nil if the policy does not need them.
+	Links   func() (stage.Input[record.Link], error)
+	Retries Retries
+	Limits  Limits
+	Dead    Dead
 
-	Prioritizer Prioritizer // of the new URLs
-	Budgets     Budgets     // of domains; they need Links
+	Prioritizer Prioritizer // gives new URLs their priority
+	Budgets     Budgets     // budgets of domains; they need Links
 }
 
 // Dead says when a host is taken to be dead. It is left alone then, which means that no
 // batch has URLs of it while another host has any.
 type Dead struct {
-	After    int           // contacts that failed, one after the other; 0: never
-	Delay    time.Duration // for which it is left alone; doubles with each further time
-	MaxDelay time.Duration
+	After    int           // a host is dead after so many failed contacts in a row; 0: never
+	Delay    time.Duration // how long a dead host is left alone; doubles each time
+	MaxDelay time.Duration // bound of Delay
 }
 
-// Limits say which new URLs are dropped. They were found, and are not to be found
+// Limits say which new URLs are dropped. The URL set has them by then, so no page brings them
 // again: raising a limit later brings none of them back.
 type Limits struct {
-	Depth    int    // more links from a seed; 0: any number
-	HostURLs uint64 // of hosts that had this many URLs before, finished ones included; 0: any number
+	Depth    int    // drop URLs that are more links from a seed; 0: none
+	HostURLs uint64 // drop URLs of hosts that had so many before, finished ones included; 0: none
 
-	// DepthOf and HostURLsOf are those of a URL or a host that may have others; nil: none has.
-	DepthOf    func(url, host string) int
+	// DepthOf is the Depth of a URL; nil: all have the same.
+	DepthOf func(url, host string) int
+	// HostURLsOf is the HostURLs of a host; nil: all have the same.
 	HostURLsOf func(host string) uint64
 }
 
@@ -344,7 +345,7 @@ type stageBatch interface {
 	Drop(reason string)
 }
 
-// change is what one add or update does to a frontier.
+// change is one add or update of a frontier.
 type change struct {
 	f      *Frontier
 	st     *store.Store
@@ -363,17 +364,17 @@ type change struct {
 	later  *sorter               // URLs that wait for a time
 	held   *sorter               // URLs by the round that they are held for; nil: none
 	added  uint64
-	now    record.Time // of the round; 0 for an add
-	clock  record.Time // that, or the time of an add
-	entry  Entry       // of arrive, and its host and row
+	now    record.Time // the round's time; 0 for an add
+	clock  record.Time // the time of the round or of the add
+	entry  Entry       // buffer of arrive
 	host   []byte
 	row    []byte
 	buf    []byte
-	adds   bool // it is an Add, whose rows may come from an export, or a Raise
+	adds   bool // the change is a Raise, or an Add with rows that may come from an export
 	policy *policy
 
 	returning int      // URLs that wait again after their outcome, and with revisit others, too
-	merges    *merging // of waiting URLs; nil: they have not begun
+	merges    *merging // merges of waiting URLs; nil: none has begun
 }
 
 func newChange(f *Frontier, b stageBatch, p *policy) *change {
@@ -510,7 +511,7 @@ func (s *state) queues() []list {
 }
 
 // finish gives new URLs their virtual times, writes the new runs and the new state.
-// What it merges are runs from before: those that it writes cannot be read before the commit.
+// It merges only older runs: runs that it writes cannot be read before the commit.
 func (c *change) finish(ctx context.Context) error {
 	s := c.s
 	if c.merges == nil {

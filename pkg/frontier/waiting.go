@@ -9,9 +9,9 @@ import (
 	"mercator/formats/record"
 )
 
-// Adds and raises have rows whose URLs may wait already. No URL is to wait twice, so each row is compared with what
-// waits: rows and URLs are sorted together by flightKey. A queue is not sorted by URL, so all that waits is read once,
-// but only URLs that a Bloom filter takes for those of rows are sorted. Files with URLs that leave their places
+// A row of an add or a raise may have a URL that waits already. No URL may wait twice, so rows are compared with
+// waiting URLs: both are sorted together by flightKey. A queue is not sorted by URL, so all waiting URLs are read once.
+// A Bloom filter picks the few that may match a row, and only these are sorted. Files with URLs that move
 // are then written again without them.
 
 // Reasons under which rows are dropped that are of URLs in the frontier, or of a raise and of none.
@@ -37,15 +37,15 @@ const (
 type lookup struct {
 	*change
 	purpose
-	schema *record.Schema // of the rows
-	number uint64         // of rows
+	schema *record.Schema // schema of the rows
+	number uint64         // number of rows
 	all    *sorter        // rows, and then URLs of the frontier, by flightKey: inputRow or standing, each after a byte
 	few    []uint64       // keys of rows, while there are fewer than fewRows
 	marked marks          // keys of rows; nil while few has them
-	runs   []foundRun     // that were read
+	runs   []foundRun     // runs that were read
 	leave  *sorter        // rows that leave their runs, by foundRun and number
 	wanted *sorter        // rows of URLs that are not in the frontier, by number
-	raised uint64         // URLs
+	raised uint64         // number of raised URLs
 
 	touched map[*[]run]bool // lists that rows leave
 }
@@ -53,10 +53,10 @@ type lookup struct {
 // foundRun is a run of waiting URLs.
 type foundRun struct {
 	list
-	at int // in the list
+	at int // index in the list
 }
 
-// What the first byte of a payload in lookup.all says.
+// The first byte of a payload in lookup.all.
 const (
 	isRow     byte = iota // number and byte form
 	isWaiting             // number of the foundRun, number of the row in it, key, payload
@@ -64,7 +64,7 @@ const (
 	isFlying              // a payload
 )
 
-// runNumber is where the number of a run stands in a key of lookup.leave.
+// runNumber is the bit at which the number of a run begins in a key of lookup.leave.
 const runNumber = 40
 
 func (c *change) newLookup(p purpose, schema *record.Schema) *lookup {
@@ -128,7 +128,7 @@ func (l *lookup) findWaiting(ctx context.Context, each func(*record.URL) error) 
 	})
 }
 
-// waiting notes the URLs of the frontier that may be those of rows.
+// waiting notes the URLs of the frontier that may match a row.
 func (l *lookup) waiting(ctx context.Context) error {
 	if l.marked == nil {
 		l.markFew(len(l.few))
@@ -369,7 +369,7 @@ func (l *lookup) squeezed(ctx context.Context, f foundRun, first uint64, gone *p
 	return all, left.finish(&all)
 }
 
-// rewritten is a run in place of those of a list from f on.
+// rewritten is a new run that replaces a list's runs from f on.
 func (l *lookup) rewritten(f foundRun) *lazyRun {
 	return &lazyRun{tx: l.tx, l: &section{folder: f.folder}, tier: (*f.runs)[f.at].Tier}
 }
