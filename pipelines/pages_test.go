@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"unicode/utf8"
+
+	"mercator/pkg/config"
 )
 
 // pages are the project's own, but for bench/RESULTS.md, which has a test of its own.
@@ -148,6 +150,38 @@ func moreFlags(help string) []string {
 	_, list, _ := strings.Cut(help, "\nMore flags, explained in the manual:\n")
 	list, _, _ = strings.Cut(list, "\n\n")
 	return strings.Fields(list)
+}
+
+// TestSurface: what a person has to learn does not grow unseen. Whoever raises a number adds behind it for which user.
+func TestSurface(t *testing.T) {
+	t.Parallel()
+	most := map[string]int{
+		"commands": 14,
+		"verbs":    113,
+		"flags":    268,
+		"settings": 116,
+	}
+	all, err := helps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags, verbs := map[string]bool{}, 0
+	for name, text := range all {
+		if strings.Contains(name, " ") {
+			verbs++
+		}
+		for _, f := range moreFlags(text) {
+			flags[f] = true
+		}
+		for _, m := range shownFlag.FindAllStringSubmatch(text, -1) {
+			flags["--"+m[2]] = true
+		}
+	}
+	for what, n := range map[string]int{"commands": len(commands), "verbs": verbs, "flags": len(flags), "settings": len(config.Keys())} {
+		if n != most[what] {
+			t.Errorf("%d %s, want %d", n, what, most[what])
+		}
+	}
 }
 
 // TestNames: a command goes by its own name and by links of other names, whichever program it is part of.

@@ -1,0 +1,72 @@
+package arch
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// ceilings bound the size of the project, in lines or words. Whoever raises one adds behind it for which user.
+var ceilings = map[string]int{
+	"lines of floor 0": 2_950,
+	"lines of floor 1": 19_700,
+	"lines of floor 2": 52_600,
+	"lines of floor 3": 30_400,
+	"lines of floor 4": 11_600,
+	"lines of floor 5": 10_100,
+	"lines of floor 6": 6_600,
+	"lines of tests":   79_900,
+	"words of pages":   83_500,
+}
+
+// TestCeilings: what the project has to read and test does not grow unseen.
+func TestCeilings(t *testing.T) {
+	root := filepath.Join("..", "..")
+	size := map[string]int{}
+	err := filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && file != root && (e.Name() == "bin" || e.Name() == "testdata" || strings.HasPrefix(e.Name(), ".") && e.Name() != ".github"):
+			return filepath.SkipDir
+		case !e.Type().IsRegular():
+			return nil
+		}
+		ext := filepath.Ext(file)
+		if ext != ".go" && ext != ".md" {
+			return nil
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(file))
+		floor, known := floorOf(filepath.ToSlash(folder))
+		switch {
+		case err != nil:
+			return err
+		case ext == ".md":
+			size["words of pages"] += len(bytes.Fields(b))
+		case strings.HasSuffix(file, "_test.go"):
+			size["lines of tests"] += bytes.Count(b, []byte("\n"))
+		case known:
+			size[fmt.Sprintf("lines of floor %d", floor)] += bytes.Count(b, []byte("\n"))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, most := range ceilings {
+		switch n := size[what]; {
+		case n > most:
+			t.Errorf("%s: %d, want at most %d: what else can go, or who needs this?", what, n, most)
+		case n < most-most/20:
+			t.Errorf("%s: %d: lower the ceiling of %d to just above", what, n, most)
+		}
+	}
+}
