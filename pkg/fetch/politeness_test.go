@@ -352,6 +352,9 @@ func TestNamesHoldNoConnection(t *testing.T) {
 			t.Errorf("in %v, the pages in %v", took, last)
 		}
 		for name, n := range resolver.asked {
+			if strings.HasPrefix(name, "live") && n <= 3 { // it may have been done with before its next URL was read
+				continue
+			}
 			if n != 1 {
 				t.Errorf("%s is asked for %d times", name, n)
 			}
