@@ -331,7 +331,11 @@ func TestNamesHoldNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var last time.Duration
-		w := &clocked{answer: func(int, *fetch.Request) string { last = time.Since(began); return page("x") }}
+		w := &clocked{answer: func(int, *fetch.Request) string {
+			time.Sleep(time.Millisecond) // of the bubble: all rows are read before the first contact ends, and no host is done with early
+			last = time.Since(began)
+			return page("x")
+		}}
 		opt := options(newStore(t), w)
 		resolver := &deaf{failure: "timeout", asked: map[string]int{}}
 		opt.Robots, opt.Connections, opt.Resolver = nil, 1, resolver
@@ -352,9 +356,6 @@ func TestNamesHoldNoConnection(t *testing.T) {
 			t.Errorf("in %v, the pages in %v", took, last)
 		}
 		for name, n := range resolver.asked {
-			if strings.HasPrefix(name, "live") && n <= 3 { // it may have been done with before its next URL was read
-				continue
-			}
 			if n != 1 {
 				t.Errorf("%s is asked for %d times", name, n)
 			}
