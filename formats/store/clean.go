@@ -24,10 +24,13 @@ import (
 //     manifests only, whatever the number of checkpoints.
 //   - All else needs all checkpoints to be known, which the package above reads (Collect).
 
+// WorkDir is a folder of a store for what a change works on beside its files. No manifest holds it, and the store does not look into it.
+const WorkDir = "work"
+
 // MaxDepth is how many folders below a store are searched.
 const MaxDepth = 4
 
-// walk calls each with the path of every file of the store but its manifests. Before that it calls top with a list of the folder, unless it is nil.
+// walk calls each with the path of every file of the store but its manifests and those in WorkDir. Before that it calls top with a list of the folder, unless it is nil.
 func (s *Store) walk(top func(list []fs.DirEntry) error, each func(rel string) error) error {
 	var down func(rel string, depth int) error
 	down = func(rel string, depth int) error {
@@ -42,6 +45,7 @@ func (s *Store) walk(top func(list []fs.DirEntry) error, each func(rel string) e
 			p := path.Join(rel, e.Name())
 			switch {
 			case depth == 0 && strings.HasPrefix(e.Name(), manifestPrefix): // many, one by checkpoint
+			case depth == 0 && e.Name() == WorkDir:
 			case e.IsDir() && depth < MaxDepth:
 				err = down(p, depth+1)
 			case e.Type().IsRegular():

@@ -24,6 +24,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,9 +46,6 @@ const (
 	together  = 256
 	eventTime = 60
 )
-
-// workDir is where the copies of the folder are made, in the store. What a kill has left there the next batch removes.
-const workDir = "work"
 
 // Program is a stage's.
 type Program struct {
@@ -89,11 +87,11 @@ func Run[In, Out record.Row](ctx context.Context, b *stage.Batch[In, Out], st *s
 	if err != nil {
 		return err
 	}
-	work := filepath.Join(st.Dir(), workDir)
-	if err := errors.Join(os.RemoveAll(work), os.MkdirAll(work, 0o777)); err != nil { // nobody else has the store's lock
+	work, err := workFolder(st, b.Tx())
+	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work)
+	defer process.RemoveFolder(work)
 	state, err := p.begin(ctx, st, b.Tx(), txn, work)
 	if state != nil {
 		defer state.Close(ctx)
@@ -158,6 +156,29 @@ func Run[In, Out record.Row](ctx context.Context, b *stage.Batch[In, Out], st *s
 		return err
 	}
 	return p.failed(ctx, process.WriteState(b.Tx(), func(to io.Writer) error { return state.Write(ctx, to) }))
+}
+
+// workFolder makes a folder in the store where the copy of the program's is made, and removes what attempts at work that is done have left. Another
+// attempt at this generation may be at work on another machine, so its folder stays (package store).
+func workFolder(st *store.Store, tx *store.Tx) (string, error) {
+	work := st.Path(store.WorkDir)
+	if err := os.MkdirAll(work, 0o777); err != nil {
+		return "", err
+	}
+	list, err := os.ReadDir(work)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range list {
+		generation, _, _ := strings.Cut(e.Name(), "-")
+		if g, err := strconv.ParseUint(generation, 10, 64); tx.Fenced() && err == nil && g >= tx.Generation() {
+			continue
+		}
+		if err := process.RemoveFolder(filepath.Join(work, e.Name())); err != nil {
+			return "", err
+		}
+	}
+	return os.MkdirTemp(work, fmt.Sprintf("%06d-", tx.Generation()))
 }
 
 // begin makes the program's folder from the state so far, and tells it.

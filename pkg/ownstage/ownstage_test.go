@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/durable"
 	"mercator/pkg/fault"
 	"mercator/pkg/ownstage"
 	"mercator/pkg/process"
@@ -28,6 +30,11 @@ func (*sink) Abort()                        {}
 // pass sends URLs through a program, and returns those that it passes on, with their priorities.
 func pass(t *testing.T, dir, txn, command, drop string, urls ...string) (string, error) {
 	t.Helper()
+	return passOn(t, dir, txn, command, drop, store.Options{}, func() {}, urls...)
+}
+
+// passOn calls do when the program has begun, before the first row.
+func passOn(t *testing.T, dir, txn, command, drop string, opt store.Options, do func(), urls ...string) (string, error) {
 	var in bytes.Buffer
 	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{Name: "in"})
 	for i, url := range urls {
@@ -35,15 +42,24 @@ func pass(t *testing.T, dir, txn, command, drop string, urls ...string) (string,
 	}
 	_, finish := w.Commit(record.Ledger{})
 	r, open := record.NewReader[record.URL](&in, record.ReaderOptions{Name: "in"})
-	p := ownstage.Program{Setting: "stages.seen", Command: command, Timeout: time.Second}
-	st, opened := p.Open(dir, store.Options{})
+	p := ownstage.Program{Setting: "stages.seen", Command: command}
+	if strings.Contains(command, "sleep 600") {
+		p.Timeout = time.Second
+	}
+	st, opened := p.Open(dir, opt)
 	if err := errors.Join(err, finish, open, opened); err != nil {
 		return "", err
 	}
 	out := &sink{}
+	convert := func(in, out *record.URL) bool {
+		if in.Key == 1 {
+			do()
+		}
+		return ownstage.All(in, out)
+	}
 	spec := stage.Spec{Name: "test", Verb: ownstage.Verb, Store: st, Txn: txn}
 	_, err = stage.Run(t.Context(), spec, r, []stage.Output{out}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-		return ownstage.Run(ctx, b, st, txn, p, ownstage.Rows[record.URL, record.URL]{Convert: ownstage.All[record.URL], Columns: ownstage.OfFilters, Drop: drop, Progress: func(int64) {}})
+		return ownstage.Run(ctx, b, st, txn, p, ownstage.Rows[record.URL, record.URL]{Convert: convert, Columns: ownstage.OfFilters, Drop: drop, Progress: func(int64) {}})
 	})
 	if err != nil {
 		return "", err
@@ -125,9 +141,7 @@ func TestBadPrograms(t *testing.T) {
 			if !errors.As(err, &f) || f.Class != fault.Program || !strings.Contains(err.Error(), test.says) {
 				t.Fatalf("%v, want %q", err, test.says)
 			}
-			if _, err := os.Stat(filepath.Join(dir, "work")); !os.IsNotExist(err) {
-				t.Errorf("its folder is left: %v", err)
-			}
+			empty(t, dir)
 			if got, err := pass(t, dir, "r1", first, "seen", "a", "b"); err != nil || got != "a=3 b=3 " {
 				t.Errorf("after it: %q, %v", got, err)
 			}
@@ -135,22 +149,69 @@ func TestBadPrograms(t *testing.T) {
 	}
 }
 
+// empty checks that nothing is left of a program's folders.
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	if list, err := os.ReadDir(filepath.Join(dir, store.WorkDir)); err != nil || len(list) > 0 {
+		t.Errorf("left: %v, %v", list, err)
+	}
+}
+
+// leave makes a folder of a program as a killed process leaves it, in a folder that the program has locked.
+func leave(t *testing.T, dir, attempt string, mode os.FileMode) {
+	t.Helper()
+	locked := filepath.Join(dir, store.WorkDir, attempt, "mercator-module-urls-1", "locked")
+	if err := errors.Join(os.MkdirAll(locked, 0o777), os.WriteFile(filepath.Join(locked, "seen"), []byte("a"), 0o666), os.Chmod(locked, mode)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(locked, 0o700) }) // if it is there still
+}
+
 // What a killed process has left in the store's folder goes.
 func TestLeftovers(t *testing.T) {
-	dir := newStore(t)
-	left := filepath.Join(dir, "work", "mercator-module-urls-1", "seen")
-	if err := os.MkdirAll(filepath.Dir(left), 0o777); err != nil {
+	for name, mode := range map[string]os.FileMode{"open": 0o777, "not writable": 0o500, "not readable": 0} {
+		t.Run(name, func(t *testing.T) {
+			dir := newStore(t)
+			leave(t, dir, "000002-1", mode)
+			if got, err := pass(t, dir, "r1", first, "seen", "a"); err != nil || got != "a=3 " {
+				t.Errorf("%q, %v", got, err)
+			}
+			empty(t, dir)
+		})
+	}
+}
+
+// noLocks is a file system as two machines see it whose locks hold for nobody.
+type noLocks struct{ durable.FS }
+
+func (noLocks) Lock(string, string) (io.Closer, error) { return io.NopCloser(nil), nil }
+
+// An attempt that another machine takes over removes its own folder alone, and is told so. What attempts at earlier
+// generations have left goes.
+func TestTakeover(t *testing.T) {
+	crawl := t.TempDir()
+	dir := filepath.Join(crawl, "shard", "000", "urls")
+	opt := store.Options{FS: noLocks{durable.OS}}
+	if err := errors.Join(store.CreateCurrent(durable.OS, crawl, 1), process.CreateStore(dir, opt)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(left, []byte("a"), 0o666); err != nil {
-		t.Fatal(err)
+	leave(t, dir, "000001-1", 0o500)
+	begun, ended, all := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var got string
+	var after error
+	second := func() {
+		defer close(all)
+		got, after = passOn(t, dir, "r1", first, "seen", opt, func() { close(begun); <-ended }, "a", "b")
 	}
-	if got, err := pass(t, dir, "r1", first, "seen", "a"); err != nil || got != "a=3 " {
-		t.Errorf("%q, %v", got, err)
+	_, err := passOn(t, dir, "r1", first, "seen", opt, func() { go second(); <-begun }, "a", "b")
+	if !errors.Is(err, fault.Superseded) {
+		t.Errorf("the first: %v", err)
 	}
-	if _, err := os.Stat(filepath.Dir(filepath.Dir(left))); !os.IsNotExist(err) {
-		t.Errorf("left: %v", err)
+	close(ended)
+	if <-all; after != nil || got != "a=3 b=3 " {
+		t.Errorf("the second: %q, %v", got, after)
 	}
+	empty(t, dir)
 }
 
 func TestOpenRefusesASet(t *testing.T) {

@@ -217,6 +217,9 @@ func (e *Exec) beginState(ctx context.Context, old io.Reader, txn string, maxFil
 	if err != nil {
 		return nil, err
 	}
+	if dir, err = filepath.Abs(dir); err != nil { // a program may change its directory
+		return nil, err
+	}
 	f := &folder{Exec: e, dir: dir, txn: txn}
 	if f.findings, err = unnamedFile(); err == nil {
 		f.out = bufio.NewWriter(f.findings)
@@ -278,17 +281,21 @@ func (f *folder) remove() {
 	if f.findings != nil {
 		f.findings.Close()
 	}
-	if os.RemoveAll(f.dir) == nil {
-		return
+	_ = RemoveFolder(f.dir)
+}
+
+// RemoveFolder removes a program's folder, which may hold folders that the program has locked.
+func RemoveFolder(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
 	}
-	// The program has forbidden it in some folder.
-	_ = filepath.WalkDir(f.dir, func(path string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if d != nil && d.IsDir() {
 			_ = os.Chmod(path, 0o700)
 		}
 		return nil
 	})
-	_ = os.RemoveAll(f.dir)
+	return os.RemoveAll(dir)
 }
 
 // pack writes a folder as a tar archive that depends on names, contents and
