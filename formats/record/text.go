@@ -411,9 +411,36 @@ func (x *Text[T]) ParseJSON(line []byte, row *T) error {
 }
 
 // SetJSON sets the columns that one JSON object names, which are some of those that x was made with, and leaves the
-// others of the row as they are. A row that is refused stays as it was.
+// others of the row as they are. A row that is refused stays as it was. A column that stands twice is refused.
 func (x *Text[T]) SetJSON(line []byte, row *T) error {
+	if name := twice(line); name != "" {
+		return fmt.Errorf("column %q stands twice", name)
+	}
 	return x.parseJSON(line, row, filler[T]{x: x, row: *row}, true)
+}
+
+// twice is the first name that a JSON object has had before; "": none, or it is no object.
+func twice(line []byte) string {
+	d := json.NewDecoder(bytes.NewReader(line))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return ""
+	}
+	var names []string
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		var value json.RawMessage
+		if text, ok := name.(string); !ok || d.Decode(&value) != nil {
+			return ""
+		} else if slices.Contains(names, text) {
+			return text
+		} else {
+			names = append(names, text)
+		}
+	}
+	return ""
 }
 
 func (x *Text[T]) parseJSON(line []byte, row *T, fill filler[T], chosen bool) error {
@@ -460,6 +487,9 @@ func (x *Text[T]) parseJSON(line []byte, row *T, fill filler[T], chosen bool) er
 			s = v.String()
 		default:
 			return fmt.Errorf("column %q: an object or a list, want one value", n)
+		}
+		if v, err := c.parse(s); chosen && err == nil && !c.finite(v) {
+			return fmt.Errorf("column %q: %q, want a finite number", n, s)
 		}
 		if err := fill.set(c, s); err != nil {
 			return err

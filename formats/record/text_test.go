@@ -113,6 +113,7 @@ func TestSetJSON(t *testing.T) {
 	want := row
 	for line, says := range map[string]string{
 		`{"url":"http://h.test/b"}`: "cannot be changed here", `{"x_a":2}`: "cannot be changed here", `{"other":1}`: "not one of", `{"score":null}`: "null", `{"score":"much"}`: "a number", `{} {}`: "more than one",
+		`{"score":"NaN"}`: "a finite number", `{"score":"-Inf"}`: "a finite number", `{"score":1,"priority":1,"score":2}`: `"score" stands twice`, `{"score":1,"scor\u0065":1}`: "twice",
 	} {
 		if err := x.SetJSON([]byte(line), &row); err == nil || !strings.Contains(err.Error(), says) || row != want {
 			t.Errorf("%s: %v, %+v", line, err, row)
