@@ -213,11 +213,7 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 		return nil, err
 	}
 	if m.Kind != kind {
-		e := &fault.Error{Class: fault.WrongKind, File: dir, Found: "a store of kind " + m.Kind, Want: "kind " + kind}
-		if m.Kind == "module" {
-			e.Hint = "a program of the user's is this stage, and the store has its state: crawl.toml names it under [stages]"
-		}
-		return nil, e
+		return nil, &fault.Error{Class: fault.WrongKind, File: dir, Found: "a store of kind " + m.Kind, Want: "kind " + kind}
 	}
 	if m.Version != version {
 		return nil, otherVersion(release.OfStore(kind), dir, "", kind+" store", strconv.Itoa(m.Version), version)

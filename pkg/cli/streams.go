@@ -18,6 +18,7 @@ import (
 	"mercator/pkg/crawl"
 	"mercator/pkg/durable"
 	"mercator/pkg/fault"
+	"mercator/pkg/ownstage"
 	"mercator/pkg/stage"
 )
 
@@ -681,7 +682,8 @@ func (p pipeSink) Abort()         {}
 
 // OpenStore opens a store with the flags' lock wait.
 func (s *Std) OpenStore(dir, kind string, version int, f TxnFlags) (*store.Store, error) {
-	return store.Open(dir, kind, version, s.StoreOptions(f))
+	st, err := store.Open(dir, kind, version, s.StoreOptions(f))
+	return st, ownstage.Explain(dir, kind, err)
 }
 
 // StoreOptions are those by which the command opens stores of its own kind.

@@ -25,6 +25,7 @@ import (
 	"mercator/pkg/frontier"
 	"mercator/pkg/history"
 	"mercator/pkg/linkkind"
+	"mercator/pkg/ownstage"
 	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
 )
@@ -97,7 +98,7 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 	err = d.eachTask(func(p plan, owns func(*record.URL) bool) error {
 		set, err := store.Open(p.path(urlset.Kind), urlset.Kind, urlset.Version, store.Options{})
 		if err != nil {
-			return err
+			return ownstage.Explain(p.path(urlset.Kind), urlset.Kind, err)
 		}
 		unseen, one, err := urlset.Unseen(set, historyMemory, func(each func(*record.URL) error) error {
 			in, err := list()

@@ -18,6 +18,7 @@
 package ownstage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,15 +38,8 @@ import (
 	"mercator/pkg/stage"
 )
 
-// Verb of the transactions.
-const Verb = process.Verb
-
-// together is how many rows are asked for together, where they are at hand. Other events than rows, and the end of these, get as many times the
-// time of an answer as eventTime.
-const (
-	together  = 256
-	eventTime = 60
-)
+// together is how many rows are asked for together, where they are at hand.
+const together = 256
 
 // Program is a stage's.
 type Program struct {
@@ -54,14 +48,50 @@ type Program struct {
 	Timeout time.Duration
 }
 
-// Open opens the store of its state, in the place where that of the stage would be.
-func (p Program) Open(dir string, opt store.Options) (*store.Store, error) {
+// Open opens the store of the stage: one of the kind without a program, and else that of the program's state, which is in its place.
+func (p Program) Open(dir, kind string, version int, opt store.Options) (*store.Store, error) {
+	if p.Command == "" {
+		st, err := store.Open(dir, kind, version, opt)
+		if e := ofProgram(dir, kind, err); e != nil {
+			e.Hint = "give the program that the store was made for: --program COMMAND"
+			if crawl := store.Folder(store.Within(dir, kind, opt), opt).CrawlDir(); crawl != "" {
+				e.Hint = fmt.Sprintf("set %s to the program that the crawl was made with: %s", p.Setting, fault.Quote("mcrawl", "set", crawl, p.Setting+"=COMMAND"))
+			}
+		}
+		return st, err
+	}
 	opt.Maker = "mextract create"
-	st, err := store.Open(dir, process.Kind, process.Version, opt)
+	st, err := store.Open(store.Within(dir, kind, opt), process.Kind, process.Version, opt)
 	if e := (*fault.Error)(nil); errors.Is(err, fault.WrongKind) && errors.As(err, &e) {
 		e.Place, e.Hint = p.Setting, "that setting counts when the crawl is made: take it out, or make another crawl"
 	}
 	return st, err
+}
+
+// Verb is that of the stage's transactions, which has another one without a program.
+func (p Program) Verb(builtin string) string {
+	if p.Command == "" {
+		return builtin
+	}
+	return process.Verb
+}
+
+// Explain is err, the error of a store of a kind, with what to do if a program keeps its state there.
+func Explain(dir, kind string, err error) error {
+	if e := ofProgram(dir, kind, err); e != nil {
+		e.Hint = fmt.Sprintf("%q prints the state of the program, which crawl.toml names under [stages]", fault.Quote("mextract", "state", store.Within(dir, kind, store.Options{})))
+	}
+	return err
+}
+
+// ofProgram is err if it says that a store is of another kind, and a program keeps its state there.
+func ofProgram(dir, kind string, err error) (e *fault.Error) {
+	if errors.Is(err, fault.WrongKind) && errors.As(err, &e) {
+		if _, other := store.Open(store.Within(dir, kind, store.Options{}), process.Kind, process.Version, store.Options{}); other == nil {
+			return e
+		}
+	}
+	return nil
 }
 
 // Rows say what the rows of a stage are to the program.
@@ -149,11 +179,11 @@ func Run[In, Out record.Row](ctx context.Context, b *stage.Batch[In, Out], st *s
 		return nil
 	})
 	if err != nil {
-		return err
+		return p.placed(err)
 	}
-	asked.Timeout = eventTime * max(p.Timeout, coprocess.DefaultTimeout)
+	asked.Timeout = process.EventTime * cmp.Or(p.Timeout, coprocess.DefaultTimeout)
 	if err := asked.Close(); err != nil {
-		return err
+		return p.placed(err)
 	}
 	return p.failed(ctx, process.WriteState(b.Tx(), func(to io.Writer) error { return state.Write(ctx, to) }))
 }
@@ -191,6 +221,14 @@ func (p Program) begin(ctx context.Context, st *store.Store, tx *store.Tx, txn, 
 	return (&process.Exec{ModuleName: filepath.Base(st.Dir()), Command: p.Command, Limits: process.ExecLimits{Timeout: p.Timeout}, Temp: work}).Begin(ctx, old, txn)
 }
 
+// placed is err with the setting's name, if it is of the program.
+func (p Program) placed(err error) error {
+	if e := (*fault.Error)(nil); errors.As(err, &e) && e.Class == fault.Program && e.Place == "" {
+		e.Place = p.Setting
+	}
+	return err
+}
+
 // failed is the error of an event that the program failed at.
 func (p Program) failed(ctx context.Context, err error) error {
 	if err == nil || !errors.Is(err, process.ErrFailed) {
@@ -199,7 +237,7 @@ func (p Program) failed(ctx context.Context, err error) error {
 	if ended := context.Cause(ctx); ended != nil {
 		return ended
 	}
-	return &fault.Error{Class: fault.Program, File: "exec " + p.Command, Place: p.Setting, Err: err, Hint: "nothing of this batch was committed: mend the program, and run this again"}
+	return &fault.Error{Class: fault.Program, File: "exec " + p.Command, Place: p.Setting, Found: strings.TrimPrefix(err.Error(), "module "), Hint: "nothing of this batch was committed: mend the program, and run this again"}
 }
 
 // Columns that programs may set.

@@ -46,7 +46,7 @@ func passOn(t *testing.T, dir, txn, command, drop string, opt store.Options, do 
 	if strings.Contains(command, "sleep 600") {
 		p.Timeout = time.Second
 	}
-	st, opened := p.Open(dir, opt)
+	st, opened := p.Open(dir, "urls", 1, opt)
 	if err := errors.Join(err, finish, open, opened); err != nil {
 		return "", err
 	}
@@ -57,7 +57,7 @@ func passOn(t *testing.T, dir, txn, command, drop string, opt store.Options, do 
 		}
 		return ownstage.All(in, out)
 	}
-	spec := stage.Spec{Name: "test", Verb: ownstage.Verb, Store: st, Txn: txn}
+	spec := stage.Spec{Name: "test", Verb: p.Verb("new"), Store: st, Txn: txn}
 	_, err = stage.Run(t.Context(), spec, r, []stage.Output{out}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return ownstage.Run(ctx, b, st, txn, p, ownstage.Rows[record.URL, record.URL]{Convert: convert, Columns: ownstage.OfFilters, Drop: drop, Progress: func(int64) {}})
 	})
@@ -138,7 +138,7 @@ func TestBadPrograms(t *testing.T) {
 			dir := newStore(t)
 			_, err := pass(t, dir, "r1", test.command, test.drop, "a", "b")
 			var f *fault.Error
-			if !errors.As(err, &f) || f.Class != fault.Program || !strings.Contains(err.Error(), test.says) {
+			if !errors.As(err, &f) || f.Class != fault.Program || f.Place != "stages.seen" || strings.Contains(err.Error(), "module failed") || !strings.Contains(err.Error(), test.says) {
 				t.Fatalf("%v, want %q", err, test.says)
 			}
 			empty(t, dir)
@@ -214,12 +214,26 @@ func TestTakeover(t *testing.T) {
 	empty(t, dir)
 }
 
+// Without its program a stage cannot go on, and says how it can.
+func TestOpenWithoutTheProgram(t *testing.T) {
+	crawl := t.TempDir()
+	dir := filepath.Join(crawl, "urls")
+	if err := errors.Join(store.CreateCurrent(durable.OS, crawl, 0), process.CreateStore(dir, store.Options{})); err != nil {
+		t.Fatal(err)
+	}
+	want := "set stages.seen to the program that the crawl was made with: mcrawl set " + crawl + " stages.seen=COMMAND"
+	var f *fault.Error
+	if _, err := (ownstage.Program{Setting: "stages.seen"}).Open(crawl, "urls", 1, store.Options{}); !errors.As(err, &f) || f.Class != fault.WrongKind || f.Hint != want {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestOpenRefusesASet(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "urls")
 	if err := store.Create(dir, "urls", 1, nil, store.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := ownstage.Program{Setting: "stages.seen"}.Open(dir, store.Options{})
+	_, err := ownstage.Program{Setting: "stages.seen", Command: "cat"}.Open(dir, "urls", 1, store.Options{})
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Class != fault.WrongKind || f.Place != "stages.seen" || !strings.Contains(f.Hint, "when the crawl is made") {
 		t.Errorf("%v", err)

@@ -12,10 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
+	"mercator/pkg/coprocess"
 	"mercator/pkg/fault"
 )
 
@@ -25,8 +27,8 @@ const (
 	MaxStateBytes = 4 << 30
 )
 
-// eventTime is how many times the time of one document begin and commit get.
-const eventTime = 60
+// EventTime is how many times the time of one document, or of an answer, the other events get.
+const EventTime = 60
 
 // ExecLimits bound a program that works as a module.
 type ExecLimits struct {
@@ -146,8 +148,11 @@ func (e *Exec) run(ctx context.Context, timeoutAfter time.Duration, stdin io.Rea
 	cmd.Stdout = out
 	var complaint complaint
 	cmd.Stderr = &complaint
-	// A group of its own, so that its children end with it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A group of its own, so that its children end with it. It ends with the thread that starts it, so that a kill of this process ends it.
+	cmd.SysProcAttr = coprocess.EndWithUs()
+	cmd.SysProcAttr.Setpgid = true
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 
@@ -229,7 +234,7 @@ func (e *Exec) beginState(ctx context.Context, old io.Reader, txn string, maxFil
 		f.remove()
 		return nil, err
 	}
-	return f, f.tell(ctx, "begin", eventTime, nil)
+	return f, f.tell(ctx, "begin", EventTime, nil)
 }
 
 // tell runs the program for an event.
@@ -262,7 +267,7 @@ func (f *folder) Write(ctx context.Context, out io.Writer) error {
 	if _, err := f.findings.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if err := f.tell(ctx, "commit", eventTime, f.findings); err != nil {
+	if err := f.tell(ctx, "commit", EventTime, f.findings); err != nil {
 		return err
 	}
 	f.written = true

@@ -101,6 +101,9 @@ func (r *Resolver) Settings() string {
 	}
 }
 
+// NoSettings is told in their place where a program gives the addresses: nobody else is to be asked.
+const NoSettings = "program"
+
 // ReadSettings reads what Settings told. New checks the values, as far as they can harm.
 func ReadSettings(text string) (cfg Config, err error) {
 	if err := json.Unmarshal([]byte(text), &cfg); err != nil || cfg.Attempts > 100 || cfg.Rate < 0 {

@@ -4,11 +4,11 @@ import (
 	"context"
 
 	"mercator/formats/record"
-	"mercator/formats/store"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/fault"
 	"mercator/pkg/ownstage"
+	"mercator/pkg/process"
 	"mercator/pkg/stage"
 )
 
@@ -43,14 +43,16 @@ func (c *filterCmd) Run(ctx context.Context, std *cli.Std) error {
 }
 
 func filterRows[T record.Row](ctx context.Context, std *cli.Std, c *filterCmd, src *cli.Records, own ownstage.Program, columns []string) error {
-	if own.Timeout = c.ProgramTimeout; own.Command == "" {
+	own.Timeout = c.ProgramTimeout
+	// The store first: where it is missing nobody knows the crawl, and so its settings.
+	st, err := own.Open(c.Store, process.Kind, process.Version, std.StoreOptions(c.TxnFlags))
+	if err != nil {
+		return err
+	}
+	if own.Command == "" {
 		return &fault.Error{Class: fault.Usage, Place: own.Setting, Found: "no program for " + string(src.Kind()) + " records", Want: "a command", Hint: "--links COMMAND is for link records, --new COMMAND for url records"}
 	}
-	var st *store.Store
 	in, err := cli.RowsOf[T](src)
-	if err == nil {
-		st, err = own.Open(c.Store, std.StoreOptions(c.TxnFlags))
-	}
 	if err != nil {
 		return err
 	}
@@ -60,7 +62,7 @@ func filterRows[T record.Row](ctx context.Context, std *cli.Std, c *filterCmd, s
 	}
 	progress := std.StartProgress("rows", 0)
 	defer progress.Done()
-	spec := stage.Spec{Name: "mextract filter", Verb: ownstage.Verb, Store: st, Txn: c.Txn}
+	spec := stage.Spec{Name: "mextract filter", Verb: process.Verb, Store: st, Txn: c.Txn}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[T, T]) error {
 		return ownstage.Run(ctx, b, st, c.Txn, own, ownstage.Rows[T, T]{Convert: ownstage.All[T], Columns: columns, Drop: "filtered", Progress: progress.Add})
 	})

@@ -139,8 +139,10 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	if names, ok := opt.Resolver.(*resolver); ok {
-		names.said = in.Schema().Resolver
 		defer names.close()
+		if names.said = in.Schema().Resolver; names.said == resolve.NoSettings {
+			opt.Resolver = nil
+		}
 	}
 	sinks, err := std.Sinks(c.Output)
 	if err != nil {

@@ -70,14 +70,7 @@ Examples:
 
 func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
 	own := ownstage.Program{Setting: "stages.content", Command: c.Content, Timeout: c.ProgramTimeout}
-	open, verb := c.open, "mark"
-	if own.Command != "" {
-		verb = ownstage.Verb
-		open = func(std *cli.Std, flags cli.TxnFlags) (*store.Store, error) {
-			return own.Open(c.Store, std.StoreOptions(flags))
-		}
-	}
-	st, err := open(std, c.TxnFlags)
+	st, err := own.Open(c.Store, fpset.Kind, fpset.Version, std.StoreOptions(c.TxnFlags))
 	if err != nil {
 		return err
 	}
@@ -91,7 +84,7 @@ func (c *markCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()
-	spec := stage.Spec{Name: "mfpset mark", Verb: verb, Store: st, Txn: c.Txn}
+	spec := stage.Spec{Name: "mfpset mark", Verb: own.Verb("mark"), Store: st, Txn: c.Txn}
 	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.Fetch, record.Fetch]) error {
 		if own.Command != "" {
 			return ownstage.Run(ctx, b, st, c.Txn, own, ownstage.Rows[record.Fetch, record.Fetch]{Convert: func(in, out *record.Fetch) bool {

@@ -3,6 +3,7 @@ package mresolve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+	"unicode"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
@@ -116,11 +118,9 @@ func growHeap(std *cli.Std) {
 
 func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 	growHeap(std)
-	if c.Resolve != "" {
-		return c.byProgram(ctx, std)
-	}
+	own := ownstage.Program{Setting: "stages.resolve", Command: c.Resolve, Timeout: c.ProgramTimeout}
 	run := batch[record.URL]{store: c.Store, files: c.Files, txn: c.TxnFlags, output: c.Output, unit: "URLs", flags: &c.stageFlags, family: c.Family,
-		spec: stage.Spec{Name: "mresolve", Verb: "resolve"}, saved: c.Replay, replay: func(paths []string, txn string, memory int64) (*resolve.Replay, error) {
+		own: own, spec: stage.Spec{Name: "mresolve", Verb: own.Verb("resolve")}, saved: c.Replay, replay: func(paths []string, txn string, memory int64) (*resolve.Replay, error) {
 			parts, err := fetch.Saved(paths, store.Options{})
 			if err != nil {
 				return nil, err
@@ -128,59 +128,54 @@ func (c *resolveCmd) Run(ctx context.Context, std *cli.Std) error {
 			return resolve.OpenReplay(parts, txn, memory)
 		}}
 	return run.do(ctx, std, func(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], opt resolve.Options) (any, error) {
+		if opt.Resolver == nil && opt.Replay == nil {
+			return nil, c.byProgram(ctx, st, b, own, opt.Progress)
+		}
 		stats, err := resolve.Resolve(ctx, st, b, opt)
 		warnSilent(std, stats)
 		return stats, err
 	})
 }
 
-// byProgram asks a program, in a replay too.
-func (c *resolveCmd) byProgram(ctx context.Context, std *cli.Std) error {
-	own := ownstage.Program{Setting: "stages.resolve", Command: c.Resolve, Timeout: c.ProgramTimeout}
-	st, err := own.Open(c.Store, std.StoreOptions(c.TxnFlags))
-	if err != nil {
-		return err
+// byProgram asks a program for the addresses.
+func (c *resolveCmd) byProgram(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, record.URL], own ownstage.Program, progress func(int64)) error {
+	convert := func(in, out *record.URL) bool {
+		*out = *in
+		out.Addr, out.AddrExpires, out.AddrError = "", 0, ""
+		return true
 	}
-	in, err := cli.OpenRecords[record.URL](std, c.Files)
-	if err != nil {
-		return err
-	}
-	sinks, err := std.Sinks(c.Output)
-	if err != nil {
-		return err
-	}
-	progress := std.StartProgress("URLs", 0)
-	defer progress.Done()
-	spec := stage.Spec{Name: "mresolve", Verb: ownstage.Verb, Store: st, Txn: c.Txn}
-	return cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
-		check := func(u *record.URL) error {
-			if (u.Addr == "") == (u.AddrError == "") {
-				return errors.New("an answer without addr or addr_error, or with both")
-			}
-			for addr := range strings.SplitSeq(u.Addr, ",") {
-				if _, err := netip.ParseAddr(addr); u.Addr != "" && err != nil {
-					return fmt.Errorf("addr %.100q, want IP addresses with commas between", u.Addr)
-				}
-			}
-			if u.AddrExpires == 0 {
-				u.AddrExpires = b.Now() + record.Time(c.MinTTL.Microseconds())
-			}
-			return nil
-		}
-		convert := func(in, out *record.URL) bool {
-			*out = *in
-			out.Addr, out.AddrExpires, out.AddrError = "", 0, ""
-			return true
-		}
-		return ownstage.Run(ctx, b, st, c.Txn, own, ownstage.Rows[record.URL, record.URL]{Convert: convert, Columns: ownstage.OfResolver, Check: check, Progress: progress.Add})
-	})
+	check := func(u *record.URL) error { return checkAnswer(u, b.Now(), &c.Lifetimes) }
+	return ownstage.Run(ctx, b, st, c.Txn, own, ownstage.Rows[record.URL, record.URL]{Convert: convert, Columns: ownstage.OfResolver, Check: check, Progress: progress})
 }
 
-// noServers refuses the flags of servers beside --replay, which asks none.
-func noServers(std *cli.Std) error {
-	for _, flag := range []string{"server", "rate", "in-flight", "timeout", "attempts"} {
+// checkAnswer refuses what a program says of a host if no resolver says it, and writes it as ours does.
+func checkAnswer(u *record.URL, now record.Time, ttl *config.Lifetimes) error {
+	if (u.Addr == "") == (u.AddrError == "") {
+		return errors.New("an answer without addr or addr_error, or with both")
+	}
+	if strings.ContainsFunc(u.AddrError, unicode.IsControl) {
+		return fmt.Errorf("addr_error %.100q, want a text without control characters", u.AddrError)
+	}
+	var addrs []netip.Addr
+	for text := range strings.SplitSeq(u.Addr, ",") {
+		addr, err := netip.ParseAddr(text)
+		if u.Addr != "" && (err != nil || addr.Zone() != "") {
+			return fmt.Errorf("addr %.100q, want IP addresses without zones, with commas between", u.Addr)
+		}
+		addrs = append(addrs, addr.Unmap())
+	}
+	if u.Addr != "" {
+		u.Addr = resolve.FormatAddrs(addrs)
+	}
+	u.AddrExpires = min(max(u.AddrExpires, now+record.Time(ttl.MinTTL.Microseconds())), now+record.Time(ttl.MaxTTL.Microseconds()))
+	return nil
+}
+
+// noServers refuses the flags of servers, and more, beside a flag with which none is asked.
+func noServers(std *cli.Std, beside, who string, more ...string) error {
+	for _, flag := range append([]string{"server", "rate", "in-flight", "timeout", "attempts"}, more...) {
 		if std.Given(flag) {
-			return &fault.Error{Class: fault.Usage, Found: "--" + flag + " beside --replay", Want: "one of them", Hint: "a replay asks no server: leave out --" + flag}
+			return &fault.Error{Class: fault.Usage, Found: "--" + flag + " beside " + beside, Want: "one of them", Hint: who + " asks no server: leave out --" + flag}
 		}
 	}
 	return nil
@@ -216,23 +211,29 @@ type batch[R record.Row] struct {
 	spec   stage.Spec
 	flags  *stageFlags
 	family string
+	own    ownstage.Program                                                        // that gives the addresses, if one does
 	saved  []string                                                                // archives to answer from in place of servers
 	replay func(saved []string, txn string, memory int64) (*resolve.Replay, error) // reads these archives
 	with   func(stage.Input[R]) stage.Input[R]                                     // what becomes of the input; nil: nothing
 }
 
-// do runs the stage. Its body returns what --stats prints of names.
+// do runs the stage. Its body returns what --stats prints of names, or nil.
 func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Context, *store.Store, *stage.Batch[R, R], resolve.Options) (any, error)) error {
 	opt := resolve.Options{SilentOK: r.flags.SilentOK, Memory: std.MemoryLimit(), Now: std.Now}
 	var err error
 	if len(r.saved) > 0 {
-		if err := noServers(std); err != nil {
+		if err := noServers(std, "--replay", "a replay"); err != nil {
 			return err
 		}
 		if opt.Replay, err = r.replay(r.saved, r.txn.Txn, std.MemoryLimit()/4); err != nil {
 			return err
 		}
 		defer opt.Replay.Close()
+	} else if r.own.Command != "" {
+		if err := cmp.Or(r.flags.Lifetimes.Check(config.Flags), noServers(std, "--program", "this command", "family", "silent-ok")); err != nil {
+			return err
+		}
+		r.spec.Resolver = resolve.NoSettings
 	} else {
 		if opt.Resolver, err = r.flags.open(std, r.store, r.family); err != nil {
 			return err
@@ -242,7 +243,7 @@ func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Conte
 			r.spec.Resolver = opt.Resolver.Settings() // for mfetch, which looks up where robots.txt leads
 		}
 	}
-	st, err := std.OpenStore(r.store, resolve.StoreKind, resolve.StoreVersion, r.txn)
+	st, err := r.own.Open(r.store, resolve.StoreKind, resolve.StoreVersion, std.StoreOptions(r.txn))
 	if err != nil {
 		return err
 	}
@@ -264,8 +265,10 @@ func (r *batch[R]) do(ctx context.Context, std *cli.Std, body func(context.Conte
 	r.spec.Store, r.spec.Txn = st, r.txn.Txn
 	return cli.RunStage(ctx, std, r.spec, in, sinks, func(ctx context.Context, b *stage.Batch[R, R]) error {
 		stats, err := body(ctx, st, b, opt)
-		std.Stat("names", stats)
-		progress.Tell(stats)
+		if stats != nil {
+			std.Stat("names", stats)
+			progress.Tell(stats)
+		}
 		return err
 	})
 }

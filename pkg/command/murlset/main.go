@@ -108,6 +108,11 @@ type test struct {
 	config.ProgramTime
 }
 
+// own is the program that makes it, if one does.
+func (t *test) own() ownstage.Program {
+	return ownstage.Program{Setting: "stages.seen", Command: t.Seen, Timeout: t.ProgramTimeout}
+}
+
 // ruled refuses other rules for URLs than those of the set.
 func ruled(st *store.Store, form canon.Options) error {
 	m, err := st.Current()
@@ -119,15 +124,11 @@ func ruled(st *store.Store, form canon.Options) error {
 
 // change runs the stage that lets each URL through once.
 func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.TxnFlags, how test, verb string, sinks []stage.Output) error {
-	own := ownstage.Program{Setting: "stages.seen", Command: how.Seen, Timeout: how.ProgramTimeout}
-	open := func() (*store.Store, error) { return std.OpenStore(dir, urlset.Kind, urlset.Version, flags) }
-	if own.Command != "" {
-		if sinks == nil {
-			return &fault.Error{Class: fault.Usage, Place: own.Setting, Found: "a program that is the URL-seen test", Want: "murlset new, whose output need not be read"}
-		}
-		open = func() (*store.Store, error) { return own.Open(dir, std.StoreOptions(flags)) }
+	own := how.own()
+	if own.Command != "" && sinks == nil {
+		return &fault.Error{Class: fault.Usage, Place: own.Setting, Found: "a program that is the URL-seen test", Want: "murlset new, whose output need not be read"}
 	}
-	st, err := open()
+	st, err := own.Open(dir, urlset.Kind, urlset.Version, std.StoreOptions(flags))
 	if err != nil {
 		return err
 	}
@@ -138,14 +139,11 @@ func (u *urls) change(ctx context.Context, std *cli.Std, dir string, flags cli.T
 	if err := ruled(st, form); err != nil { // before anything is read, and of a batch that was committed
 		return err
 	}
-	spec := stage.Spec{Name: "murlset " + verb, Verb: verb, Store: st, Txn: flags.Txn, Shape: stage.Gate}
+	spec := stage.Spec{Name: "murlset " + verb, Verb: own.Verb(verb), Store: st, Txn: flags.Txn, Shape: stage.Gate}
 	if sinks == nil {
 		spec.Shape = stage.Sink
-	} else if how.Mode == "online" {
+	} else if how.Mode == "online" || own.Command != "" {
 		spec.Shape = stage.Filter
-	}
-	if own.Command != "" {
-		spec.Shape, spec.Verb = stage.Filter, ownstage.Verb
 	}
 	if cli.IsText(u.Text, u.Files) {
 		in, err := u.text(std)
@@ -193,7 +191,7 @@ func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how 
 // seenBy asks a program, which passes URLs on by the keys of the crawl.
 func seenBy[In record.Row](ctx context.Context, spec stage.Spec, how test, form canon.Options, b *stage.Batch[In, record.URL], convert func(*In, *record.URL), progress func(int64)) error {
 	urlset.NoteRules(b.Tx(), form)
-	return ownstage.Run(ctx, b, spec.Store, spec.Txn, ownstage.Program{Setting: "stages.seen", Command: how.Seen, Timeout: how.ProgramTimeout}, ownstage.Rows[In, record.URL]{
+	return ownstage.Run(ctx, b, spec.Store, spec.Txn, how.own(), ownstage.Rows[In, record.URL]{
 		Convert: func(in *In, u *record.URL) bool {
 			convert(in, u)
 			if u.Key == 0 {
