@@ -177,7 +177,7 @@ man: build ## manual pages and shell completion, in bin/share
 
 # Of pipelines/ what people use; the others test this tree.
 SCRIPTS := $(wildcard $(addprefix pipelines/,google98.sh archive97.sh stage-*.sh module-*.sh prioritize-*.sh))
-OTHERS  := $(wildcard $(addprefix pipelines/,module-*.py prioritize-*.py *.mk *.md Snakefile Containerfile))
+OTHERS  := $(wildcard $(addprefix pipelines/,module-*.py prioritize-*.py stage-*.py *.mk *.md Snakefile Containerfile))
 RECIPES := $(wildcard pipelines/recipes/*.md)
 UNITS   := $(wildcard pipelines/systemd/*)
 # What these pages link to, and what that does. Links to source become plain text.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -155,7 +156,7 @@ func TestOwnStages(t *testing.T) {
 			for _, line := range []string{"murlset stat D/urls", "mfpset dump D/content", "mcrawl again D -f S", "mresolve canon D/dns --txn x"} {
 				words := strings.Fields(strings.NewReplacer("D", c.dir, "S", w.seeds).Replace(line))
 				out, err := exec.Command(bin+words[0], words[1:]...).CombinedOutput()
-				if err == nil || !strings.Contains(string(out), "a store of kind module") || !strings.Contains(string(out), "hint: a program of the user's is this stage") {
+				if err == nil || !strings.Contains(string(out), "a store of kind module") || !strings.Contains(string(out), "hint: mextract state "+c.dir) {
 					t.Errorf("%s: %v\n%s", line, err, out)
 				}
 			}
@@ -167,13 +168,26 @@ func TestOwnStages(t *testing.T) {
 				}
 			}
 			// A set is chosen when the crawl is made.
-			output(t, "mcrawl", "set", c.dir, "stages.seen=")
-			if out, err := exec.Command("sh", "-c", "echo http://new.test/ | "+bin+"murlset new --text "+c.dir+"/urls --txn x").CombinedOutput(); err == nil || !strings.Contains(string(out), "crawl.toml names it under [stages]") {
+			if out, err := exec.Command(bin+"mcrawl", "set", c.dir, "stages.seen=").CombinedOutput(); err == nil || !strings.Contains(string(out), "stages.seen: a setting that counts when a crawl is made") {
+				t.Errorf("mcrawl set stages.seen=: %v\n%s", err, out)
+			}
+			if out, err := exec.Command(bin+"mcrawl", "set", ours.dir, "stages.content=cat").CombinedOutput(); err == nil || !strings.Contains(string(out), "stages.content: a setting that counts when a crawl is made") {
+				t.Errorf("mcrawl set stages.content=cat of a crawl without: %v\n%s", err, out)
+			}
+			// A copy whose programs were taken off gets them back.
+			had := output(t, "mcrawl", "set", c.dir, "stages.seen")
+			file := filepath.Join(c.dir, "crawl.toml")
+			text, err := os.ReadFile(file)
+			if err := errors.Join(err, os.WriteFile(file, []byte(regexp.MustCompile(`(?m)^seen = .*\n`).ReplaceAllString(string(text), "")), 0o666)); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.Command("sh", "-c", "echo http://new.test/ | "+bin+"murlset new --text "+c.dir+"/urls --txn x").CombinedOutput(); err == nil || !strings.Contains(string(out), "set stages.seen to the program that the crawl was made with: mcrawl set "+c.dir+" stages.seen=COMMAND") {
 				t.Errorf("without stages.seen: %v\n%s", err, out)
 			}
 			if out, err := exec.Command(bin+"mckpt", "init", c.dir).CombinedOutput(); err == nil || !strings.Contains(string(out), "kind module") {
 				t.Errorf("mckpt init without stages.seen: %v\n%s", err, out)
 			}
+			output(t, "mcrawl", "set", c.dir, "stages.seen="+strings.TrimSpace(had))
 			if out, err := exec.Command("sh", "-c", "echo http://new.test/ | "+bin+"murlset new --text "+ours.dir+"/urls --txn x --program cat").CombinedOutput(); err == nil || !strings.Contains(string(out), "that setting counts when the crawl is made") {
 				t.Errorf("stages.seen of another crawl: %v\n%s", err, out)
 			}
@@ -222,7 +236,7 @@ func TestOwnStagesOfShards(t *testing.T) {
 	c.finish(t, "mcrawl")
 	c.sharded(t)
 	out, err := exec.Command(bin+"mcrawl", "move", c.dir, "0-4095", "--to", "1").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "shard/000/urls: a store of kind module") {
+	if err == nil || !strings.Contains(string(out), "shard/000/urls: the state of a program (stages.seen)") {
 		t.Errorf("mcrawl move: %v\n%s", err, out)
 	}
 }

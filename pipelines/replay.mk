@@ -194,7 +194,8 @@ STAGES = $(shell $(BIN)mcat --trailer $(FROM)/links.$(Z))
 RENDER = $(if $(findstring "mrender",$(STAGES)),| $(BIN)mrender $Q $(REPLAY)/render --warc $(CRAWL)/fetch $(T) --outcomes $(D)/$(OUTCOMES).$(Z) --found $(D)/rendered.$(Z) $(RENDER_FLAGS))
 CANON = $(if $(findstring "mresolve canon",$(STAGES)),| $(BIN)mresolve canon $Q $(REPLAY)/dns $(T) --replay $(FROM)/links.$(Z))
 
-FILTER = $(if $(shell $(BIN)mckpt show $(CRAWL) --setting stages.$(1)),| $(BIN)mextract filter $Q $(REPLAY)/modules/$(1) $(T))
+# A round without its new URLs is taken to have had today's filter of these.
+FILTER = $(if $(if $(wildcard $(FROM)/$1.$(Z)),$(findstring "modules/$1",$(shell $(BIN)mcat --trailer $(FROM)/$1.$(Z))),$(shell $(BIN)mckpt show $(CRAWL) --setting stages.$1)),| $(BIN)mextract filter $Q $(REPLAY)/modules/$(1) $(T))
 
 $(D)/links.same: $(D)/$(OUTCOMES).same
 	$(BIN)mextract $Q --warc $(CRAWL)/fetch --module-stores $(REPLAY)/modules $(T) --refused $(D)/refused.$(Z) $(MODULES) $(EXTRACT_FLAGS) $(D)/$(OUTCOMES).$(Z) $(RENDER) $(CANON) $(call FILTER,links) -o $(D)/links.$(Z)

@@ -86,7 +86,7 @@ func (c *setCmd) setPairs(ctx context.Context, std *cli.Std, folder *crawl.Crawl
 		if _, err := fmt.Fprintf(std.Out, "%s: %s -> %s\n", s.Key, orNone(s.Was), orNone(s.Is)); err != nil {
 			return err
 		}
-		if (s.Key == "extract.module_state" || s.Key == "fetch.exec_state" || s.Key == "render.pages" || s.Key == "render.filter") && s.Is != "" {
+		if slices.Contains([]string{"extract.module_state", "fetch.exec_state", "stages.links", "stages.new", "render.pages", "render.filter"}, s.Key) && s.Is != "" {
 			std.Warn("\"%s\" makes the stores that are missing, before the next round", fault.Quote("mckpt", "init", c.Crawl))
 		}
 	}

@@ -278,6 +278,11 @@ func (c *Config) checkTogether() error {
 	if policy := f.Frontier.Policy; f.Focus.Model != "" && (policy == "opic" || policy == "walk") {
 		return bad("focus.model", fmt.Sprintf("%q with policy %s", f.Focus.Model, policy), "another policy: to this one the score of a page is its own, and no relevance")
 	}
+	for _, s := range [][2]string{{"stages.seen", f.Stages.Seen}, {"stages.content", f.Stages.Content}, {"stages.new", f.Stages.New}} {
+		if s[1] != "" && f.Frontier.Policy == "walk" {
+			return bad(s[0], "a program with policy walk", "another policy, or none: a walk has no such stage")
+		}
+	}
 	params, err := f.Frontier.Params.Encode()
 	if err != nil {
 		return &fault.Error{Class: fault.Usage, Place: "frontier", Err: err}

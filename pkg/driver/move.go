@@ -17,6 +17,7 @@ import (
 	"mercator/pkg/fault"
 	"mercator/pkg/fpset"
 	"mercator/pkg/frontier"
+	"mercator/pkg/process"
 	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
 )
@@ -174,10 +175,23 @@ func (d *Driver) finishMove(ctx context.Context) (*Moved, error) {
 // movers move the stores that are kept by host. Documents and addresses stay where they are, and so do robots.txt and contact times, which the
 // owner of an address keeps. Names are resolved anew.
 func (d *Driver) movers() ([]crawl.Mover, error) {
-	if _, err := store.Open(d.plan.ofShard(0).path(urlset.Kind), urlset.Kind, urlset.Version, store.Options{}); errors.Is(err, fault.WrongKind) { // a program keeps it, in one file
+	conf, err := d.load()
+	if err != nil {
 		return nil, err
 	}
-	form, err := d.Form()
+	for _, kept := range []struct {
+		name, key string
+		used      bool
+	}{{urlset.Kind, "stages.seen", true}, {store.ModulesDir + "/links", "stages.links", conf.File.Stages.Links != ""}, {store.ModulesDir + "/new", "stages.new", conf.File.Stages.New != ""}} {
+		dir := d.plan.ofShard(0).path(kept.name)
+		if _, err := store.Open(dir, process.Kind, process.Version, store.Options{}); err == nil && kept.used {
+			return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "the state of a program (" + kept.key + "), which is not cut by hosts", Want: "stores whose hosts can move",
+				Hint: "a crawl without that program can move buckets: " + fault.Quote("mcrawl", "new", "FOLDER", "--shards", "4", "--seeds", "seeds.txt")}
+		} else if err != nil && !errors.Is(err, fault.Usage) && !errors.Is(err, fault.WrongKind) {
+			return nil, err
+		}
+	}
+	form, err := conf.Canon()
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,9 @@ import (
 	"mercator/pkg/fetch/http1"
 	"mercator/pkg/filter"
 	"mercator/pkg/focus/classify"
+	"mercator/pkg/fpset"
+	"mercator/pkg/process"
+	"mercator/pkg/resolve"
 	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
 )
@@ -83,6 +86,9 @@ func Set(ctx context.Context, folder *crawl.Crawl, pairs []config.Pair) (changes
 			if err := checkValues(after, m != nil); err != nil {
 				return nil, err
 			}
+		}
+		if err := programsFixed(folder, m != nil, changes); err != nil {
+			return nil, err
 		}
 		return text, rulesFixed(folder, after, changes)
 	})
@@ -171,16 +177,41 @@ func inCrawl(folder *crawl.Crawl, pairs []config.Pair, err error) error {
 }
 
 func fixed(folder *crawl.Crawl, name, value string) error {
-	with := name + "=" + value
-	if value == "" {
-		with = "…"
-	}
 	seeds := filepath.Join(folder.Dir(), seedsText)
 	if rows := filepath.Join(folder.Dir(), seedsRows); isThere(rows) {
 		seeds = rows
 	}
+	words := []string{"mcrawl", "new", "FOLDER", "--seeds", seeds}
+	if value != "" {
+		words = append(words, "--set", name+"="+value)
+	}
 	return &fault.Error{Class: fault.Usage, Place: name, Found: "a setting that counts when a crawl is made", Want: "another one: the stores of " + folder.Dir() + " are made by it",
-		Hint: "make another crawl: " + fault.Quote("mcrawl", "new", "FOLDER", "--seeds", seeds, "--set", with)}
+		Hint: "make another crawl: " + fault.Quote(words...)}
+}
+
+// programsFixed refuses to give a stage to a program, or to take it from one, if the stage's store is made. A copy without its
+// programs gets them back.
+func programsFixed(folder *crawl.Crawl, shards bool, changes []Change) error {
+	kinds := map[string]string{"stages.seen": urlset.Kind, "stages.content": fpset.Kind, "stages.resolve": resolve.StoreKind}
+	for _, c := range changes {
+		kind := kinds[c.Key]
+		if kind == "" || c.Was != "" && c.Is != "" {
+			continue
+		}
+		dir := filepath.Join(folder.Dir(), kind)
+		if shards {
+			dir = filepath.Join(folder.Dir(), store.ShardsDir, "000", kind)
+		}
+		_, err := store.Open(dir, process.Kind, process.Version, store.Options{})
+		switch programs := err == nil; {
+		case errors.Is(err, fault.Usage): // it is to be made
+		case !programs && !errors.Is(err, fault.WrongKind):
+			return err
+		case programs != (c.Is != ""):
+			return fixed(folder, c.Key, c.Is)
+		}
+	}
+	return nil
 }
 
 // rulesFixed refuses other rules for URLs than those by which the set of URLs was made.
