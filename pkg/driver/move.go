@@ -175,7 +175,7 @@ func (d *Driver) finishMove(ctx context.Context) (*Moved, error) {
 // movers move the stores that are kept by host. Documents and addresses stay where they are, and so do robots.txt and contact times, which the
 // owner of an address keeps. Names are resolved anew.
 func (d *Driver) movers() ([]crawl.Mover, error) {
-	conf, err := d.load()
+	conf, err := d.loadConfig()
 	if err != nil {
 		return nil, err
 	}
