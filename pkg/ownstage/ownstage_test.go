@@ -30,7 +30,8 @@ func (*sink) Abort()                        {}
 // pass sends URLs through a program, and returns those that it passes on, with their priorities.
 func pass(t *testing.T, dir, txn, command, drop string, urls ...string) (string, error) {
 	t.Helper()
-	return passOn(t, dir, txn, command, drop, store.Options{}, func() {}, urls...)
+	// A child that is being started has a copy of a lock for a moment.
+	return passOn(t, dir, txn, command, drop, store.Options{LockWait: time.Minute}, func() {}, urls...)
 }
 
 // passOn calls do when the program has begun, before the first row.
