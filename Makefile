@@ -40,18 +40,18 @@ links:
 test: build ## all tests that need Go modules only
 	@if [ -z "$$TMPDIR" ] && memory=$$(.ci/memory); then export TMPDIR="$$memory"; fi; \
 	p=$$(($$(nproc 2> /dev/null || getconf _NPROCESSORS_ONLN) + 2)); [ $$p -le 8 ] || p=8; \
-	GOFLAGS="-p=$$p $$GOFLAGS" $(GO) test -vet=all -timeout 60m ./pipelines ./...
+	GOFLAGS="-p=$$p $$GOFLAGS" $(GO) test -vet=all -timeout 60m ./pkg/e2e ./...
 
 # Of the tests that do more when MERCATOR_LONG is set those that take a minute or so. Crawls
 # wait for their webs and for the disk: more of them than there are processors run at a time.
 LONG := CrawlEqualsOracle|TestShards$$|Policies|SetImplementations|HelperIsKilled|CrawlWithoutItsSettings|RandomPolynomial|BatchSize|TestKill|StageDies|RestoreAndAbandon|CutFiles|FlippedBits|TestModules|TestFocused|TestReplay$$|HostsAreServedInTime|OpicIsGreedy|TestSnapshots$$|RestorePastDamage|TestRepair$$|TestHints$$|TestCrash$$|TestCrashShards|TestCrashMove|TwoMachines|BetweenRounds|TestAgainstModel|TestShardsMove|TestShardsAreKilled|TestAliases|TestMemory$$
 .PHONY: test-long
 test-long: build ## the long forms of the tests of whole crawls, of checkpoints, of fetching and of policy opic: more webs, kills, hosts, pages
-	MERCATOR_LONG=1 $(GO) test -count=1 -parallel 4 -timeout 60m -run '$(LONG)' ./pipelines ./pkg/fetch ./pkg/frontier ./pkg/crawl ./pkg/command/mextract
-	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 20m -run '^TestSlowHosts$$' ./pipelines
+	MERCATOR_LONG=1 $(GO) test -count=1 -parallel 4 -timeout 60m -run '$(LONG)' ./pkg/e2e ./pkg/fetch ./pkg/frontier ./pkg/crawl ./pkg/command/mextract
+	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 20m -run '^TestSlowHosts$$' ./pkg/e2e
 
 # The packages with goroutines, with the race detector. Tests that bound memory or time, or take long there, show nothing more there.
-RACE      := ./pkg/fetch ./pkg/fetch/http1 ./pkg/driver ./pkg/cli ./pkg/resolve ./pkg/stage ./pkg/coprocess ./pkg/process
+RACE      := ./pkg/fetch ./pkg/fetch/http1 ./pkg/driver ./pkg/cli ./pkg/resolve ./pkg/folder/stage ./pkg/base/coprocess ./pkg/web/process
 RACE_SKIP := Memory|Allocat|Linear|Hostile|Costly|AgainstModel|AtEveryCall|TestSpec|Frequencies|Uniformly|Rewrites|Greedy|ServedInTime|TestReadTrailer|MeasuresSets|AvoidsTraps|MoreHosts|WhatWasCut|AllowDocumentation
 .PHONY: race
 race: ## the packages with goroutines under the race detector (needs a C compiler; some minutes)
@@ -68,7 +68,7 @@ lint: ## go vet, staticcheck (staticcheck.conf), and functions that nothing call
 
 .PHONY: test-sets
 test-sets: build ## what the set commands give against sort and comm, on ten million lines (some minutes)
-	MERCATOR_LINES=10000000 $(GO) test -count=1 -timeout 60m -run EqualSortAndComm ./pipelines
+	MERCATOR_LINES=10000000 $(GO) test -count=1 -timeout 60m -run EqualSortAndComm ./pkg/e2e
 
 .PHONY: crawl
 crawl: build ## crawl the embedded web, or SEEDS=, to the end, in the folder CRAWL= (crawl)
@@ -88,13 +88,13 @@ crawl-docs: build ## crawl Debian's documentation behind nginx and compare with 
 
 .PHONY: interop
 interop: build ## other programs read our files, and ours theirs (needs python3, zstd, wget, PyPI)
-	@pipelines/interop.sh
+	@pkg/e2e/interop.sh
 
 .PHONY: fencing
 fencing: build ## machines that take each other for lost, with locks that hold for one alone (needs strace, python3, PyPI)
 	@set -e; venv=$$(mktemp -d); trap 'rm -rf "$$venv"' EXIT; \
 	python3 -m venv "$$venv"; "$$venv/bin/pip" install --quiet --disable-pip-version-check warcio; \
-	MERCATOR_BIN=$(CURDIR)/bin MERCATOR_FENCING=1 WARCIO=$$venv/bin/python $(GO) test ./pipelines -run TestFencing -count=1 -timeout 15m
+	MERCATOR_BIN=$(CURDIR)/bin MERCATOR_FENCING=1 WARCIO=$$venv/bin/python $(GO) test ./pkg/e2e -run TestFencing -count=1 -timeout 15m
 
 .PHONY: archives
 archives: build ## what we read in archives, beside warcio, FastWARC, cdxj-indexer (needs wget, python3, PyPI)
@@ -102,53 +102,53 @@ archives: build ## what we read in archives, beside warcio, FastWARC, cdxj-index
 
 .PHONY: protocols
 protocols: build ## crawl over FTP, Gopher and a program, to the end (needs python3-pyftpdlib, gophernicus)
-	@pipelines/protocols.sh
+	@pkg/e2e/protocols.sh
 
 .PHONY: modules
 modules: build ## programs of Debian as processing modules (needs tidy, catdoc)
-	@pipelines/modules.sh
+	@pkg/e2e/modules.sh
 
 .PHONY: focus
 focus: build ## the focused crawler: WordNet compared with wn, a crawl under kills, its harvest (needs wordnet)
-	@pipelines/focus.sh
+	@pkg/e2e/focus.sh
 
 .PHONY: walks
 walks: build ## what people do with a crawl, each step checked (needs python3, PyPI)
-	@set -e; for walk in pipelines/walk-*.sh; do echo "--- $$walk"; $$walk; done
+	@set -e; for walk in pkg/e2e/walk-*.sh; do echo "--- $$walk"; $$walk; done
 
 .PHONY: pages
 pages: build ## each line of the tutorial and of the recipes (needs python3, dnsmasq, PyPI)
 	@set -e; venv=$$(mktemp -d); trap 'rm -rf "$$venv"' EXIT; \
 	python3 -m venv "$$venv"; "$$venv/bin/pip" install --quiet --disable-pip-version-check duckdb-cli; \
-	PATH=$$venv/bin:$$PATH MERCATOR_PAGES='python3 duckdb dnsmasq' $(GO) test ./pipelines -run '^TestTutorial$$|^TestRecipes$$' -count=1 -timeout 15m
+	PATH=$$venv/bin:$$PATH MERCATOR_PAGES='python3 duckdb dnsmasq' $(GO) test ./pkg/e2e -run '^TestTutorial$$|^TestRecipes$$' -count=1 -timeout 15m
 
 .PHONY: browser
 browser: ## our links of pages against Chromium's (needs chromium, documentation packages, PyPI)
-	@pipelines/browser.sh
+	@pkg/e2e/browser.sh
 
 .PHONY: render
 render: build ## pages that scripts make, in Chromium, and crawls of such sites (needs chromium, npm, python3, PyPI)
-	@pipelines/render.sh
+	@pkg/e2e/render.sh
 
 .PHONY: dns
 dns: build ## names of a generated zone, compared with dig (needs nsd, dnsutils)
-	@pipelines/dns.sh
+	@pkg/e2e/dns.sh
 
 .PHONY: disk-full
 disk-full: build ## crawl on a disk that fills up, make room, go on (needs root or user namespaces)
-	@pipelines/disk-full.sh
+	@pkg/e2e/disk-full.sh
 
 .PHONY: snapshots
 snapshots: build ## copies of a crawl over rsync, ssh and rclone, under kills (needs rclone, rsync, openssh-server)
-	@pipelines/snapshots.sh
+	@pkg/e2e/snapshots.sh
 
 .PHONY: soak
 soak: build ## crawl hosts of all kinds under kills at random, for two minutes or MINUTES= (needs Linux)
-	@pipelines/soak.sh
+	@pkg/e2e/soak.sh
 
 .PHONY: engines
 engines: build ## crawl on a real Slurm and a real Spark, whose nodes are killed (needs slurm-wlm, munge, strace, java, python3, PyPI)
-	@pipelines/engines.sh
+	@pkg/e2e/engines.sh
 
 .PHONY: hour
 hour: build ## a crawl of MINUTES=60 of two webs: pace, memory, disk, files stay flat (needs Linux; 35 GB of disk for an hour)
@@ -169,11 +169,11 @@ cross: ## compile and link for Linux and macOS, amd64 and arm64 (CROSS=freebsd: 
 
 .PHONY: report-check
 report-check: build ## the page of mcrawl report in headless Chromium (needs chromium, python3)
-	@pipelines/report.sh
+	@pkg/e2e/report.sh
 
 .PHONY: man
 man: build ## manual pages and shell completion, in bin/share
-	pkg/cli/manuals.sh bin bin/share $(COMMANDS)
+	cmd/manuals.sh bin bin/share $(COMMANDS)
 
 # Of pipelines/ what people use; the others test this tree.
 SCRIPTS := $(wildcard $(addprefix pipelines/,google98.sh archive97.sh stage-*.sh module-*.sh prioritize-*.sh))
@@ -181,7 +181,7 @@ OTHERS  := $(wildcard $(addprefix pipelines/,module-*.py prioritize-*.py stage-*
 RECIPES := $(wildcard pipelines/recipes/*.md)
 UNITS   := $(wildcard pipelines/systemd/*)
 # What these pages link to, and what that does. Links to source become plain text.
-PAGES   := README.md pipelines/report.png $(wildcard .github/*.md bench/*.md bench/*/*.md bench/*/*.svg cmd/*/manual.md formats/*.md formats/*/SPEC.md pkg/*.md pkg/*/*.md pkg/*/*/SPEC.md)
+PAGES   := README.md pipelines/report.png $(wildcard .github/*.md bench/*.md bench/*/*.md bench/*/*.svg cmd/*/manual.md formats/*.md formats/*/SPEC.md pkg/*.md pkg/*/*.md pkg/*/*/*.md)
 
 # mtools has an mcat too. What is installed is listed in share/mercator/installed, for uninstall.
 .PHONY: install
@@ -218,7 +218,7 @@ install-shared: man
 
 .PHONY: install-check
 install-check: ## what make install gives: each manual page, completion in three shells (needs mandoc, zsh, fish)
-	@pkg/cli/install-check.sh
+	@pkg/e2e/install-check.sh
 
 .PHONY: licences
 licences: ## the list of what is linked in, pkg/LICENCES.md

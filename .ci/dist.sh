@@ -14,11 +14,11 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH CGO_ENABLED=0 TZ=UTC LC_ALL=C GOFLAGS=-trimpath
 umask 022
 tag=$(git describe --tags --exact-match 2> /dev/null || true)
-version=$(sed -n 's/^const Version = "\(.*\)"$/\1/p' pkg/release/release.go)
+version=$(sed -n 's/^const Version = "\(.*\)"$/\1/p' pkg/base/release/release.go)
 case $tag in
   "v$version") ;;
   '') version=$version~$(git log -1 --format=%cd --date=format:%Y%m%d).$(git rev-parse --short=10 HEAD) ;; # before that release
-  *) echo "dist.sh: the tag is $tag, and pkg/release says $version" >&2; exit 1 ;;
+  *) echo "dist.sh: the tag is $tag, and pkg/base/release says $version" >&2; exit 1 ;;
 esac
 [ -z "$(git status --porcelain)" ] || version=$version+changes
 case ${1:-} in '' | --check) ;; *) echo "dist.sh: $1: want --check or nothing" >&2; exit 2 ;; esac
@@ -43,7 +43,7 @@ tree() {
         sort <<< "$texts" | tr '\n' '\0' | xargs -0 cat
       )
     done > "$1/share/doc/mercator/licences.txt"
-  { printf '\n==== uPlot\n\n'; cat pkg/report/uplot/LICENSE; printf '\n==== Go %s\n\n' "$(go env GOVERSION)"; cat "$(go env GOROOT)/LICENSE"; } >> "$1/share/doc/mercator/licences.txt"
+  { printf '\n==== uPlot\n\n'; cat pkg/view/report/uplot/LICENSE; printf '\n==== Go %s\n\n' "$(go env GOVERSION)"; cat "$(go env GOROOT)/LICENSE"; } >> "$1/share/doc/mercator/licences.txt"
   chmod -R u+w,go-w "$1"
 }
 

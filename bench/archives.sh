@@ -117,6 +117,6 @@ made() {
 
 if [ $# = 0 ]; then
 	made
-	set -- "$work"/made/*.warc* "$here"/formats/warc/testdata/good/0[2-9]*.warc* "$here"/formats/warc/testdata/other/*arc* "$here"/pkg/pdf/testdata/*.pdf
+	set -- "$work"/made/*.warc* "$here"/formats/warc/testdata/good/0[2-9]*.warc* "$here"/formats/warc/testdata/other/*arc* "$here"/pkg/web/pdf/testdata/*.pdf
 fi
 python3 "$here/bench/archives.py" "$@"

@@ -25,8 +25,8 @@ export LC_ALL=C
 here=$(cd "$(dirname "$0")/.." && pwd)
 bin=${BIN:-$here/bin/} n=${N:-100000} rounds=${ROUNDS:-3} memory=${MEMORY:-}
 PATH=$PATH:/usr/sbin
-# shellcheck source=pipelines/nsd.sh
-. "$here/pipelines/nsd.sh"
+# shellcheck source=pkg/e2e/nsd.sh
+. "$here/pkg/e2e/nsd.sh"
 die() { echo "dns.sh: $1" >&2; exit 1; }
 command -v nsd > /dev/null || die 'nsd is not installed'
 [ -x "${bin}mresolve" ] || die "no ${bin}mresolve: run \"make build\""

@@ -16,7 +16,7 @@ trap 'exit 130' INT TERM HUP
 cd "$here"
 echo "commit $(git rev-parse --short HEAD 2> /dev/null || echo unknown), $(go env GOVERSION), $(uname -sm), $(getconf _NPROCESSORS_ONLN) cores, load $(cut -d' ' -f1 /proc/loadavg), $(date -u +%FT%RZ)"
 
-speed() { go test ./pkg/filter -run '^$' -bench 'Million|Default' -benchtime "${BENCHTIME:-10x}" | grep -E '^Benchmark'; }
+speed() { go test ./pkg/web/filter -run '^$' -bench 'Million|Default' -benchtime "${BENCHTIME:-10x}" | grep -E '^Benchmark'; }
 
 memory() {
 	go build -trimpath -o "$dir/mextract" ./cmd/mextract

@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
-"$GO" test -c -o "$out.test" ./pkg/fingerprint
+"$GO" test -c -o "$out.test" ./pkg/base/fingerprint
 trap 'rm -f "$out" "$out.test"' EXIT
 for _ in $(seq "$RUNS"); do
   "$out.test" -test.run '^$' -test.bench Checksums -test.benchtime "$TIME" >> "$out"

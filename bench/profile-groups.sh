@@ -20,7 +20,7 @@ go tool pprof -traces "$1" 2>/dev/null | awk '
 		group("zstd", "compress/zstd\\.")
 		group("SHA-1", "sha1")
 		group("CRC and xxh", "crc32|xxh")
-		group("FP64", "mercator/pkg/fingerprint\\.")
+		group("FP64", "mercator/pkg/base/fingerprint\\.")
 		group("garbage collector", "runtime\\.(gcBgMarkWorker|gcDrain|scanobject|gcAssist|bgsweep|sweepone|bgscavenge|gcStart|greyobject)")
 		group("memory: allocate, clear, copy", "runtime\\.(mallocgc|memclr|memmove|growslice|newobject)")
 		group("scheduler", "runtime\\.(schedule|findRunnable|mcall|park_m|goready|ready|wakep|stealWork|lock2|unlock2|netpoll|sysmon|mstart|systemstack)")

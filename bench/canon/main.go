@@ -23,7 +23,7 @@ import (
 	"github.com/nlnwa/whatwg-url/url"
 	"golang.org/x/net/html"
 
-	"mercator/pkg/canon"
+	"mercator/pkg/web/canon"
 )
 
 // page is a document and its links.

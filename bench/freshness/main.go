@@ -33,15 +33,15 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/fetch"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/folder/shard"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/frontier"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/shard"
 	"mercator/pkg/simweb"
-	"mercator/pkg/stage"
+	"mercator/pkg/web/httpmsg"
 )
 
 func main() {

@@ -29,8 +29,8 @@ import (
 	"syscall"
 	"time"
 
+	"mercator/pkg/base/durable"
 	"mercator/pkg/config"
-	"mercator/pkg/durable"
 )
 
 // Bounds of a flat run: figures of its last quarter to those of its second. The first warms up.

@@ -14,9 +14,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
-	"mercator/pkg/bodies"
-	"mercator/pkg/canon"
-	"mercator/pkg/durable"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/folder/bodies"
+	"mercator/pkg/web/canon"
 )
 
 // pack writes pages as response records to a WARC file, gzip or zstd by its name, and

@@ -8,7 +8,7 @@ import (
 
 	"mercator/bench/sets/keys"
 	"mercator/formats/fpfile"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 // encode makes a fingerprint file in memory.

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 // fp64 fingerprints strings of one length, 256 MiB of them in all.

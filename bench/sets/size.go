@@ -6,7 +6,7 @@ import (
 
 	"mercator/bench/sets/keys"
 	"mercator/formats/fpfile"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 // counter counts what is written.

@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
 	"mercator/pkg/urlset"
+	"mercator/pkg/web/canon"
 )
 
 type addCmd struct {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
 )
 
 type againCmd struct {

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/setting"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
-	"mercator/pkg/history"
-	"mercator/pkg/setting"
+	"mercator/pkg/view/history"
 )
 
 type brokenCmd struct {

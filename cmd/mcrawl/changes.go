@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
 )
 
 type changesCmd struct {

@@ -10,10 +10,10 @@ import (
 	"regexp"
 	"sync"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/derive"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
+	"mercator/pkg/view/derive"
 )
 
 type exportCmd struct {

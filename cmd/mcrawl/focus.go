@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"mercator/formats/store"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
 )
 
 type focusCmd struct {

@@ -10,6 +10,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mercator/cmd"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/setting"
 	"mercator/pkg/cli"
 	"mercator/pkg/command/mcat"
 	"mercator/pkg/command/mckpt"
@@ -18,8 +20,6 @@ import (
 	"mercator/pkg/command/mfocus"
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
-	"mercator/pkg/setting"
 )
 
 const about = "Run a crawl: mcrawl site https://www.example.org/ --contact you@example.org"

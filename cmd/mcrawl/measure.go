@@ -7,14 +7,14 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
-	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
 )
 

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"mercator/pkg/base/needs"
 	"mercator/pkg/cli/clitest"
-	"mercator/pkg/needs"
 )
 
 // TestMemory holds "balance --do" to 64 MiB, where one shard has everything: long URLs of many hosts, and of one.

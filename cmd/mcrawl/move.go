@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/folder/shard"
 )
 
 type moveCmd struct {

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
 )
 
 // settings are those that people give a new crawl.

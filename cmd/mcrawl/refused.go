@@ -6,8 +6,8 @@ import (
 
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
-	"mercator/pkg/history"
-	"mercator/pkg/stats"
+	"mercator/pkg/view/history"
+	"mercator/pkg/view/stats"
 )
 
 type refusedCmd struct {

@@ -19,11 +19,11 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/report"
+	"mercator/pkg/view/report"
 )
 
 type reportCmd struct {

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
 )
 
 type setCmd struct {

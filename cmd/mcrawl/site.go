@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
 	"mercator/pkg/render"
 )
 

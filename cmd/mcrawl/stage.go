@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"os"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
 )
 
 type stageCmd struct {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
-	"mercator/pkg/fault"
 )
 
 type statusCmd struct {

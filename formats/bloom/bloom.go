@@ -32,8 +32,8 @@ import (
 	"math"
 	"math/bits"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/release"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/release"
 )
 
 // The layout:

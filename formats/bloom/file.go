@@ -8,7 +8,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Reader reads a filter.

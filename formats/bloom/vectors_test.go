@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"mercator/formats/spectest"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // example is the set of the worked example in SPEC.md.

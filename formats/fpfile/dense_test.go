@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 // TestLookupsBesideDenseBlock: a block of consecutive fingerprints has no low bits, so that the

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"mercator/formats/spectest"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 func encode(t testing.TB, keys []uint64) []byte {

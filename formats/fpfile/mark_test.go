@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // probesOf are keys of the set, their neighbours, and others, in ascending order.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sort"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/release"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/release"
 )
 
 // cachedPages bounds the index pages that a Reader keeps (8 KiB each); together

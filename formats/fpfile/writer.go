@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // batchSlots is the number of slots that a Writer encodes and writes at once, for

@@ -9,7 +9,7 @@ import (
 	"reflect"
 	"testing"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // copied writes n url rows at a level, and copies the stream to another.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 // annotate is the worked example of SPEC.md: a stored stream in hex, a group a field.

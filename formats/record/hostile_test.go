@@ -15,7 +15,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"mercator/formats/spectest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Crafted messages under right checksums: random bytes, and words that are

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Count is a number by reason.

@@ -11,8 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/release"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/release"
 )
 
 // Arrow's numbers (format/Message.fbs and Schema.fbs).

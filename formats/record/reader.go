@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // ReaderOptions say what is read.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // randomRow fills every field but Extra; about one in four stays zero.

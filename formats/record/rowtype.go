@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // rowType is the table of a kind's columns, made from the tags of its Go type. All that handles rows goes by it:

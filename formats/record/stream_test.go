@@ -14,7 +14,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/klauspost/compress/zstd"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // unzstd is what "zstd -dc" prints.

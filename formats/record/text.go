@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Text turns rows into lines of text and back: JSON objects, values between

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Forms of rows as text.

@@ -12,7 +12,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/zeebo/xxh3"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Hash is the hash of a stream's rows in their byte form, whatever the batches and their compression. Text form:

@@ -18,7 +18,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 
 	"mercator/formats/spectest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // vectorURLs are three rows that use every column.

@@ -18,7 +18,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/zeebo/xxh3"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Level is how hard frames are compressed.

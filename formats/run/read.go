@@ -12,8 +12,8 @@ import (
 	"strings"
 	"sync"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/release"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/release"
 )
 
 // Reader is an opened run whose header and trailer hold.

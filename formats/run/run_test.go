@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"mercator/formats/spectest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 type row struct {

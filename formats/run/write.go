@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Writer writes a run. Errors stick; a file that Close did not end is refused by every reader.

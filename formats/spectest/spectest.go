@@ -26,7 +26,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 var update = flag.Bool("update", false, "write testdata, and what SPEC.md shows, from the vectors of the test")

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // A toy format: the letter T, a count of one digit, as many letters, and a full stop.

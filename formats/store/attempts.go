@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // Shards may be changed from several machines, whose locks may not hold for one another. So in a

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
 )
 
 // nodeFS is a file system as a machine sees it whose locks hold for nobody. Before its call number `at`, of those that change

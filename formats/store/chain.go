@@ -5,7 +5,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // chainBlock is how many bytes a link of a Chain covers.

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // What may be deleted, and when:

@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/release"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/release"
 )
 
 // Every small file of a store is a line of text that says what it is and holds

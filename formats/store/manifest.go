@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // Roles that this package knows. All others are the store kind's own words.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // A file of role "names" is a first line, and for each transaction

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // RepairHead makes HEAD anew if it is lost or damaged, or so old that no way leads from it to the newest manifest, and returns the

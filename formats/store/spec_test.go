@@ -10,8 +10,8 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/spectest"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // exampleManifest is the one of SPEC.md.

@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/release"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/release"
 )
 
 // LockFile is the file of a store, and of a crawl folder, that is locked for a change.

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
 )
 
 var ctx = context.Background()

@@ -20,8 +20,8 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // Tx is a change that has begun and holds the lock. One goroutine uses it; each

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // This file is what the fetch store says in WARC records of its own: the round,

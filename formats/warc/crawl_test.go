@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 var fullRow = record.Fetch{

@@ -10,7 +10,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // A .warc.zst file may begin with a skippable frame that holds a dictionary, itself compressed or not, for all

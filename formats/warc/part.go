@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // Part is a WARC file, or the front of one: what a store has committed of a file

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 func TestPart(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"hash"
 	"io"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/web/httpmsg"
 )
 
 // CheckPayload reads the current record's block and compares WARC-Payload-Digest.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 // Plain says whether a record is what the outcome of its contact suggests: an HTTP reply, or that a page has not changed. Not plain

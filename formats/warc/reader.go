@@ -18,7 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // ReaderOptions say how a file is read.

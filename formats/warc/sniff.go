@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // frontMax is how much of a file Sniff and Describe need.

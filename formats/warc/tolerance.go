@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Tolerance makes Readers read what other programs wrote, as far as it can be read: ARC files, WARC of any version,

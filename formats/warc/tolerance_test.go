@@ -20,7 +20,7 @@ import (
 	"github.com/klauspost/compress/dict"
 	"github.com/klauspost/compress/gzip"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // gzipped is one gzip member.

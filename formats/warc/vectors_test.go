@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"mercator/formats/spectest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // example is the record of the worked example in SPEC.md.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 var testDate = time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)

@@ -21,64 +21,64 @@ const module = "mercator/"
 // floor of each package, by its path below the module; a trailing /... covers
 // all below. The longest match counts. A package that is not listed fails.
 var floor = map[string]int{
-	"pkg/fault": 0, "pkg/fingerprint": 0, "pkg/durable/...": 0, "pkg/politeness": 0, "pkg/localfault": 0, "pkg/needs": 0, "pkg/setting": 0, "pkg/release": 0, "pkg/trace": 0, "pkg/costtest": 0,
-	"formats/...": 1, "pkg/httpmsg": 1, "pkg/markup": 1, "pkg/coprocess": 1, "pkg/bodies": 1, "pkg/linkkind": 1,
-	"pkg/stage": 2, "pkg/ownstage": 2, "pkg/crawl": 2, "pkg/shard": 2, "pkg/exchange": 2, "pkg/history": 2, "pkg/stats": 2, "pkg/report": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2,
-	"pkg/extract": 2, "pkg/process": 2, "pkg/pdf": 2, "pkg/derive": 2, "pkg/robots": 2, "pkg/canon": 2, "pkg/filter": 2, "pkg/rewind": 2, "pkg/focus/...": 2, "pkg/search": 2,
-	"pkg/cli/...": 3, "pkg/config": 3, "pkg/sheet": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3, "pkg/snapshot": 3, "pkg/render/...": 3,
+	"pkg/base/...": 0,
+	"formats/...":  1, "pkg/web/httpmsg": 1, "pkg/web/markup": 1, "pkg/web/linkkind": 1, "pkg/folder/bodies": 1,
+	"pkg/web/...": 2, "pkg/folder/...": 2, "pkg/view/...": 2,
+	"pkg/crawl": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2, "pkg/extract": 2, "pkg/focus/...": 2, "pkg/search": 2,
+	"pkg/cli/...": 3, "pkg/config/...": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3, "pkg/folder/snapshot": 3, "pkg/render/...": 3,
 	"pkg/command/...": 4,
 	"pkg/driver":      5,
-	"cmd/...":         6, "pipelines/...": 6, "bench/...": 6,
-	"pkg/arch": 6,
+	"cmd/...":         6, "bench/...": 6,
+	"pkg/arch": 6, "pkg/e2e": 6,
 }
 
 // sideways lists the arrows that are allowed within a floor.
 var sideways = map[string][]string{
-	"pkg/durable": {"pkg/fault"}, "pkg/durable/crashtest": {"pkg/durable"},
-	"pkg/fingerprint": {"pkg/fault"},
-	"pkg/setting":     {"pkg/fault"},
+	"pkg/base/durable": {"pkg/base/fault"}, "pkg/base/durable/crashtest": {"pkg/base/durable"},
+	"pkg/base/coprocess": {"pkg/base/fault"}, "pkg/base/fingerprint": {"pkg/base/fault"},
+	"pkg/base/setting": {"pkg/base/fault"},
 
-	"formats/store": {"formats/record"},                // a manifest keeps ledgers
-	"formats/warc":  {"formats/record", "pkg/httpmsg"}, // outcomes are archived as metadata records; payload digests
+	"formats/store": {"formats/record"},                    // a manifest keeps ledgers
+	"formats/warc":  {"formats/record", "pkg/web/httpmsg"}, // outcomes are archived as metadata records; payload digests
 
-	"pkg/crawl":          {"pkg/shard", "pkg/exchange"},
-	"pkg/exchange":       {"pkg/merge", "pkg/shard"},
-	"pkg/frontier":       {"pkg/merge", "pkg/stage", "pkg/shard", "pkg/canon"}, // registered domains
-	"pkg/urlset":         {"pkg/fpset", "pkg/merge", "pkg/stage", "pkg/canon"},
-	"pkg/fpset":          {"pkg/merge", "pkg/stage", "pkg/shard"},
-	"pkg/fpset/bloom":    {"pkg/merge"},
-	"pkg/filter":         {"pkg/canon"},
-	"pkg/focus/words":    {"pkg/canon"},
-	"pkg/focus/classify": {"pkg/extract", "pkg/process"},
-	"pkg/focus/distill":  {"pkg/focus/classify", "pkg/history", "pkg/merge"},
-	"pkg/focus/urldb":    {"pkg/focus/classify", "pkg/focus/distill"},
-	"pkg/extract":        {"pkg/canon", "pkg/filter", "pkg/pdf", "pkg/process", "pkg/rewind", "pkg/stage"},
-	"pkg/process":        {"pkg/pdf"},
-	"pkg/ownstage":       {"pkg/fpset", "pkg/process", "pkg/stage"},
-	"pkg/search":         {"pkg/extract", "pkg/frontier", "pkg/history", "pkg/process"},
-	"pkg/derive":         {"pkg/canon", "pkg/extract", "pkg/history", "pkg/merge", "pkg/process"},
+	"pkg/crawl":           {"pkg/folder/shard", "pkg/folder/exchange"},
+	"pkg/folder/exchange": {"pkg/merge", "pkg/folder/shard"},
+	"pkg/frontier":        {"pkg/merge", "pkg/folder/stage", "pkg/folder/shard", "pkg/web/canon"}, // registered domains
+	"pkg/urlset":          {"pkg/fpset", "pkg/merge", "pkg/folder/stage", "pkg/web/canon"},
+	"pkg/fpset":           {"pkg/merge", "pkg/folder/stage", "pkg/folder/shard"},
+	"pkg/fpset/bloom":     {"pkg/merge"},
+	"pkg/web/filter":      {"pkg/web/canon"},
+	"pkg/focus/words":     {"pkg/web/canon"},
+	"pkg/focus/classify":  {"pkg/extract", "pkg/web/process"},
+	"pkg/focus/distill":   {"pkg/focus/classify", "pkg/view/history", "pkg/merge"},
+	"pkg/focus/urldb":     {"pkg/focus/classify", "pkg/focus/distill"},
+	"pkg/extract":         {"pkg/web/canon", "pkg/web/filter", "pkg/web/pdf", "pkg/web/process", "pkg/web/rewind", "pkg/folder/stage"},
+	"pkg/web/process":     {"pkg/web/pdf"},
+	"pkg/folder/ownstage": {"pkg/fpset", "pkg/web/process", "pkg/folder/stage"},
+	"pkg/search":          {"pkg/extract", "pkg/frontier", "pkg/view/history", "pkg/web/process"},
+	"pkg/view/derive":     {"pkg/web/canon", "pkg/extract", "pkg/view/history", "pkg/merge", "pkg/web/process"},
 
 	"formats/record/parquet":    {"formats/record"},
 	"formats/record/recordtest": {"formats/record"},
 
-	"pkg/bodies": {"formats/record", "pkg/httpmsg"}, // rows are known by where they stand in the archive; how long a head may be
+	"pkg/folder/bodies": {"formats/record", "pkg/web/httpmsg"}, // rows are known by where they stand in the archive; how long a head may be
 
 	"bench/sets/gen": {"bench/sets/keys"},
 
 	"cmd/mcrawl": {"cmd"}, "cmd/mfrontier": {"cmd"}, // the manuals of all
 	"pkg/cli":           {"pkg/config"},
-	"pkg/sheet":         {"pkg/config"},
+	"pkg/config/sheet":  {"pkg/config"},
 	"pkg/cli/clitest":   {"pkg/cli"},
-	"pkg/history":       {"pkg/merge", "pkg/canon"},
-	"pkg/stats":         {"pkg/merge"},
-	"pkg/report":        {"pkg/history", "pkg/stats"},
+	"pkg/view/history":  {"pkg/merge", "pkg/web/canon"},
+	"pkg/view/stats":    {"pkg/merge"},
+	"pkg/view/report":   {"pkg/view/history", "pkg/view/stats"},
 	"pkg/fetch":         {"pkg/fetch/addrguard", "pkg/fetch/cookies"},
 	"pkg/fetch/http1":   {"pkg/fetch", "pkg/fetch/addrguard", "pkg/fetch/cookies"},
 	"pkg/fetch/replay":  {"pkg/fetch"},
 	"pkg/fetch/ftp":     {"pkg/fetch", "pkg/fetch/addrguard"},
 	"pkg/fetch/gopher":  {"pkg/fetch"},
 	"pkg/fetch/program": {"pkg/fetch"},
-	"pkg/resolve":       {"pkg/fetch/addrguard"}, // special-purpose addresses are told before they are refused
+	"pkg/resolve":       {"pkg/fetch/addrguard", "pkg/fetch/localfault"}, // special-purpose addresses are told before they are refused
 
 	"pkg/render/browser": {"pkg/render"},
 }
@@ -100,7 +100,7 @@ var builtWith = map[string][]string{
 var programs = []string{"cmd/mcrawl", "cmd/mfrontier"}
 
 // testsOnly are the packages that no command may be built with.
-var testsOnly = []string{module + "formats/spectest", module + "formats/record/recordtest", module + "pkg/cli/clitest", module + "pkg/needs", module + "pkg/costtest", module + "pkg/durable/crashtest"}
+var testsOnly = []string{module + "formats/spectest", module + "formats/record/recordtest", module + "pkg/cli/clitest", module + "pkg/base/needs", module + "pkg/base/costtest", module + "pkg/base/durable/crashtest"}
 
 type listed struct {
 	ImportPath   string

@@ -71,7 +71,7 @@ func TestLicences(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	modules["uPlot 1.6.32"] = "../report/uplot" // which pages of reports carry
+	modules["uPlot 1.6.32"] = "../view/report/uplot" // which pages of reports carry
 	b.WriteString("# Licences of what is linked in\n\n`make licences` writes this list, and a test compares it. `make dist` puts the texts into each package.\n\n| module | version | licence |\n|---|---|---|\n")
 	names := make([]string, 0, len(modules))
 	for name := range modules {

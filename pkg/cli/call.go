@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Call is one run of a command inside this process, in the place of a process of its own. Neither signals nor limits of the

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // TestMemoryPipe: what is written in pieces of any size is read in others, and no more is held than a pipe may.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // OneOf runs the command that the process is called as, in a program that is several commands by links to it. manual returns the manual.md of a

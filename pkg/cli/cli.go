@@ -33,13 +33,13 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/release"
+	"mercator/pkg/base/setting"
+	"mercator/pkg/base/trace"
 	"mercator/pkg/config"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/release"
-	"mercator/pkg/setting"
-	"mercator/pkg/trace"
+	"mercator/pkg/web/canon"
 )
 
 // Common holds the flags of every command; embed it in the grammar (embed:"").

@@ -20,8 +20,8 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/stage"
 )
 
 // toy is a command that shows what all commands share.

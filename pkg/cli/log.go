@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // LogVariable is the environment variable that makes standard error lines of JSON.

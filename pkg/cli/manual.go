@@ -11,8 +11,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // manualsFlag is --manuals: it writes the manual pages of the command and of each verb as Markdown, which

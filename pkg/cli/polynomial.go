@@ -4,8 +4,8 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // Polynomial is a flag of commands that fingerprint something, or read

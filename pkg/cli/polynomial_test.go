@@ -3,7 +3,7 @@ package cli
 import (
 	"testing"
 
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 func TestPolynomial(t *testing.T) {

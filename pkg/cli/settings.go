@@ -14,9 +14,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/setting"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
-	"mercator/pkg/setting"
 )
 
 // configFlag is --config: when kong meets it, the file becomes a source of

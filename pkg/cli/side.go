@@ -2,7 +2,7 @@ package cli
 
 import (
 	"mercator/formats/record"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
 )
 
 // Side is a file of rows that a stage writes beside its output, such as what its modules found. The stage's body

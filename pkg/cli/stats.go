@@ -14,7 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"mercator/pkg/durable"
+	"mercator/pkg/base/durable"
 )
 
 // stats is what --stats writes.

@@ -15,11 +15,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/ownstage"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/ownstage"
+	"mercator/pkg/folder/stage"
 )
 
 const stdinName = "standard input"

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/politeness"
-	"mercator/pkg/setting"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/politeness"
+	"mercator/pkg/base/setting"
+	"mercator/pkg/web/canon"
 )
 
 // Check refuses a value of a flag or a setting that no command takes, as far as one alone tells. tags are those of its

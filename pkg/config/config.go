@@ -38,8 +38,8 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // Key describes one setting.

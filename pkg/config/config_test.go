@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 func TestUnknownKeyNamesTheNearest(t *testing.T) {

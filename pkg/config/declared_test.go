@@ -10,7 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // group is a group of settings, and declared a layout of a file that has it, as File has the others.

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // hintLost is what to do where a crawl has lost its configuration; "" of another file.

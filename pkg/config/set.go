@@ -12,8 +12,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/setting"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/setting"
 )
 
 // Set returns crawl.toml's text with one setting changed: see SetAll.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 func TestSet(t *testing.T) {

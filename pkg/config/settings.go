@@ -3,9 +3,9 @@ package config
 import (
 	"time"
 
-	"mercator/pkg/canon"
+	"mercator/pkg/base/setting"
 	"mercator/pkg/frontier"
-	"mercator/pkg/setting"
+	"mercator/pkg/web/canon"
 )
 
 // The structs below declare the settings, in groups that several verbs share: a verb that embeds a group in its grammar has the

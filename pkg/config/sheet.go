@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Value is a checked value of a setting that a host sheet gives.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"mercator/formats/spectest"
-	"mercator/pkg/fault"
-	"mercator/pkg/setting"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/setting"
 )
 
 const exampleText = `seeds = ["seeds.txt"]            # relative to the folder of this file

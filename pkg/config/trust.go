@@ -13,7 +13,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // SafeVariable names crawl folders of other users in the environment that are trusted nevertheless, with colons between; "*": all.

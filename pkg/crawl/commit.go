@@ -17,11 +17,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/bodies"
-	"mercator/pkg/durable"
-	"mercator/pkg/exchange"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/bodies"
+	"mercator/pkg/folder/exchange"
+	"mercator/pkg/folder/shard"
 )
 
 // roundEnd finds the frontier's transaction that ends a round, whose ledger holds the

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/shard"
 )
 
 // Options of Init and Open.

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // GC forgets all but the newest keep checkpoints, and the current one, and

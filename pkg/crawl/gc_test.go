@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
 )
 
 // TestGCLooksFirst: while a file is damaged of a checkpoint that would stay, gc forgets none, and says which go on being usable.

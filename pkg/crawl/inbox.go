@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
+	"mercator/pkg/base/durable"
 )
 
 // What people ask of a crawl that may be running waits in files of the folder inbox, until a driver takes it in between

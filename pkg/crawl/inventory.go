@@ -13,8 +13,8 @@ import (
 	"unicode"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // FileClass says when a copier copies a file: data first, pointers last, in the order of the list.

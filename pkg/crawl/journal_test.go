@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // TestDamagedJournal: one of a generation that has come is not read, by nobody; one of the

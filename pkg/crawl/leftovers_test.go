@@ -11,7 +11,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
+	"mercator/pkg/base/durable"
 )
 
 // TestCutFilesGo: what writers have left in the folders of rounds, and exports beside the crawl, when they were killed goes with the next tidying, and

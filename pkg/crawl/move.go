@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/shard"
 )
 
 // Mover moves what the stores of a kind have of buckets.

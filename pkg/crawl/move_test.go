@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/shard"
 )
 
 // testMovers move what a store has: its value "last", and one row for each pair of shards.

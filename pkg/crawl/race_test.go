@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/shard"
 )
 
 // nodeFS is the file system of a machine whose locks hold for nobody. Another one acts before its step number at.

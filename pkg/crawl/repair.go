@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/shard"
 )
 
 // Repaired says what Repair made anew.

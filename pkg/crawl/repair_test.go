@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
 )
 
 func repair(fsys durable.FS, to ...uint64) (*Repaired, error) {

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/shard"
 )
 
 // Abandon gives up what was done since the current checkpoint: the open round,

@@ -12,7 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // RoundFiles are the rounds that count, in the order in which they went into the frontier, as one look at the crawl found

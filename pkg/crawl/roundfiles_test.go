@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
+	"mercator/pkg/base/durable"
 )
 
 // keep writes rounds/ROUND/links.arrows.zst with records of an epoch.

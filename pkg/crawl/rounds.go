@@ -14,9 +14,9 @@ import (
 	"strings"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/shard"
 )
 
 // The stage files of a round are no state of a store: a driver keeps them in rounds/rN, with an

@@ -10,10 +10,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/exchange"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/exchange"
+	"mercator/pkg/folder/shard"
 )
 
 // initMap is the bucket map of a folder that Init makes or completes; nil without shards.

@@ -13,10 +13,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/shard"
 )
 
 var shardStores = []string{"frontier", "urls"}

@@ -7,8 +7,8 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/spectest"
 	"mercator/formats/store"
-	"mercator/pkg/exchange"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/exchange"
 )
 
 func exampleCheckpoint() *Checkpoint {

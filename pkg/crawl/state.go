@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"mercator/formats/store"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Checkpoint reads one; a forgotten one, or one that never was, is fault.Usage.

@@ -21,10 +21,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/exchange"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/exchange"
+	"mercator/pkg/folder/shard"
 )
 
 // Verified says what Verify looked at, and what was wrong with it.

@@ -16,18 +16,18 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/filter"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/folder/ownstage"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/frontier"
-	"mercator/pkg/history"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/ownstage"
-	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
+	"mercator/pkg/view/history"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/filter"
+	"mercator/pkg/web/linkkind"
 )
 
 // historyMemory bounds the memory that sorts the rounds' rows, in bytes.

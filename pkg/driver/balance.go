@@ -12,11 +12,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/frontier"
-	"mercator/pkg/shard"
 )
 
 // Balance says how the URLs that wait are spread over the shards, and which moves make that even.

@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
 	"mercator/pkg/config"
-	"mercator/pkg/history"
 	"mercator/pkg/urlset"
+	"mercator/pkg/view/history"
+	"mercator/pkg/web/canon"
 )
 
 // bareRounds is how many rounds a bare seed has for a reply by https.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
+	"mercator/pkg/web/canon"
 )
 
 func TestBareSeed(t *testing.T) {

@@ -11,13 +11,13 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
-	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
-	"mercator/pkg/history"
 	"mercator/pkg/merge"
-	"mercator/pkg/stats"
+	"mercator/pkg/view/history"
+	"mercator/pkg/view/stats"
+	"mercator/pkg/web/canon"
 )
 
 // Broken selects broken links.

@@ -11,13 +11,13 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
 	"mercator/pkg/extract"
-	"mercator/pkg/fault"
-	"mercator/pkg/history"
 	"mercator/pkg/merge"
-	"mercator/pkg/process"
-	"mercator/pkg/stats"
+	"mercator/pkg/view/history"
+	"mercator/pkg/view/stats"
+	"mercator/pkg/web/process"
 )
 
 // PageChange is a page that differs between two states of a crawl, or two crawls.

@@ -12,7 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/config"
 	"mercator/pkg/focus/classify"
-	"mercator/pkg/history"
+	"mercator/pkg/view/history"
 )
 
 // distill raises the URLs that wait and that good hubs link to. Where crawl.toml has focus.distill = 3, it does so after round

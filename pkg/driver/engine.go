@@ -14,8 +14,8 @@ import (
 	"strings"
 	"sync"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
-	"mercator/pkg/fault"
 )
 
 // An engine runs tasks: a task is a stage of a round in one shard. Only the files of the crawl say which tasks are done,

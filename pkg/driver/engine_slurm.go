@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // slurm runs a stage as an array of jobs. Their name has the crawl in it, so that a later driver finds them.

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"mercator/pkg/coprocess"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/coprocess"
+	"mercator/pkg/base/fault"
 )
 
 // spark runs tasks in one application of Spark, spark.py. It lives as long as the driver, since its start takes

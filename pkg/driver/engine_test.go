@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/command/mfetch"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
-	"mercator/pkg/fault"
 )
 
 // TestRoom: memory.total and the limit of open files bound how many shards work at a time, and a task has what its commands may take.

@@ -16,15 +16,15 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/record/parquet"
 	"mercator/formats/warc"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/release"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
-	"mercator/pkg/derive"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/filter"
 	"mercator/pkg/frontier"
-	"mercator/pkg/release"
+	"mercator/pkg/view/derive"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/filter"
 )
 
 // software names this program in exported files.

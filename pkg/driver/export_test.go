@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // TestNewFolder: a folder of an export appears whole, in the place of none or an empty one, or not at all.

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
 )
 
 // Files of a focused crawl's folder.

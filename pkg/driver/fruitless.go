@@ -11,15 +11,15 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/config"
 	"mercator/pkg/extract"
-	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
-	"mercator/pkg/history"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/process"
+	"mercator/pkg/view/history"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/httpmsg"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/process"
 )
 
 // A crawl that ends without a useful page is an error, which says what happened to its first URL and which command to type next. A page is

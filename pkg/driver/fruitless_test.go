@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
-	"mercator/pkg/linkkind"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/linkkind"
 )
 
 // TestOfUse: whether any page of a crawl is more than a way to another.

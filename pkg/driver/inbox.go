@@ -16,9 +16,9 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/merge"
+	"mercator/pkg/web/canon"
 )
 
 // A request of mcrawl add or again waits in the crawl's inbox (pkg/crawl/inbox.go) until the round ends. Request 13 is then the

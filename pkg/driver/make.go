@@ -20,15 +20,15 @@ import (
 	"syscall"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch/addrguard"
-	"mercator/pkg/filter"
-	"mercator/pkg/shard"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/urlset"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/filter"
 )
 
 // Spec is a crawl that is to be made. All of it is written into the crawl's folder.

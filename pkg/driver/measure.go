@@ -9,11 +9,11 @@ import (
 	"text/tabwriter"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/frontier"
-	"mercator/pkg/history"
 	"mercator/pkg/merge"
-	"mercator/pkg/stats"
+	"mercator/pkg/view/history"
+	"mercator/pkg/view/stats"
 )
 
 // Measure estimates from the visits of a walk which share of the reachable documents each set of URL keys has.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"runtime"
 
+	"mercator/pkg/base/setting"
 	"mercator/pkg/cli"
 	"mercator/pkg/command/mfetch"
 	"mercator/pkg/config"
-	"mercator/pkg/setting"
 )
 
 // fetchTasks bounds how many shards fetch at a time. They wait for politeness, not for processors: if they fetch one after the other,

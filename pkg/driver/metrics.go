@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/release"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/release"
 )
 
 // MetricsSuffix is how the name of a file ends that Prometheus' node exporter reads (--collector.textfile.directory).

@@ -11,15 +11,15 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/fpset"
 	"mercator/pkg/frontier"
-	"mercator/pkg/process"
-	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/process"
 )
 
 // Moved says what a move did.

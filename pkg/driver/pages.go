@@ -7,8 +7,8 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/extract"
-	"mercator/pkg/process"
-	"mercator/pkg/stats"
+	"mercator/pkg/view/stats"
+	"mercator/pkg/web/process"
 )
 
 // headBody is how much of a document is read for its title, description and language, in bytes.

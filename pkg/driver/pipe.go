@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"mercator/pkg/base/coprocess"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/command/mckpt"
 	"mercator/pkg/command/mextract"
@@ -25,10 +27,8 @@ import (
 	"mercator/pkg/command/mfrontier"
 	"mercator/pkg/command/mresolve"
 	"mercator/pkg/command/murlset"
-	"mercator/pkg/coprocess"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
-	"mercator/pkg/stats"
+	"mercator/pkg/view/stats"
 )
 
 // Pipe is commands with their arguments: each reads what the one before it writes.

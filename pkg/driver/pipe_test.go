@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/fault"
 )
 
 // toy is the grammar of a command that tests make.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/pkg/stats"
+	"mercator/pkg/view/stats"
 )
 
 // printed is how many rows of a table Print shows.

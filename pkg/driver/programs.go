@@ -11,11 +11,11 @@ import (
 	"strings"
 	"sync"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch/http1"
 	"mercator/pkg/frontier"
-	"mercator/pkg/process"
+	"mercator/pkg/web/process"
 )
 
 // programKeys are the settings that have commands for the shell, and what of a value is the command.

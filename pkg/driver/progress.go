@@ -18,7 +18,7 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/fetch"
-	"mercator/pkg/history"
+	"mercator/pkg/view/history"
 )
 
 // Reporter reports the progress of a crawl. On a terminal it rewrites one line. Elsewhere it writes a line after ten seconds

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
 )

@@ -16,13 +16,13 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
-	"mercator/pkg/shard"
+	"mercator/pkg/folder/shard"
 )
 
 // Options say how far a run goes, and who gets its messages.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/needs"
 	"mercator/pkg/config"
-	"mercator/pkg/needs"
 )
 
 // openFiles lists what this process has open.

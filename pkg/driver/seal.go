@@ -8,11 +8,11 @@ import (
 
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
-	"mercator/pkg/derive"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
+	"mercator/pkg/view/derive"
 )
 
 // indexMemory is what sorting an index may take, in bytes; the rest waits on disk.

@@ -10,20 +10,20 @@ import (
 	"slices"
 
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/command/mfetch"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/http1"
-	"mercator/pkg/filter"
 	"mercator/pkg/focus/classify"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/fpset"
-	"mercator/pkg/process"
 	"mercator/pkg/resolve"
-	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
+	"mercator/pkg/web/filter"
+	"mercator/pkg/web/process"
 )
 
 // Change is a setting that was changed: its texts before and after, "" where it is not set.

@@ -16,15 +16,15 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli"
-	"mercator/pkg/durable"
-	"mercator/pkg/exchange"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch/addrguard"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/folder/exchange"
+	"mercator/pkg/folder/shard"
+	pipeline "mercator/pkg/folder/stage"
 	"mercator/pkg/frontier"
-	"mercator/pkg/shard"
-	pipeline "mercator/pkg/stage"
 )
 
 // A crawl of several shards has a frontier, sets and WARC files in each. A round runs in stages, side by side in all

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
 	"mercator/pkg/urlset"
+	"mercator/pkg/web/canon"
 )
 
 // Scope says how far from its seeds the crawl of a site goes.

@@ -13,10 +13,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/durable"
-	"mercator/pkg/exchange"
-	"mercator/pkg/fault"
+	"mercator/pkg/folder/exchange"
 )
 
 // A round can be made stage by stage, by any program that runs commands. A stage is run until it is done; running it again

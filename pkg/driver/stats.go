@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
-	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
-	"mercator/pkg/history"
-	"mercator/pkg/report"
-	"mercator/pkg/shard"
-	"mercator/pkg/stats"
+	"mercator/pkg/folder/shard"
+	"mercator/pkg/view/history"
+	"mercator/pkg/view/report"
+	"mercator/pkg/view/stats"
 )
 
 // maxGrowth is how many checkpoints the statistics list: of more, only some are.

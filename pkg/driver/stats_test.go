@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/stats"
+	"mercator/pkg/view/stats"
 )
 
 // What servers chose cannot write to a terminal.

@@ -15,14 +15,14 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/config"
+	"mercator/pkg/config/sheet"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
-	"mercator/pkg/history"
-	"mercator/pkg/sheet"
-	"mercator/pkg/stats"
+	"mercator/pkg/view/history"
+	"mercator/pkg/view/stats"
 )
 
 // Status is the state of a crawl, from its last checkpoint, its frontier and a driver that works. The driver writes it, with

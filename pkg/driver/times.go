@@ -13,12 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/crawl"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/resolve"
-	"mercator/pkg/stats"
+	"mercator/pkg/view/stats"
 )
 
 // Version and limit of bytes of crawl.TimesFile; the limit holds some 10,000 commands. The file is written when a round is closed, and

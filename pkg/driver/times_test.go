@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
-	"mercator/pkg/stats"
+	"mercator/pkg/view/stats"
 )
 
 // A record of times is added to by the stages of a round, which may run the same command, and the later attempt of a stage counts; one that is damaged is an error that

@@ -13,13 +13,13 @@ import (
 	"strings"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/history"
 	"mercator/pkg/merge"
+	"mercator/pkg/view/history"
 )
 
 // Web is an embedded web, as mweb serves it.

@@ -13,10 +13,10 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/bodies"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/bodies"
+	"mercator/pkg/web/httpmsg"
 )
 
 // openFiles is how many WARC files an archive keeps open. Rows of a batch lie in

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
-	"mercator/pkg/filter"
-	"mercator/pkg/process"
+	"mercator/pkg/web/filter"
+	"mercator/pkg/web/process"
 )
 
 // DefaultMaxBody bounds a document's decoded body, in bytes: as mfetch --max-body does. With

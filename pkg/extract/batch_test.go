@@ -19,12 +19,12 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
-	"mercator/pkg/filter"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/markup"
-	"mercator/pkg/process"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/filter"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/markup"
+	"mercator/pkg/web/process"
 )
 
 // rowsInMemory is a batch in memory.

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
-	"mercator/pkg/markup"
+	"mercator/pkg/web/markup"
 )
 
 var utf8Mark = []byte("\xef\xbb\xbf")

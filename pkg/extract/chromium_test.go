@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"mercator/pkg/canon"
+	"mercator/pkg/web/canon"
 )
 
 // browser is a headless Chromium without scripting, driven through the pipe of its

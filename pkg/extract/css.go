@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"mercator/pkg/linkkind"
-	"mercator/pkg/markup"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/markup"
 )
 
 // css adds the url() and @import references of a style element or attribute.

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
-	"mercator/pkg/process"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/web/process"
 )
 
 // Documents reads the documents that fetch rows stand for. One goroutine.

@@ -33,9 +33,9 @@ import (
 
 	"golang.org/x/text/encoding"
 
-	"mercator/pkg/canon"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/markup"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/markup"
 )
 
 // MaxHops bounds the redirects in a row from one link. Browsers stop at 20, too.

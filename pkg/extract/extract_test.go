@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mercator/pkg/canon"
-	"mercator/pkg/costtest"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/markup"
+	"mercator/pkg/base/costtest"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/markup"
 )
 
 // found lists a page's links as "kind url", with " nofollow" and ` "text"` where

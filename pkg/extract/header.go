@@ -7,9 +7,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"mercator/pkg/canon"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/process"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/process"
 )
 
 // linkKinds are the relations of a link element (HTML section 4.6.7) that have a

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"mercator/pkg/linkkind"
-	"mercator/pkg/markup"
-	"mercator/pkg/process"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/markup"
+	"mercator/pkg/web/process"
 )
 
 // HTML engines, for Options.HTMLEngine. They find the same links; README.md says how,

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"mercator/pkg/canon"
+	"mercator/pkg/web/canon"
 )
 
 // encodingCases reads a file of html5lib's encoding tests: documents, and what a

@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mercator/pkg/costtest"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/markup"
-	"mercator/pkg/needs"
+	"mercator/pkg/base/costtest"
+	"mercator/pkg/base/needs"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/markup"
 )
 
 // outcome is all that engines have to agree on.

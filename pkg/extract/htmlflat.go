@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/text/encoding"
 
-	"mercator/pkg/markup"
+	"mercator/pkg/web/markup"
 )
 
 // flat reads HTML tag by tag, without a tree. Links mostly do not depend on the tree's

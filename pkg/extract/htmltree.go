@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"mercator/pkg/markup"
+	"mercator/pkg/web/markup"
 )
 
 // treeHTML finds the links of a document by x/net/html's tree. False: the tree

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"mercator/pkg/markup"
+	"mercator/pkg/web/markup"
 )
 
 // linkSet holds the links of a document, each (kind, reference, nofollow) once, and once more for

@@ -3,7 +3,7 @@ package extract
 import (
 	"testing"
 
-	"mercator/pkg/linkkind"
+	"mercator/pkg/web/linkkind"
 )
 
 // TestLargePageIsForgotten: the memory of a page of very many links goes, also where their hash table went before.

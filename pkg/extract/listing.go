@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"mercator/pkg/linkkind"
-	"mercator/pkg/rewind"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/rewind"
 )
 
 // listingLineMax bounds a line of a listing or menu, in bytes. Longer ones are left out.

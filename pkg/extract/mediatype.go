@@ -6,7 +6,7 @@ import (
 
 	"github.com/gabriel-vasile/mimetype"
 
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/httpmsg"
 )
 
 // What a document is searched as.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"mercator/pkg/canon"
+	"mercator/pkg/web/canon"
 )
 
 // folderOf is a URL up to the last "/" of its path.

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/filter"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/filter"
 )
 
 // pagesOf crawls a site that answers under any path with the same links, and returns how many pages it has for us; -1: more than most.

@@ -6,11 +6,11 @@ import (
 	"slices"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/filter"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/trace"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/trace"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/filter"
+	"mercator/pkg/web/linkkind"
 )
 
 // BaseColumn has the further columns of raw links (Settings.Raw). Their url is the reference as it is written in the document;

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
+	"mercator/pkg/web/canon"
 )
 
 // linkRows is a batch of links.

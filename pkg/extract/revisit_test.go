@@ -13,7 +13,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // TestRevisit: the body of a row whose record is a revisit of identical payload is

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"mercator/pkg/linkkind"
-	"mercator/pkg/markup"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/markup"
 )
 
 // scriptSort is what a script element has.

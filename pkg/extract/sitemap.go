@@ -14,9 +14,9 @@ import (
 	"golang.org/x/text/transform"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/linkkind"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/httpmsg"
+	"mercator/pkg/web/linkkind"
 )
 
 // Limits of sitemaps, beside those of Options.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 
 	"mercator/formats/record"
-	"mercator/pkg/linkkind"
+	"mercator/pkg/web/linkkind"
 )
 
 func zipped(t *testing.T, text string) string {

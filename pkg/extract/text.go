@@ -8,9 +8,9 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"mercator/pkg/linkkind"
-	"mercator/pkg/markup"
-	"mercator/pkg/pdf"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/markup"
+	"mercator/pkg/web/pdf"
 )
 
 // maxTextURL bounds a URL in plain text or a string of JSON, in bytes.

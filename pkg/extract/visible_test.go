@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/net/html"
 
-	"mercator/pkg/markup"
-	"mercator/pkg/process"
+	"mercator/pkg/web/markup"
+	"mercator/pkg/web/process"
 )
 
 // treeText is the text that a reader sees of x/net's tree, without white space.

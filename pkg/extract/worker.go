@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
-	"mercator/pkg/filter"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/markup"
-	"mercator/pkg/process"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/filter"
+	"mercator/pkg/web/httpmsg"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/markup"
+	"mercator/pkg/web/process"
 )
 
 // worker extracts one row at a time.

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
-	"mercator/pkg/canon"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/markup"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/markup"
 )
 
 // maxElementText bounds what is read of an element whose text is a link.

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/net/html"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/fetch/cookies"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/web/canon"
 )
 
 // A site may let nobody in without a cookie that it sets on the way: a page redirects to itself, or to another that sets the

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
 	"mercator/pkg/fetch/cookies"
+	"mercator/pkg/web/canon"
 )
 
 // BenchmarkCookies: what a contact costs besides where no cookie is set, with cookies of many other sites in the jar.

@@ -20,9 +20,9 @@ import (
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/cookies"
 	"mercator/pkg/fetch/replay"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/robots"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/httpmsg"
+	"mercator/pkg/web/robots"
 )
 
 // wall is a protocol module whose sites answer by the cookies that they are sent.

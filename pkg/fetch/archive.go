@@ -16,9 +16,9 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/web/httpmsg"
 )
 
 // openSuffix ends the name of a WARC file that still grows.

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/politeness"
 	"mercator/pkg/merge"
-	"mercator/pkg/politeness"
 )
 
 // AuditOptions say what is demanded beyond what the rows themselves claim.

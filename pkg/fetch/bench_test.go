@@ -12,7 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/warc"
 	"mercator/pkg/fetch"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
 )
 
 // pageServer answers every request of a connection with one page, robots.txt

@@ -6,9 +6,9 @@ import (
 	"sync"
 
 	"mercator/formats/record"
-	"mercator/pkg/exchange"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/exchange"
+	"mercator/pkg/folder/shard"
 )
 
 // claims say which hosts a shard may contact although the exchange gave it none of their URLs: those that a robots.txt

@@ -13,9 +13,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/fetch"
-	"mercator/pkg/shard"
+	"mercator/pkg/folder/shard"
 )
 
 // hosts is a resolver of these names.

@@ -14,9 +14,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/merge"
-	"mercator/pkg/shard"
 )
 
 // keepHung is how long it is remembered that a host had to be put off.

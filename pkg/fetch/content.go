@@ -20,9 +20,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
-	"mercator/pkg/canon"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/httpmsg"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // hashParam is the parameter of a fetch store that names the function whose first 64 bits are content_fp; without it

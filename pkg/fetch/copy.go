@@ -13,7 +13,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Copier copies the WARC records of fetch rows out of fetch stores, into one file. One goroutine.

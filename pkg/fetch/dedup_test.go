@@ -16,9 +16,9 @@ import (
 	runfile "mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/derive"
 	"mercator/pkg/fetch"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/view/derive"
+	"mercator/pkg/web/httpmsg"
 )
 
 // init has the encoder of runs make its channels outside of any bubble of synctest: it

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/web/canon"
 )
 
 // Deny is the operator's list of what is not to be contacted, from a file that

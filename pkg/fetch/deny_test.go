@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch"
+	"mercator/pkg/web/canon"
 )
 
 // TestDenyLines: what an operator writes in haste stops what is meant, or is refused.

@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
 )
 
 // faults are what a network does to the replies of one host, as fault-injecting

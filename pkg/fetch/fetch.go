@@ -54,11 +54,11 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/bodies"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch/cookies"
-	"mercator/pkg/politeness"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/bodies"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
 )
 
 // Kind and Version of a fetch store.

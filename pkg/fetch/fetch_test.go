@@ -21,14 +21,14 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/canon"
-	"mercator/pkg/durable"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/replay"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/politeness"
-	"mercator/pkg/robots"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/robots"
 )
 
 // web is a protocol module for tests: replies by URL, and a log of contacts.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/httpmsg"
 )
 
 // freshMax bounds what a server may say: nobody knows more of a page than this.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/httpmsg"
 )
 
 func TestFreshUntil(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/merge"
+	"mercator/pkg/web/canon"
 )
 
 // input reads the batch to its end.

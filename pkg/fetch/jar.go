@@ -12,9 +12,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/fetch/cookies"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/shard"
+	"mercator/pkg/folder/shard"
 )
 
 // The file of role cookies has what lets a crawl into its sites: cookies, and URLs that may be asked again with them. It is

@@ -5,7 +5,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/politeness"
+	"mercator/pkg/base/politeness"
 )
 
 // Kept is what a fetch store keeps of a host.

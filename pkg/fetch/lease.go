@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // In a shard another process, on another machine, may take a batch over while this one lives (see formats/store/attempts.go).

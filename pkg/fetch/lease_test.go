@@ -17,11 +17,11 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
-	"mercator/pkg/shard"
+	"mercator/pkg/folder/shard"
 )
 
 // machine is a file system whose locks hold for nobody, and which can be suspended: then its looks wait.

@@ -23,13 +23,13 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/bodies"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/replay"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/bodies"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/httpmsg"
 )
 
 // TestFewHostsInMemory: with room for two hosts, redirected robots.txt files that

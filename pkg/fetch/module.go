@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch/addrguard"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/localfault"
-	"mercator/pkg/rewind"
+	"mercator/pkg/fetch/localfault"
+	"mercator/pkg/web/httpmsg"
+	"mercator/pkg/web/rewind"
 )
 
 // Limits bound the contacts of a protocol module, whatever servers do, and hold what

@@ -17,9 +17,9 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/canon"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/web/canon"
 )
 
 // finger is the protocol module that README.md shows: finger://host/NAME (RFC 1288).

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/localfault"
+	"mercator/pkg/fetch/localfault"
 )
 
 // parseLiteral reads a host name that is an address. Names that cannot be one cost

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/bodies"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/politeness"
+	"mercator/pkg/base/trace"
 	"mercator/pkg/fetch/addrguard"
-	"mercator/pkg/localfault"
-	"mercator/pkg/politeness"
-	"mercator/pkg/trace"
+	"mercator/pkg/fetch/localfault"
+	"mercator/pkg/folder/bodies"
+	"mercator/pkg/web/canon"
 )
 
 // portRefused says whether a host's port is one that browsers refuse.

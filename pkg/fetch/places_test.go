@@ -11,8 +11,8 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/derive"
 	"mercator/pkg/fetch"
+	"mercator/pkg/view/derive"
 )
 
 // places is what a store says of the records that an index has.

@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"mercator/formats/record"
-	"mercator/pkg/bodies"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/folder/bodies"
+	"mercator/pkg/web/httpmsg"
 )
 
 // plainDoc is a document for the commands behind: the head as it came, then the decoded body. Pooled.

@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/bodies"
-	"mercator/pkg/durable"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/extract"
-	"mercator/pkg/process"
+	"mercator/pkg/folder/bodies"
+	"mercator/pkg/web/process"
 )
 
 // documentsOf reads the documents of rows as modules see them; nil where there is none.

@@ -14,13 +14,13 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/frontier"
-	"mercator/pkg/politeness"
 	"mercator/pkg/simweb"
-	"mercator/pkg/stage"
+	"mercator/pkg/web/canon"
 )
 
 // TestPlanAgainstActual holds plans against what mfetch then does, on a virtual clock: hosts of a hard

@@ -16,10 +16,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/politeness"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
 )
 
 // TestHostsAreServedInTime: 10,000 hosts on 10,000 connections. Each is served as

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/httpmsg"
 )
 
 // Request is one contact that a Protocol is to make.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 // A host may have several addresses, and some of them dead. A visit to a host, for one URL or one robots.txt, tries

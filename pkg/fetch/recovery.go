@@ -13,9 +13,9 @@ import (
 
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/politeness"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/politeness"
 )
 
 // batchFile says for which generation servers were contacted last: a decimal

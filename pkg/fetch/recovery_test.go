@@ -19,14 +19,14 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/shard"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/shard"
+	"mercator/pkg/folder/stage"
 )
 
 // try is run for a batch that may fail: it returns the rows of a good end.

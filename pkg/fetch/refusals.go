@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/bodies"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/localfault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/fetch/localfault"
+	"mercator/pkg/folder/bodies"
 	"mercator/pkg/merge"
 )
 

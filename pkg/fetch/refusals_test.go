@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/needs"
 	"mercator/pkg/fetch"
-	"mercator/pkg/localfault"
-	"mercator/pkg/needs"
-	"mercator/pkg/stage"
+	"mercator/pkg/fetch/localfault"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
 )
 
 // attempt fetches a batch, and returns its rows, or why it was not committed, and the warnings.

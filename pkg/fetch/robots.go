@@ -18,11 +18,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/politeness"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/politeness"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/httpmsg"
 )
 
 // Limits of RFC 9309: section 2.5 (bytes), 2.3.1.2 (redirects), 2.4 (caching).

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/politeness"
+	"mercator/pkg/base/politeness"
 )
 
 func testCache(t testing.TB) *robotsCache {

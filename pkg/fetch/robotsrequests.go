@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/localfault"
+	"mercator/pkg/fetch/localfault"
+	"mercator/pkg/web/canon"
 )
 
 // serveRobots asks for a robots.txt, or goes one hop along its redirects.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
-	"mercator/pkg/politeness"
 )
 
 // TestRulesOfNow: the gap after the last contact of a round before is that of the rules that hold now, be they longer or shorter; what a

@@ -7,7 +7,7 @@ import (
 
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Saved returns the WARC files that paths name. A folder is a fetch store and

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/politeness"
-	"mercator/pkg/trace"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/politeness"
+	"mercator/pkg/base/trace"
 )
 
 // micros is an instant or a span in microseconds, the unit of the records, so

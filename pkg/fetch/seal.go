@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"mercator/formats/store"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Seal gives each WARC file of the store its final name, and returns how many had none. No

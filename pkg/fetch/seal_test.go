@@ -9,9 +9,9 @@ import (
 
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch"
 )
 

@@ -1,6 +1,6 @@
 package fetch
 
-import "mercator/pkg/fingerprint"
+import "mercator/pkg/base/fingerprint"
 
 // A person may allow a host several connections at a time: politeness.Rules.HostConnections. Such a host has a host for each of
 // them; these share a party, and so the queue. A connection that comes to its turn takes the first URL of the queue into its hand,

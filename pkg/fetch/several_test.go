@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
-	"mercator/pkg/politeness"
 )
 
 // counting is a protocol module that counts the contacts that are under way with each host.

@@ -17,11 +17,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/exchange"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
-	"mercator/pkg/politeness"
-	"mercator/pkg/shard"
+	"mercator/pkg/folder/exchange"
+	"mercator/pkg/folder/shard"
 )
 
 // crowd is a protocol module of hosts that are fast, that hang, that ask to be left alone or that close connections. It

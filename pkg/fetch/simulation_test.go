@@ -16,10 +16,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/politeness"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/frontier"
-	"mercator/pkg/politeness"
-	"mercator/pkg/stage"
 )
 
 // TestPolitenessOfACrawl crawls on a simulated clock: batches of a real frontier,

@@ -18,7 +18,7 @@ import (
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
 )
 
 // server is a web server on loopback.

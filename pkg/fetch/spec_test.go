@@ -13,11 +13,11 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/formats/spectest"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/fetch/cookies"
-	"mercator/pkg/fingerprint"
 )
 
 // specNow is the time at which vectors are read.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/httpmsg"
 )
 
 // What a body may swell to counts wherever among the fields its coding stands.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
-	"mercator/pkg/politeness"
 )
 
 // window gives h0.test a window, and so many connections; the clock of a bubble begins at midnight, UTC.

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
-	"mercator/pkg/bodies"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/bodies"
+	"mercator/pkg/folder/stage"
 )
 
 // output is a row on its way to the writer.

@@ -13,7 +13,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/merge"
 )
 

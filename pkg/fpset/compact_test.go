@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"testing"
 
-	"mercator/pkg/durable/crashtest"
+	"mercator/pkg/base/durable/crashtest"
 )
 
 // played are the figures of one row of SPEC.md's table.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"mercator/formats/store"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/merge"
 )
 

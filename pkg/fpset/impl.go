@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"mercator/formats/store"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fpset/bloom"
 )
 

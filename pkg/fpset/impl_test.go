@@ -11,8 +11,8 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
-	"mercator/pkg/fault"
 )
 
 // bounded is a set of keys below some number, as a user sees it.

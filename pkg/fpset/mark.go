@@ -7,8 +7,8 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/stage"
 )
 
 // Limits of a micro-batch: what is reached first ends it.

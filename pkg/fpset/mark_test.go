@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/stage"
 )
 
 // slow is an input of fetch rows that come one by one.

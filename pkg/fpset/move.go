@@ -9,10 +9,10 @@ import (
 
 	"mercator/formats/fpfile"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/merge"
-	"mercator/pkg/shard"
 )
 
 // MovedKeys is what ledgers of a move call its rows.

@@ -12,9 +12,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/merge"
-	"mercator/pkg/shard"
 )
 
 // addAll adds keys to a set as a batch.

@@ -15,8 +15,8 @@ import (
 
 	"mercator/formats/fpfile"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // config is everything that answers must not depend on.

@@ -12,8 +12,8 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/spectest"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // change makes one change to st by hand.

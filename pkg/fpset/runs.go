@@ -10,9 +10,9 @@ import (
 
 	"mercator/formats/fpfile"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/merge"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"mercator/formats/fpfile"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/fpset/bloom"
 	"mercator/pkg/merge"
 )

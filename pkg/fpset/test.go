@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // A Query is a run of tests of keys that each stand for something: a line, a URL.

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"mercator/formats/record"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
 )
 
 // addNew adds rows. If a row's URL waits already, it gets the row's priority, if that is higher, and the row is dropped: no URL waits twice.

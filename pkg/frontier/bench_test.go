@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
+	"mercator/pkg/base/durable/crashtest"
 )
 
 // A round of 10,000 URLs and as many new ones, on frontiers of growing size:

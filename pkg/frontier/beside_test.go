@@ -13,9 +13,9 @@ import (
 
 	"mercator/formats/record"
 	runfile "mercator/formats/run"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
 )
 
 // What is read beside the taking comes in order, ends as its input ends, and has ended when eachRead returns.

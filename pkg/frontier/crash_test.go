@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
+	"mercator/pkg/base/durable/crashtest"
 )
 
 // contents is all that a user can see of a frontier.

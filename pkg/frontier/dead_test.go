@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/stage"
 )
 
 func (b *bench) updateDead(txn string, dead Dead, outcomes []record.Fetch, fresh ...record.URL) error {

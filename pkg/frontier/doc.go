@@ -81,7 +81,7 @@
 //
 // A parameter is a string, bool, int, uint64 or float64; a duration is a string (duration in params.go). The
 // settings' table in pkg/config/SPEC.md is made anew by "go test ./pkg/config -update". The
-// tests that ask the same of all policies take a new one up by themselves, but pipelines/policies_test.go needs an
+// tests that ask the same of all policies take a new one up by themselves, but pkg/e2e/policies_test.go needs an
 // entry, and the lists of policies in this package's tests (crash, restore, park, export) want one. What a policy
 // keeps is described in SPEC.md, what it does in POLICIES.md and cmd/mfrontier/manual.md. A policy that is fed by links
 // (about.links: onlyLinks) has its own pipe: mcrawl knows it by FromLinks, mercator.mk by the name walk.

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/web/canon"
 )
 
 // Budgets bound how many new URLs of one registered domain an update lets into the

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
 )
 
 // budgeted is an update of all that is in flight, all of it fetched.

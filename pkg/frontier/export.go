@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"mercator/formats/record"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
 )
 
 // ExportColumns are the further columns of the rows of Export; nil if there are none.

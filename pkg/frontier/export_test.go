@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
+	"mercator/pkg/base/durable/crashtest"
 )
 
 // exported are the URLs of a frontier, as "mfrontier export" writes them.

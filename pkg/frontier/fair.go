@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"mercator/formats/record"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 // fair is fair service by virtual time, which policies embed: hosts take turns, each as often as it

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
+	"mercator/pkg/base/durable/crashtest"
 )
 
 // TestFind: a URL is found in each queue, with those of its host that come before it.

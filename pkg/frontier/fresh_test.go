@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/politeness"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/politeness"
 )
 
 // Runs of hosts of which nothing is known need not be read, and a batch comes out the same.

@@ -11,7 +11,7 @@ import (
 	"mercator/formats/record"
 	runfile "mercator/formats/run"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Kind and Version of the store.

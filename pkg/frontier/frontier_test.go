@@ -19,11 +19,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/stage"
 )
 
 // rows is an input in memory.
@@ -783,7 +783,7 @@ func TestEqualChecksums(t *testing.T) {
 	b.check()
 }
 
-// URLs of one checksum are made by thousands (pkg/fingerprint/SPEC.md): a batch of
+// URLs of one checksum are made by thousands (pkg/base/fingerprint/SPEC.md): a batch of
 // them is matched with its outcomes, whatever their order.
 func TestManyEqualChecksums(t *testing.T) {
 	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // hostGroup are the hosts of one hostKey, which is one as a rule.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/politeness"
+	"mercator/pkg/base/politeness"
+	"mercator/pkg/web/httpmsg"
 )
 
 // Retries say how often and when a failed fetch is tried again.

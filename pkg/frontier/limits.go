@@ -3,7 +3,7 @@ package frontier
 import (
 	"encoding/binary"
 
-	"mercator/pkg/canon"
+	"mercator/pkg/web/canon"
 )
 
 // limits count the URLs of a batch by host and registered domain.

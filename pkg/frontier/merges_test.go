@@ -11,8 +11,8 @@ import (
 	"mercator/formats/record"
 	runfile "mercator/formats/run"
 	"mercator/formats/store"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
 )
 
 func TestFull(t *testing.T) {

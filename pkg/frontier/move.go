@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/shard"
 )
 
 // CheckMove refuses a frontier that cannot give a part to another shard.

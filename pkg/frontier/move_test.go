@@ -15,10 +15,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/shard"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/shard"
 )
 
 // hostBucket gives a key in the bucket of a host.

@@ -10,9 +10,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/stage"
-	"mercator/pkg/trace"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/trace"
+	"mercator/pkg/folder/stage"
 )
 
 // MaxCapped is the largest batch with a limit per host or domain: these are counted in memory.

@@ -10,8 +10,8 @@ import (
 
 	"mercator/formats/record"
 	runfile "mercator/formats/run"
-	"mercator/pkg/fault"
-	"mercator/pkg/trace"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/trace"
 )
 
 // outcome is the outcome of a URL in flight, with its verdict.

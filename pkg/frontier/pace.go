@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
-	"mercator/pkg/politeness"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/politeness"
 )
 
 // Politeness is what mfetch keeps between contacts, as its flags say.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/setting"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/setting"
 )
 
 // Params are fixed when a frontier is created. Each embedded struct is a policy: a new one is a

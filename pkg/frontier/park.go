@@ -10,9 +10,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/politeness"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/politeness"
+	"mercator/pkg/folder/stage"
 )
 
 // parking are the outcomes after which a URL is parked: outcomes of settings, which only the user

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/politeness"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/politeness"
 )
 
 // A frontier whose only work is parked is at its end; what its server wants later comes

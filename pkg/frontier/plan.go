@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/politeness"
+	"mercator/pkg/base/politeness"
 )
 
 // Plan estimates how long a batch takes, by the mean speeds that its hosts had. It takes at least as long as

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/politeness"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/politeness"
 )
 
 func TestPlan(t *testing.T) {

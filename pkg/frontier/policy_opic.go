@@ -11,8 +11,8 @@ import (
 	"slices"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // Opic are the parameters of policy opic.

@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/stage"
 )
 
 // web is a random graph in which few pages have most of the links, and a model of

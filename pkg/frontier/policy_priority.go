@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Priority are the parameters of policy priority. URLs of higher priority numbers share the last queue.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
-	"mercator/pkg/setting"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/setting"
 )
 
 // Policy revisit comes back to pages, so that what is known of them is fresh.

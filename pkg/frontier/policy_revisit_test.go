@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
+	"mercator/pkg/base/durable/crashtest"
 )
 
 // comesBack makes o the outcome of a visit and reports whether another is to follow.

@@ -17,10 +17,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/politeness"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/politeness"
+	"mercator/pkg/folder/stage"
 )
 
 // While all front queues have URLs, each is drawn as the bias says.

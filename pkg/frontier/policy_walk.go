@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // Walk are the parameters of policy walk. The number of walkers bounds what is in memory while they move.

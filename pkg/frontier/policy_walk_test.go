@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/stage"
 )
 
 // graph is a small web: the pages that each page links to.

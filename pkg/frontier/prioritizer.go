@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/coprocess"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/coprocess"
+	"mercator/pkg/base/fault"
 )
 
 // ByDepth is the prioritizer that needs no program: priority is the number of links

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/stage"
 )
 
 // addBy adds URLs with the priorities that a prioritizer gives.

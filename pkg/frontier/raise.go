@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/stage"
 )
 
 // Raise is the body of stage "mfrontier raise". A waiting URL gets the priority and the score of its row, if the priority is higher (a lower

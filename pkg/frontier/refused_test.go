@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/politeness"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/politeness"
+	"mercator/pkg/folder/stage"
 )
 
 // pathJudge refuses what has a word in its URL, as a filter's rule of that name.

@@ -15,9 +15,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
 )
 
 // flying is a batch that is out in the model.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // Limits of what a row holds.

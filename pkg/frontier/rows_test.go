@@ -16,8 +16,8 @@ import (
 	"mercator/formats/record"
 	runfile "mercator/formats/run"
 	"mercator/formats/spectest"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 func someEntries(n int) []Entry {

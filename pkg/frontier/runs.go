@@ -8,8 +8,8 @@ import (
 
 	runfile "mercator/formats/run"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/merge"
 )
 

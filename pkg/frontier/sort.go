@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/merge"
 )
 

@@ -14,7 +14,7 @@ import (
 	"mercator/formats/record"
 	runfile "mercator/formats/run"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/merge"
 )
 

@@ -6,8 +6,8 @@ import (
 	"io"
 
 	runfile "mercator/formats/run"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // table looks rows of a table up, of hosts or of domains, by ascending keys. Runs are

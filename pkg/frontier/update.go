@@ -7,9 +7,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/stage"
-	"mercator/pkg/trace"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/trace"
+	"mercator/pkg/folder/stage"
 )
 
 // Reasons under which rows are dropped.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
 )
 
 // Changes that take URLs out of their queues merge, too: the files of each queue stay few, and every URL keeps its row.

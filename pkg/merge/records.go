@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Rows is an input of rows: *record.Reader is one.

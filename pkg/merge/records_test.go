@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // links is a record stream of links with the given keys, as a stage called name writes it.

@@ -17,8 +17,8 @@ import (
 	"testing/iotest"
 
 	"mercator/formats/fpfile"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/merge"
 )
 

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/needs"
 	"mercator/pkg/merge"
-	"mercator/pkg/needs"
 )
 
 type rec struct {

@@ -13,8 +13,8 @@ import (
 
 	"mercator/formats/fpfile"
 	"mercator/formats/record"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // bucketBits is the number of top bits of a key that say which part it is in.

@@ -8,8 +8,8 @@ import (
 	"math/bits"
 	"unicode/utf8"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 const (

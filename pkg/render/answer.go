@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/filter"
-	"mercator/pkg/linkkind"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/filter"
+	"mercator/pkg/web/linkkind"
 )
 
 // asked is a request of a page, as its record has it.

@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"mercator/formats/record"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/process"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/process"
 )
 
 // Which pages are rendered, where no rule says it.

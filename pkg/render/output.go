@@ -10,8 +10,8 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/process"
-	"mercator/pkg/release"
+	"mercator/pkg/base/release"
+	"mercator/pkg/web/process"
 )
 
 // module is the name under which findings stand.

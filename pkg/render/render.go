@@ -30,11 +30,11 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/extract"
-	"mercator/pkg/filter"
-	"mercator/pkg/linkkind"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/merge"
-	"mercator/pkg/process"
-	"mercator/pkg/stage"
+	"mercator/pkg/web/filter"
+	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/process"
 )
 
 // Settings say how a batch is rendered.

@@ -17,9 +17,9 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/canon"
-	"mercator/pkg/filter"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/filter"
 )
 
 // web is an archive that grows by rounds, and a store.

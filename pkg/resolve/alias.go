@@ -7,10 +7,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/linkkind"
 )
 
 // CanonStats counts what Canon did.

@@ -12,9 +12,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
 )
 
 func TestCanon(t *testing.T) {

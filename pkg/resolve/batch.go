@@ -12,9 +12,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch/addrguard"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
 )
 
 const (

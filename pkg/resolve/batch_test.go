@@ -16,7 +16,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
 )
 
 // TestCancelledWhileRowsGoOut: a batch whose rows were not all read fails, also where those that were

@@ -12,8 +12,8 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/run"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/merge"
 )
 

@@ -24,11 +24,11 @@ import (
 	"mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/stage"
 )
 
 // memSink keeps the output in memory.

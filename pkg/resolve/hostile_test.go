@@ -18,7 +18,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable/crashtest"
+	"mercator/pkg/base/durable/crashtest"
 )
 
 // rawServer is a server on loopback whose replies are bytes. A datagram's reply is what

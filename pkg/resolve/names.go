@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch/addrguard"
-	"mercator/pkg/localfault"
+	"mercator/pkg/fetch/localfault"
 )
 
 // Bounds of the lines of Names. Of a longer one only the beginning is printed.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"mercator/pkg/localfault"
+	"mercator/pkg/fetch/localfault"
 )
 
 // question is one question on its way, to one server after another, until a reply comes that says something. It is no goroutine: thousands

@@ -19,7 +19,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"mercator/pkg/localfault"
+	"mercator/pkg/fetch/localfault"
 )
 
 // exchanger is a transport that waits for a reply, as tests have them.

@@ -4,7 +4,7 @@ import (
 	"io"
 
 	"mercator/formats/warc"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Replay answers from the DNS records of a saved round: what the columns of each host said then, they say again.

@@ -30,9 +30,9 @@ import (
 
 	"github.com/miekg/dns"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/localfault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/fetch/localfault"
 )
 
 // Status of an answer, in lower case as it stands in column addr_error.

@@ -25,8 +25,8 @@ import (
 	"github.com/miekg/dns"
 
 	"mercator/formats/store"
-	"mercator/pkg/fault"
-	"mercator/pkg/localfault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/fetch/localfault"
 )
 
 // serve runs a DNS server on loopback for a test; answer fills in the reply, or

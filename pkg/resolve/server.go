@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // A transport carries questions to one server in datagrams. It calls came, once each time that it is asked.

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/needs"
+	"mercator/pkg/base/needs"
 )
 
 // TestMemory holds an update on two threads to 128 MiB, on documents that are made to cost memory.

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Limits of a query.

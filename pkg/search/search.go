@@ -36,7 +36,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Version is that of the tables.

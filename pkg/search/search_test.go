@@ -17,8 +17,8 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // visit is what became of a URL in a round.

@@ -15,8 +15,8 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/extract"
 	"mercator/pkg/frontier"
-	"mercator/pkg/history"
-	"mercator/pkg/process"
+	"mercator/pkg/view/history"
+	"mercator/pkg/web/process"
 )
 
 // MaxText bounds the text of a document that is put in, in bytes.

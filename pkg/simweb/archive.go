@@ -12,9 +12,9 @@ import (
 	"github.com/miekg/dns"
 
 	"mercator/formats/warc"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/web/httpmsg"
 )
 
 // archivedBody bounds the body of a reply from an archive; a longer one is

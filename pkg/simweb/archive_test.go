@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"mercator/formats/warc"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // saved writes a WARC file of replies.

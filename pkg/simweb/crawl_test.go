@@ -17,7 +17,7 @@ import (
 	"golang.org/x/text/encoding"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
+	"mercator/pkg/web/canon"
 )
 
 // A crawler that shares nothing with the web: net/http, x/net/html, and the

@@ -4,8 +4,8 @@ import (
 	"mime"
 	"testing"
 
-	"mercator/pkg/canon"
 	"mercator/pkg/extract"
+	"mercator/pkg/web/canon"
 )
 
 // The project's own extractor finds the links that a page was made from, no

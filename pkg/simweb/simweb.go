@@ -36,7 +36,7 @@ import (
 	"math/bits"
 	"strconv"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Suffix ends the name of every host of a synthetic web.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/web/canon"
 )
 
 var small = Config{Seed: 5, Hosts: 24, Pages: 400, Size: 512, Degree: 8, Port: 18080, Sitemaps: true}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"mercator/pkg/pdf"
+	"mercator/pkg/web/pdf"
 )
 
 // A web without topics has the bytes that it had before there were any: results of earlier benchmarks stay comparable.

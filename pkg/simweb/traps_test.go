@@ -10,11 +10,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/frontier"
-	"mercator/pkg/stage"
+	"mercator/pkg/web/canon"
 )
 
 // rows is an input in memory.

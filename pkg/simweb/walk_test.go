@@ -11,13 +11,13 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
-	"mercator/pkg/durable/crashtest"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/frontier"
 	"mercator/pkg/merge"
-	"mercator/pkg/stage"
-	"mercator/pkg/stats"
+	"mercator/pkg/view/stats"
+	"mercator/pkg/web/canon"
 )
 
 // linkKinds are those of links that a walk follows, but for redirects.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/urlset"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/durable/crashtest"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/fpset"
-	"mercator/pkg/stage"
 	"mercator/pkg/urlset"
 )
 

@@ -5,9 +5,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/fpset"
-	"mercator/pkg/stage"
 )
 
 // Together is how many URLs are asked for together unless the caller says otherwise, and

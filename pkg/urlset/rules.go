@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"mercator/formats/store"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/web/canon"
 )
 
 // Entries of a set's state: the rules of canon.Options by which the URLs in it were made. They

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
-	"mercator/pkg/stage"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/urlset"
+	"mercator/pkg/web/canon"
 )
 
 // The rules of a set's URLs are those of the first ones, in both ways, whatever a caller looked at before.

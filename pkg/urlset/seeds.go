@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/web/canon"
 )
 
 // Seed reads a URL as a person writes it: one without a scheme, such as www.example.org/a, is

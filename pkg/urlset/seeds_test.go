@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/web/canon"
 )
 
 func TestSeed(t *testing.T) {

@@ -22,7 +22,7 @@
 //
 // Two URLs of one checksum are one URL to the set. With n URLs on each host, the
 // sum of n²/2⁴⁹ answers are expected to be falsely "seen": 0.2 for 10⁷ URLs of
-// one host. pkg/fingerprint/SPEC.md has the arithmetic. A set made with a polynomial
+// one host. pkg/base/fingerprint/SPEC.md has the arithmetic. A set made with a polynomial
 // of its own knows URLs by checksums of that polynomial, not by their url_key.
 package urlset
 
@@ -36,12 +36,12 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/trace"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
-	"mercator/pkg/stage"
-	"mercator/pkg/trace"
+	"mercator/pkg/web/canon"
 )
 
 // The store of URL checksums.

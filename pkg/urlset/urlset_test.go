@@ -16,11 +16,11 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/fpset"
-	"mercator/pkg/stage"
 	"mercator/pkg/urlset"
+	"mercator/pkg/web/canon"
 )
 
 // sink keeps a stage's output in memory.

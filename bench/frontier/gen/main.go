@@ -21,7 +21,7 @@ import (
 	"strconv"
 
 	"mercator/formats/record"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 func main() {

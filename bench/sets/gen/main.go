@@ -23,7 +23,7 @@ import (
 	"mercator/bench/sets/keys"
 	"mercator/formats/fpfile"
 	"mercator/formats/record"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 func main() {

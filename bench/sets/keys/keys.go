@@ -23,7 +23,7 @@ import (
 	"sort"
 	"strconv"
 
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 // Source gives the next key; false after the last.

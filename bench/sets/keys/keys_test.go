@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 func all(src Source) (list []uint64) {

@@ -37,8 +37,8 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/schema"
 
 	"mercator/formats/record"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // A row group ends with groupRows rows, or when groupBytes of them are encoded as Arrow.

@@ -12,11 +12,11 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/derive"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
+	"mercator/pkg/view/derive"
 )
 
 // runDerive writes a WET or WAT file of WARC files, fetch stores and crawl folders.

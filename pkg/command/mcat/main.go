@@ -6,10 +6,10 @@ import (
 	"io"
 	"strings"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/derive"
-	"mercator/pkg/fault"
+	"mercator/pkg/view/derive"
 )
 
 const about = `Show what is in a file: record streams, fingerprint files, queues, WARC files, store manifests. Or make record streams from text.`

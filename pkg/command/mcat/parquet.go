@@ -7,9 +7,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/record/parquet"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/derive"
-	"mercator/pkg/fault"
+	"mercator/pkg/view/derive"
 )
 
 // runParquet makes one Parquet file of record files.

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/linkkind"
 )
 
 // runRecords makes one record stream, or plain Arrow, of record streams.

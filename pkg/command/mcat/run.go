@@ -10,8 +10,8 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/run"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
 	"mercator/pkg/render"

@@ -19,9 +19,9 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/derive"
-	"mercator/pkg/fault"
+	"mercator/pkg/view/derive"
 )
 
 // input is one opened file.

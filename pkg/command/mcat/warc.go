@@ -8,7 +8,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
-	"mercator/pkg/derive"
+	"mercator/pkg/view/derive"
 )
 
 // showWARCRecord prints one record; cdxj has lines for replies and documents only, text for

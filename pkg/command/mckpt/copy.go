@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
-	"mercator/pkg/snapshot"
+	"mercator/pkg/folder/snapshot"
 )
 
 type filesCmd struct {

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/crawl"
-	"mercator/pkg/fault"
 )
 
 type holdCmd struct {

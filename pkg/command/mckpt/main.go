@@ -19,10 +19,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
-	"mercator/pkg/fault"
 )
 
 const about = "Make a crawl folder, close its rounds with checkpoints, and go back to them."

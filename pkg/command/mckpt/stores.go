@@ -11,19 +11,19 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/focus/classify"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/fpset"
 	"mercator/pkg/frontier"
-	"mercator/pkg/process"
 	"mercator/pkg/render"
 	"mercator/pkg/resolve"
-	"mercator/pkg/shard"
 	"mercator/pkg/urlset"
+	"mercator/pkg/web/process"
 )
 
 // eachPart calls f with the folder of each shard of a crawl, or with the crawl folder if it has none, until one fails.

@@ -15,14 +15,14 @@ import (
 	"strings"
 	"sync"
 
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
+	"mercator/pkg/config/sheet"
 	"mercator/pkg/crawl"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch/http1"
-	"mercator/pkg/filter"
-	"mercator/pkg/sheet"
+	"mercator/pkg/web/filter"
 )
 
 // secrets finds files of a crawl folder that a copy leaves out.

@@ -8,11 +8,11 @@ import (
 	"io"
 	"path/filepath"
 
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/fault"
-	"mercator/pkg/filter"
-	"mercator/pkg/linkkind"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/filter"
+	"mercator/pkg/web/linkkind"
 )
 
 // explainer writes what becomes of URLs.

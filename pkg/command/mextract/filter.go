@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
-	"mercator/pkg/ownstage"
-	"mercator/pkg/process"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/ownstage"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/process"
 )
 
 type filterCmd struct {

@@ -19,15 +19,15 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/extract"
-	"mercator/pkg/fault"
-	"mercator/pkg/filter"
 	"mercator/pkg/focus/classify"
-	"mercator/pkg/linkkind"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/filter"
+	"mercator/pkg/web/linkkind"
 )
 
 const about = `Find the links of fetched documents, and run processing modules on them.

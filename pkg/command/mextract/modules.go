@@ -14,11 +14,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/extract"
-	"mercator/pkg/fault"
-	"mercator/pkg/process"
+	"mercator/pkg/web/process"
 )
 
 // moduleFlags choose processing modules.

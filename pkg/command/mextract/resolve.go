@@ -6,7 +6,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/cli"
 	"mercator/pkg/extract"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
 )
 
 type resolveCmd struct {

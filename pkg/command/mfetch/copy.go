@@ -9,9 +9,9 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 )
 

@@ -3,7 +3,7 @@ package mfetch
 import (
 	"fmt"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // filesBeside is how many files are open besides those of connections: the store's,

@@ -11,13 +11,13 @@ import (
 	"strconv"
 	"strings"
 
-	"mercator/pkg/canon"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/config/sheet"
 	"mercator/pkg/fetch"
-	"mercator/pkg/sheet"
+	"mercator/pkg/web/canon"
 )
 
 // keptName is the file of a round that says how polite it was to be, in the form of crawl.toml. Sheets and their lists stand beside it.

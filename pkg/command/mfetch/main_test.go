@@ -14,9 +14,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/process"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/process"
 )
 
 func TestMain(m *testing.M) {

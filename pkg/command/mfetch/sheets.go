@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
+	"mercator/pkg/config/sheet"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/http1"
 	"mercator/pkg/fetch/program"
-	"mercator/pkg/sheet"
+	"mercator/pkg/web/canon"
 )
 
 // Sheets reads the sheets at path for URLs of these schemes, and refuses values that no client takes; nil where path is "".

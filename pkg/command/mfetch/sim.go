@@ -14,11 +14,11 @@ import (
 	"github.com/miekg/dns"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/resolve"
 	"mercator/pkg/simweb"
+	"mercator/pkg/web/canon"
 )
 
 // sim is the protocol module that fetches from a synthetic web inside the

@@ -10,13 +10,13 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/program"
-	"mercator/pkg/process"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/process"
 )
 
 // commands are the programs of --exec, by scheme.

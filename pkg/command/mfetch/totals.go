@@ -9,8 +9,8 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/cli"
 	"mercator/pkg/fetch"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/localfault"
+	"mercator/pkg/fetch/localfault"
+	"mercator/pkg/web/httpmsg"
 )
 
 // totals are what --stats and --progress print of a batch.

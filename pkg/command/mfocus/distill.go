@@ -11,8 +11,8 @@ import (
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/focus/distill"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/frontier"
-	"mercator/pkg/stage"
 )
 
 // Dir is the folder of a crawl with what is derived for its focus.

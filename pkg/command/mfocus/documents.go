@@ -15,12 +15,12 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/extract"
-	"mercator/pkg/fault"
-	"mercator/pkg/process"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/process"
 )
 
 // archiveFlags say where documents are.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/fault"
 	"mercator/pkg/focus/words"
 )
 

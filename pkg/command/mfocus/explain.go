@@ -10,11 +10,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
-	"mercator/pkg/process"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/process"
 )
 
 type explainCmd struct {

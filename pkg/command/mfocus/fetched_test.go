@@ -12,7 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fingerprint"
 )
 
 // fetched STORE ROWS TABLE writes pages into STORE/a.warc.gz, and their fetch records, which end the round r1, to ROWS. A line of the table is

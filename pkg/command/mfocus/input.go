@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/fault"
 )
 
 // maxLine bounds a line of text, in bytes.

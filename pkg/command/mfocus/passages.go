@@ -7,13 +7,13 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/extract"
-	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
-	"mercator/pkg/process"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/web/process"
 )
 
 type passagesCmd struct {

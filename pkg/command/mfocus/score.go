@@ -8,13 +8,13 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/frontier"
-	"mercator/pkg/process"
-	"mercator/pkg/stage"
+	"mercator/pkg/web/process"
 )
 
 type ScoreCmd struct {

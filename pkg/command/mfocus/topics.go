@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/focus/words"
 )
 

@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
 	"mercator/pkg/focus/words"
-	"mercator/pkg/process"
+	"mercator/pkg/web/process"
 )
 
 type trainCmd struct {

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
 	"mercator/pkg/focus/classify"
 	"mercator/pkg/focus/distill"
 	"mercator/pkg/focus/urldb"

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"strings"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/fault"
 	"mercator/pkg/focus/words"
 )
 

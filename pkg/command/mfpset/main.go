@@ -14,14 +14,14 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/folder/ownstage"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
-	"mercator/pkg/ownstage"
-	"mercator/pkg/stage"
 )
 
 const about = `Keep a set of document fingerprints, and mark documents that were seen before. The set is a store, such as crawl/content.`

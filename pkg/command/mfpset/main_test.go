@@ -9,8 +9,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli/clitest"
-	"mercator/pkg/fingerprint"
 )
 
 func TestMain(m *testing.M) {

@@ -16,15 +16,15 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
-	"mercator/pkg/filter"
+	"mercator/pkg/config/sheet"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/frontier"
-	"mercator/pkg/sheet"
-	"mercator/pkg/stage"
 	"mercator/pkg/urlset"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/filter"
 )
 
 const about = `Keep the URLs that are still to be fetched, and say which are next.

@@ -15,9 +15,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli"
 	"mercator/pkg/cli/clitest"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
 )
 

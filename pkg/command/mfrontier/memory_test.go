@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli/clitest"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/frontier"
 )
 

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
+	"mercator/pkg/web/canon"
 )
 
 func printJSON(w io.Writer, v any) error {

@@ -7,13 +7,13 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/durable"
-	"mercator/pkg/exchange"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/folder/exchange"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/merge"
-	"mercator/pkg/shard"
 )
 
 // exchangeFlags name an exchange between the shards of a crawl, and one of its sides.

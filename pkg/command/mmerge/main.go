@@ -8,12 +8,12 @@ import (
 	"slices"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
-	"mercator/pkg/stage"
 )
 
 const about = `Merge, compare, cut and check sets of fingerprints, and record streams.

@@ -16,9 +16,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/cli/clitest"
-	"mercator/pkg/durable"
-	"mercator/pkg/shard"
+	"mercator/pkg/folder/shard"
 )
 
 func TestMain(m *testing.M) {

@@ -13,12 +13,12 @@ import (
 
 	"mercator/formats/fpfile"
 	"mercator/formats/record"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli/clitest"
-	"mercator/pkg/durable"
-	"mercator/pkg/exchange"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/folder/exchange"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/merge"
-	"mercator/pkg/shard"
 )
 
 // makeSet writes n keys: random, or one behind the other from a random one on,

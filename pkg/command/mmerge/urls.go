@@ -7,10 +7,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
 )

@@ -9,10 +9,10 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/extract"
-	"mercator/pkg/filter"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/render"
 	"mercator/pkg/render/browser"
-	"mercator/pkg/stage"
+	"mercator/pkg/web/filter"
 )
 
 const about = `Run the scripts of pages in Chromium, for the links and the text that they make.

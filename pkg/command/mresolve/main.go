@@ -16,16 +16,16 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/setting"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
-	"mercator/pkg/ownstage"
+	"mercator/pkg/folder/ownstage"
+	"mercator/pkg/folder/shard"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/resolve"
-	"mercator/pkg/setting"
-	"mercator/pkg/shard"
-	"mercator/pkg/stage"
 )
 
 const about = "Resolve the host names of URL records, many at a time, with a cache on disk."

@@ -16,11 +16,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
-	"mercator/pkg/durable"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/resolve"
-	"mercator/pkg/shard"
+	"mercator/pkg/web/canon"
 )
 
 func TestMain(m *testing.M) {

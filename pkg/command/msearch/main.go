@@ -12,13 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
+	"mercator/pkg/config/sheet"
 	"mercator/pkg/crawl"
-	"mercator/pkg/fault"
 	"mercator/pkg/frontier"
 	"mercator/pkg/search"
-	"mercator/pkg/sheet"
 )
 
 const about = `Keep a full-text index of the pages of a crawl, and search it.`

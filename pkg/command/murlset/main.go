@@ -11,16 +11,16 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/folder/ownstage"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
-	"mercator/pkg/ownstage"
-	"mercator/pkg/stage"
 	"mercator/pkg/urlset"
+	"mercator/pkg/web/canon"
 )
 
 const about = `Keep a set of URL checksums, and let each URL through once. The set is a store, such as crawl/urls.`

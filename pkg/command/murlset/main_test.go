@@ -12,9 +12,9 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
-	"mercator/pkg/canon"
 	"mercator/pkg/cli/clitest"
 	"mercator/pkg/urlset"
+	"mercator/pkg/web/canon"
 )
 
 func TestMain(m *testing.M) {

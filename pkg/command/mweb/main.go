@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/fault"
 	"mercator/pkg/simweb"
 )
 

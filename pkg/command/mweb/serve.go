@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/simweb"
 )

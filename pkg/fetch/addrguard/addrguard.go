@@ -18,7 +18,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Guard judges addresses. The zero Guard refuses every special-purpose range.

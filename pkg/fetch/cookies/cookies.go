@@ -24,7 +24,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
-	"mercator/pkg/canon"
+	"mercator/pkg/web/canon"
 )
 
 // Bounds of a Jar.

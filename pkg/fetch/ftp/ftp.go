@@ -40,9 +40,9 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
+	"mercator/pkg/web/canon"
 )
 
 // ListingType is the media type of listings: lines of MLSD, or of LIST in the style

@@ -27,9 +27,9 @@ import (
 	"strings"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
 	"mercator/pkg/fetch"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/httpmsg"
 )
 
 // MenuType is the media type of menus.

@@ -31,14 +31,14 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/formats/warc"
-	"mercator/pkg/derive"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/robots"
-	"mercator/pkg/stage"
+	"mercator/pkg/folder/stage"
+	"mercator/pkg/view/derive"
+	"mercator/pkg/web/httpmsg"
+	"mercator/pkg/web/robots"
 )
 
 // heapMax bounds the memory of the whole batch, the servers' share included.

@@ -17,7 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"mercator/formats/record"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/httpmsg"
 )
 
 // Bounds of the fetcher under test. The clock is the bubble's, so they cost nothing.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/needs"
 	"mercator/pkg/fetch"
-	"mercator/pkg/needs"
 )
 
 // TestCompressedPagesOfApache: a page that has not changed is answered with 304, by a server

@@ -40,8 +40,8 @@ import (
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/cookies"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/rewind"
+	"mercator/pkg/web/httpmsg"
+	"mercator/pkg/web/rewind"
 )
 
 const interimMax = 8 // replies with a status below 200

@@ -26,7 +26,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/httpmsg"
 )
 
 var (

@@ -14,7 +14,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fetch"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/httpmsg"
 )
 
 // anything is what bodies are parts of.

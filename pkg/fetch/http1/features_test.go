@@ -20,10 +20,10 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/cookies"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/httpmsg"
 )
 
 // echo answers each request with its own text.

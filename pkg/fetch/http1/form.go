@@ -17,10 +17,10 @@ import (
 	"golang.org/x/net/html"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/cookies"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/httpmsg"
 )
 
 // A form login is a few contacts with its origin, one after the other: a GET of the page with the form, a POST of the form, redirects, and the

@@ -17,7 +17,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fetch"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/httpmsg"
 )
 
 // HTTP/1.1 is spoken first, as its bytes go into the archive as they came. A few servers refuse it: by an alert of TLS

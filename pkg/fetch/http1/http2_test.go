@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/needs"
 	"mercator/pkg/fetch"
-	"mercator/pkg/needs"
 )
 
 // newTwo serves handler over HTTP/2 alone, unless protocols are given, and returns its URL and a client that trusts it.

@@ -20,11 +20,11 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/cookies"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/httpmsg"
 )
 
 // Logins are what servers know us by: user names and passwords by origin ("https://host:8443"), which are sent as Basic authentication

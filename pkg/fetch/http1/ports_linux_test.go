@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/needs"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
-	"mercator/pkg/needs"
 )
 
 // alone runs the test that calls it again, in a process with a network of its own, where

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/net/proxy"
 
 	"mercator/formats/record"
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch"
-	"mercator/pkg/httpmsg"
+	"mercator/pkg/web/canon"
+	"mercator/pkg/web/httpmsg"
 )
 
 // Proxy is who makes the connections in our place.

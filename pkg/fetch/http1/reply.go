@@ -8,8 +8,8 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/fetch"
-	"mercator/pkg/httpmsg"
-	"mercator/pkg/rewind"
+	"mercator/pkg/web/httpmsg"
+	"mercator/pkg/web/rewind"
 )
 
 // reply reads one reply from a connection.

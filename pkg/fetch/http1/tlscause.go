@@ -13,7 +13,7 @@ import (
 	"syscall"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch"
 )
 

@@ -23,9 +23,9 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/needs"
 	"mercator/pkg/fetch"
-	"mercator/pkg/needs"
 )
 
 // authority issues certificates.

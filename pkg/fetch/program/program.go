@@ -24,7 +24,7 @@
 // be had ("protocol-error"). The last line on its standard error is the row's error.
 //
 // MERCATOR_EVENT is "fetch". A program that keeps state (--exec-state) also runs for the
-// events of processing modules (pkg/process, Exec): begin, commit and abort, without a URL.
+// events of processing modules (pkg/web/process, Exec): begin, commit and abort, without a URL.
 // At fetch its folder, MERCATOR_MODULE_DIR, holds what begin left, and many programs read it at a time: what
 // they write there is lost when mfetch is killed, since their URLs are not fetched again. Commit tells the
 // program what became of its URLs.
@@ -57,7 +57,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 )

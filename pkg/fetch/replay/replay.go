@@ -27,11 +27,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/fetch"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/folder/stage"
 	"mercator/pkg/merge"
-	"mercator/pkg/stage"
 )
 
 // Options say what is replayed.

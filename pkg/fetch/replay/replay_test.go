@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/merge"
 )
 

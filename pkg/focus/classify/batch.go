@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/extract"
-	"mercator/pkg/fingerprint"
-	"mercator/pkg/process"
+	"mercator/pkg/web/process"
 )
 
 // TopicColumn is the further column of fetch rows that has the document's topic.

@@ -12,9 +12,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"mercator/pkg/costtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/process"
+	"mercator/pkg/base/costtest"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/web/process"
 )
 
 // senses are two topics as a dictionary has them.

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // Bounds of what is learned of a crawl. It is kept in checkpoints and read and written once a round.

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 )
 
 // Magic begins a model's file.

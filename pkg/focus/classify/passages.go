@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"mercator/formats/record"
-	"mercator/pkg/process"
+	"mercator/pkg/web/process"
 )
 
 // Passage is a part of a document's text that is about a topic.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"mercator/pkg/process"
+	"mercator/pkg/web/process"
 )
 
 // Relevant is the score from which on a document is about a topic.

@@ -9,7 +9,7 @@ import (
 
 	"mercator/formats/spectest"
 	"mercator/formats/store"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // vectorModel is the model of the page's example.

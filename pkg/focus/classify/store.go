@@ -2,7 +2,7 @@ package classify
 
 import (
 	"mercator/formats/store"
-	"mercator/pkg/process"
+	"mercator/pkg/web/process"
 	"os"
 	"path/filepath"
 )

@@ -3,7 +3,7 @@ package classify
 import (
 	"strings"
 
-	"mercator/pkg/process"
+	"mercator/pkg/web/process"
 )
 
 // image reports whether documents of a media type are judged by their names.

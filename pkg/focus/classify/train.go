@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode"
 
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 )
 
 // None is the topic of pages that are of no topic.

@@ -45,11 +45,11 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/run"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/focus/classify"
-	"mercator/pkg/history"
 	"mercator/pkg/merge"
+	"mercator/pkg/view/history"
 )
 
 // Kinds of runs.

@@ -18,10 +18,10 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/record/recordtest"
-	"mercator/pkg/costtest"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/costtest"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/focus/classify"
 )
 

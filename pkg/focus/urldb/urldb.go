@@ -35,8 +35,8 @@ import (
 
 	_ "modernc.org/sqlite" // the driver
 
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/focus/distill"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/record/recordtest"
-	"mercator/pkg/fault"
-	"mercator/pkg/fingerprint"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/focus/classify"
 	"mercator/pkg/focus/distill"
 )

@@ -17,7 +17,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Version is that of the database's tables.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // expand puts queries into a database, as mfocus expand does.

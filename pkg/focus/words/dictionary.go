@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Dictionary tells the senses of words. Words are folded: lower case, single spaces.

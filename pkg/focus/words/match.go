@@ -3,7 +3,7 @@ package words
 import (
 	"github.com/kljensen/snowball/english"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Matching is a technique by which a word that the dictionary does not have finds one that it has: Singh and

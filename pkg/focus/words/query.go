@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
-	"mercator/pkg/canon"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/web/canon"
 )
 
 // Type is what a query is: "single word, set of words, & URL" (Singh and Tyagi).

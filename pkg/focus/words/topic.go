@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Topic is one sense of a query: what a focused crawl looks for. As text it is a JSON line.

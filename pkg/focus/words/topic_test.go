@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 func TestReadTopics(t *testing.T) {

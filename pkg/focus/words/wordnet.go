@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // wordNet reads WordNet's files (wndb(5WN)) in place: index.noun and the like by binary search, data.noun and

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 var update = flag.Bool("update", false, "write testdata/wordnet")

@@ -28,8 +28,8 @@ import (
 	"mercator/formats/bloom"
 	"mercator/formats/fpfile"
 	"mercator/formats/store"
-	"mercator/pkg/durable"
-	"mercator/pkg/fault"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/merge"
 )
 

@@ -29,7 +29,7 @@ import (
 	"syscall"
 	"time"
 
-	"mercator/pkg/fault"
+	"mercator/pkg/base/fault"
 )
 
 // Names are those under which Chromium is looked for.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"syscall"
 
-	"mercator/pkg/coprocess"
+	"mercator/pkg/base/coprocess"
 )
 
 // attributes are those of the browser's process: it ends with us, in a group of its own. Apart, it is in a network of its own that has no

@@ -5,7 +5,7 @@ package browser
 import (
 	"syscall"
 
-	"mercator/pkg/coprocess"
+	"mercator/pkg/base/coprocess"
 )
 
 // attributes are those of the browser's process. Systems other than Linux have no networks for one process: the switches alone keep it from any.

@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// checkFrontiers compares the counts of each shard's frontier with what it holds.
+func (c *crawl) checkFrontiers(t *testing.T) {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(c.dir, "shard", "*", "frontier"))
+	if err != nil || len(dirs) == 0 {
+		t.Fatal(dirs, err)
+	}
+	for _, dir := range dirs {
+		output(t, "mfrontier", "check", dir)
+	}
+	output(t, "mckpt", "verify", "--quiet", c.dir)
+}
+
+// waiting is what the shards have, as mcrawl balance tells.
+func (c *crawl) waiting(t *testing.T) (waiting []uint64, sum uint64, moves int) {
+	t.Helper()
+	var b struct {
+		Shards []struct{ Waiting, After uint64 }
+		Moves  []any
+	}
+	if err := json.Unmarshal([]byte(output(t, "mcrawl", "balance", c.dir, "--json")), &b); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range b.Shards {
+		waiting, sum = append(waiting, s.Waiting), sum+s.Waiting
+	}
+	return waiting, sum, len(b.Moves)
+}
+
+// TestShardsMove moves hosts between shards in mid-crawl, and kills the moves. The crawl goes back to before a move and after it, and
+// ends as the oracle does, with its duplicates, with each gap between contacts kept.
+func TestShardsMove(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 51, 6, 20)
+	one := newCrawl(t, w)
+	one.finish(t, "mcrawl")
+	want := duplicates(t, one.outcomes(t))
+	polite := []string{"--min-delay", "20ms", "--delay-factor", "0", "--addr-delay", "0"}
+	c := newCrawl(t, w, "BATCH=50", "POLITENESS_FLAGS="+strings.Join(polite, " "))
+	c.shards(t, 3)
+	c.command(t, "mcrawl")
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "2")
+	_, before, _ := c.waiting(t)
+	if before == 0 {
+		t.Fatal("nothing waits: the test shows little")
+	}
+
+	// All hosts of two shards go to the third.
+	rng := rand.New(rand.NewPCG(4, 18))
+	kills, tries := 0, 4
+	if long {
+		tries = 12
+	}
+	for range tries {
+		if c.kill(t, rng, "move", c.dir, "0-4095", "--to", "2") {
+			kills++
+			if c.opened(t) == "move1" {
+				c.fails(t, 1, `"move1", which was begun, moves other buckets`, "mcrawl", "move", c.dir, "0-7", "--to", "1")
+			}
+		}
+	}
+	output(t, "mcrawl", "move", c.dir, "0-4095", "--to", "2")
+	if out := output(t, "mcrawl", "move", c.dir, "0-4095", "--to", "2"); !strings.HasPrefix(out, "nothing to do") {
+		t.Error(out)
+	}
+	c.checkFrontiers(t)
+	shards, after, _ := c.waiting(t)
+	if after != before || shards[2] != before {
+		t.Errorf("%v URLs wait, want all of %d in shard 2", shards, before)
+	}
+	t.Logf("%d kills of the move", kills)
+
+	// Back to before the move, a round, and the same part of the crawl once more with the move undone.
+	var k struct{ Checkpoint uint64 }
+	show := func() uint64 {
+		t.Helper()
+		if err := json.Unmarshal([]byte(output(t, "mckpt", "show", "--json", c.dir)), &k); err != nil {
+			t.Fatal(err)
+		}
+		return k.Checkpoint
+	}
+	moved := show()
+	output(t, "mckpt", "restore", "--quiet", c.dir, fmt.Sprint(moved-1))
+	c.checkFrontiers(t)
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "3")
+	output(t, "mcrawl", "move", c.dir, "0-100,2000", "--to", "1")
+	c.checkFrontiers(t)
+	output(t, "mckpt", "restore", "--quiet", c.dir, fmt.Sprint(moved))
+	c.checkFrontiers(t)
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "3")
+
+	// Balance spreads the hosts again. A round finishes a move that was killed.
+	if _, _, moves := c.waiting(t); moves == 0 {
+		t.Error("no moves are proposed where one shard has all")
+	}
+	for range tries / 2 {
+		if c.kill(t, rng, "balance", c.dir, "--do") {
+			kills++
+		}
+	}
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "4")
+	output(t, "mcrawl", "balance", c.dir, "--do")
+	c.checkFrontiers(t)
+	if got, _, _ := c.waiting(t); got[0]+got[1] == 0 {
+		t.Errorf("%v URLs wait after a balance", got)
+	}
+	output(t, "mckpt", "gc", "--quiet", "--keep", "2", c.dir)
+	c.finish(t, "mcrawl")
+	c.sharded(t)
+	c.checkFrontiers(t)
+	if got := duplicates(t, c.kept(t, "marked.arrows.zst")); got != want {
+		t.Errorf("%d duplicates, want %d", got, want)
+	}
+	output(t, "mfetch", append(append([]string{"audit"}, polite...), c.kept(t, "fetched.arrows.zst")...)...)
+}
+
+// opened is the open round, or "".
+func (c *crawl) opened(t *testing.T) string {
+	t.Helper()
+	var s struct{ Rounds []string }
+	if err := json.Unmarshal([]byte(output(t, "mckpt", "show", "--json", c.dir)), &s); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(s.Rounds, ",")
+}
+
+// fails runs a command that must end with this exit code, and say so.
+func (c *crawl) fails(t *testing.T, code int, want string, words ...string) {
+	t.Helper()
+	cmd := exec.Command(bin+words[0], words[1:]...)
+	cmd.Env = os.Environ()
+	out, err := cmd.CombinedOutput()
+	if err == nil || cmd.ProcessState.ExitCode() != code || !strings.Contains(string(out), want) {
+		t.Errorf("%v, want exit code %d and %q:\n%s", err, code, want, out)
+	}
+}

@@ -1,0 +1,215 @@
+package shard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"mercator/formats/spectest"
+	"mercator/formats/store"
+	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
+)
+
+func vectors(t *testing.T) []spectest.Vector {
+	edited := func(edit func(*Map)) []byte {
+		m, err := New(4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		edit(m)
+		data, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	bad := func(name string, data []byte, says string) spectest.Vector {
+		return spectest.Vector{Name: "bad/" + name, Bytes: data, Class: fault.Corrupt, Says: says}
+	}
+	four := edited(func(*Map) {})
+	later := edited(func(m *Map) { m.Version = 2; m.Owners[7] = 3 })
+	another := spectest.Vector{Name: "bad/R5-version-2.map", Bytes: bytes.Replace(four, []byte(magic+" 1"), []byte(magic+" 2"), 1),
+		Class: fault.Version, Says: "mercator-map version 2, want 1"}
+	return []spectest.Vector{
+		{Name: "good/four.map", Bytes: four, Gives: string(four)},
+		{Name: "good/moved.map", Bytes: later, Gives: string(later)},
+		bad("R1-version-0.map", edited(func(m *Map) { m.Version = 0 }), "version: 0, want 1 or more"),
+		bad("R2-no-shards.map", edited(func(m *Map) { m.Shards = 0 }), "shards: 0, want 1 to 512"),
+		bad("R2-513-shards.map", edited(func(m *Map) { m.Shards = 513 }), "shards: 513, want 1 to 512"),
+		bad("R3-one-bucket-short.map", edited(func(m *Map) { m.Owners = m.Owners[1:] }), "owners: 4095 buckets, want 4096"),
+		bad("R4-owner.map", edited(func(m *Map) { m.Owners[5] = 4 }), "bucket 5: shard 4, want 0 to 3"),
+		bad("R4-owner-below-0.map", edited(func(m *Map) { m.Owners[5] = -1 }), "bucket 5: shard -1, want 0 to 3"),
+		another,
+	}
+}
+
+// example is the page's map, with the middle of its owners left out.
+func example(four []byte) string {
+	line, body, _ := strings.Cut(string(four), "\n")
+	return "    " + line + "\n    " + body[:60] + " … " + body[len(body)-20:]
+}
+
+// TestSpec holds the reader to SPEC.md and its vectors.
+func TestSpec(t *testing.T) {
+	all := vectors(t)
+	spectest.Check(t, spectest.Format{
+		Vectors: all,
+		Regions: map[string]string{"example": example(all[0].Bytes)},
+		Every:   97, // another format's checksum holds the file
+		Read: func(_ testing.TB, name string, file []byte) (string, error) {
+			m, err := Decode(name, file)
+			if err != nil {
+				return "", err
+			}
+			again, err := m.Encode()
+			return string(again), err
+		},
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	m, err := New(3)
+	if err != nil {
+		f.Fatal(err)
+	}
+	data, err := m.Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	_, body, _ := strings.Cut(string(data), "\n")
+	f.Add(body)
+	f.Fuzz(func(t *testing.T, body string) {
+		data := fmt.Sprintf("%s 1 %d %s\n%s", magic, len(body), store.Sum([]byte(body)), body)
+		m, err := Decode("MAP", []byte(data))
+		if err != nil {
+			return
+		}
+		again, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if once, err := Decode("MAP", again); err != nil || !reflect.DeepEqual(once, m) {
+			t.Fatalf("%v, %v, want %v", once, err, m)
+		}
+	})
+}
+
+// TestSpread: every key has one owner, all own their share of the buckets, and addresses that lie
+// side by side, as those of a network do, are spread too.
+func TestSpread(t *testing.T) {
+	for _, shards := range []int{1, 4, 7, 16, Max} {
+		m, err := New(shards)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := make([]int, shards)
+		for b := range uint64(Buckets) {
+			n := m.Of(b<<52 | 0x123456789)
+			if n != int(b*uint64(shards)>>12) {
+				t.Fatalf("bucket %d of %d shards: %d", b, shards, n)
+			}
+			count[n]++
+		}
+		for n, c := range count {
+			if c < Buckets/shards || c > Buckets/shards+1 {
+				t.Errorf("shard %d of %d has %d buckets", n, shards, c)
+			}
+		}
+	}
+	m, err := New(16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := make([]int, 16)
+	for i := range 2560 {
+		count[m.OfAddress(fmt.Sprintf("10.1.%d.%d", i/256, i%256))]++
+	}
+	for n, c := range count {
+		if c < 110 || c > 210 {
+			t.Errorf("shard %d has %d of 2560 addresses, want about 160", n, c)
+		}
+	}
+	for _, n := range []int{0, -1, Max + 1} {
+		if _, err := New(n); !errors.Is(err, fault.Usage) {
+			t.Errorf("%d shards: %v", n, err)
+		}
+	}
+}
+
+// TestRead: the version that CURRENT names counts, whole and of that number, or the crawl is refused.
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Read(durable.OS, dir); !errors.Is(err, fault.Usage) {
+		t.Fatalf("no crawl folder: %v", err)
+	}
+	write := func(c store.Current) {
+		t.Helper()
+		if err := store.WriteCurrent(durable.OS, dir, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(store.Current{})
+	if m, err := Read(durable.OS, dir); m != nil || err != nil {
+		t.Fatalf("a crawl without shards: %v, %v", m, err)
+	}
+	m, err := New(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []uint64{1, 2} {
+		if err := os.WriteFile(File(dir, version), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(store.Current{Map: 1})
+	if got, err := Read(durable.OS, dir); err != nil || !reflect.DeepEqual(got, m) {
+		t.Fatalf("%v, %v", got, err)
+	}
+	write(store.Current{Map: 2})
+	if _, err := Read(durable.OS, dir); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "MAP-000002: version: 1, want 2") {
+		t.Errorf("a map under another name: %v", err)
+	}
+	write(store.Current{Map: 3})
+	if _, err := Read(durable.OS, dir); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "MAP-000003: missing") {
+		t.Errorf("no map: %v", err)
+	}
+}
+
+// TestAt: folders of shards and stores in them, but not what only looks like them.
+func TestAt(t *testing.T) {
+	dir := t.TempDir()
+	if _, ok := At(Dir(dir, 7)); ok {
+		t.Error("a shard's folder outside a crawl")
+	}
+	if err := store.CreateCurrent(durable.OS, dir, 1); err != nil {
+		t.Fatal(err)
+	}
+	inner := filepath.Join(dir, "shard", "008") // a crawl folder that happens to lie there
+	if err := os.MkdirAll(inner, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.CreateCurrent(durable.OS, inner, 0); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{
+		"": -1, "urls": -1, "modules/tags": -1, "shard": -1, "shard/7": -1, "shard/512": -1, "shard/abc": -1,
+		"shard/007": 7, "shard/007/urls": 7, "shard/511/modules/tags": 511, "shard/008/urls": -1,
+	} {
+		t.Run(path, func(t *testing.T) {
+			n, ok := At(filepath.Join(dir, path))
+			if ok != (want >= 0) || ok && n != want {
+				t.Errorf("%s: %d %v, want %d", path, n, ok, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,251 @@
+package process
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"mercator/pkg/base/costtest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/zeebo/xxh3"
+)
+
+// archive makes a zip file of names and contents in turn.
+func archive(t testing.TB, files ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for i := 0; i < len(files); i += 2 {
+		w, err := z.Create(files[i])
+		if err == nil {
+			_, err = io.WriteString(w, files[i+1])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+const word = `<?xml version="1.0"?><w:document><w:body><w:p><w:pPr><w:pStyle w:val="Title"/></w:pPr><w:r><w:t>One</w:t></w:r><w:r><w:t xml:space="preserve"> &amp; two</w:t></w:r></w:p>
+<w:p><w:r><w:instrText>PAGE</w:instrText></w:r><w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:r><w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t></w:r></w:p></w:body></w:document>`
+
+const writer = `<office:document-content><office:styles><style:style style:name="x"/></office:styles><office:body><office:text><text:h>Head</text:h>
+<text:p>one<text:s text:c="2"/>two <text:span>three</text:span><text:line-break/>four</text:p></office:text></office:body></office:document-content>`
+
+func TestText(t *testing.T) {
+	for _, c := range []struct{ name, mime, body, want string }{
+		{"blocks", "text/html", "<title> A  title</title><style>no{}</style><body>one<p>two <b>three</b>\n four<br>five<script>no<p></script><ul><li>six<li>seven</ul>", "A title\none\ntwo three four\nfive\nsix\nseven"},
+		{"cells", "text/html", "<table><tr><th>a</th><td>b<td>c</tr><tr><td>d</table>", "a\nb c\nd"},
+		{"joined", "text/html", "w<i>or</i>d<!-- no -->s", "words"},
+		{"pre", "text/html", "x<pre>a\n  b\n\n\n\nc</pre> y z", "x\na\nb\n\nc\ny z"},
+		{"hidden", "text/html", "a<svg><title>no</title><svg>no</svg>no</svg><template><p>no</template><noscript>b<b>c</b></noscript>", "abc"},
+		{"entities", "text/html", "a&nbsp;b&lt;c &eacute;", "a b<c é"},
+		{"charset", "text/html", "<meta charset=windows-1252>\x93q\x94", "“q”"},
+		{"void", "text/html", "<object/>x</object>", "x"},
+		{"empty", "text/html", "", ""},
+		{"control", "text/html", "a\x00\x1bb", "a b"},
+		{"plain", "text/plain", "one  two\n\n\nthree\xff\n", "one two\n\nthree\uFFFD"},
+		{"SVG", typeSVG, `<?xml version="1.0"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "x"><svg xmlns="http://www.w3.org/2000/svg"><title>A &amp; title</title><desc>One <b>two</b></desc><metadata>no</metadata><style>no{}</style><script>no</script><g id="no">no<title/><text x="1">three <tspan>four</tspan></text><text><title>tip</title><![CDATA[five <]]></text></g></svg>`, "A & title\nOne two\nthree four\ntip\nfive <"},
+		{"SVG with HTML", typeSVG, "<svg><foreignObject><style>no</style><p>one</p><p>two</p></foreignObject><desc/><path d='no'/><text>three</text></svg>", "one\ntwo\nthree"},
+		{"SVG of shapes", typeSVG, "<svg><path d='M0 0'/></svg>", ""},
+		{"SVG that is cut", typeSVG, "<svg><title>one", "one"},
+		{"no SVG", typeSVG, "\x89PNG\x00", ""},
+		{"docx", typeDOCX, string(archive(t, "x", "y", "word/document.xml", word, "word/footnotes.xml", "<w:p><w:t>note</w:t></w:p>")), "One & two\na b\nc\nnote"},
+		{"odt", typeODT, string(archive(t, "content.xml", writer)), "Head\none two three\nfour"},
+	} {
+		doc := &Document{MIME: c.mime, Body: []byte(c.body)}
+		if c.name == "plain" {
+			doc.Charset = "utf-8"
+		}
+		got, err := Text(doc, 0)
+		if err != nil || got != c.want {
+			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
+		}
+		for max := 1; max < 30; max++ {
+			if cutOff, err := Text(doc, max); err != nil || len(cutOff) > max {
+				t.Errorf("%s: %d bytes, %v, want at most %d", c.name, len(cutOff), err, max)
+			}
+		}
+	}
+	if _, err := Text(&Document{MIME: "image/png"}, 0); !errors.Is(err, ErrNoText) {
+		t.Error(err)
+	}
+	for _, mime := range []string{typePDF, typeDOCX, typeODT} {
+		if _, err := Text(&Document{MIME: mime, Body: []byte("nonsense")}, 0); err == nil {
+			t.Errorf("%s: no error", mime)
+		}
+	}
+}
+
+func TestTitles(t *testing.T) {
+	for mime, body := range map[string]string{
+		typeDOCX: string(archive(t, "docProps/core.xml", "<cp:coreProperties><dc:title>The title</dc:title><dc:creator>no</dc:creator></cp:coreProperties>")),
+		typeODT:  string(archive(t, "meta.xml", "<office:meta><dc:title>The title</dc:title></office:meta>")),
+		typePDF:  "%PDF-1.4\ntrailer << /Info << /Title (The title) >> >>",
+	} {
+		if diff := cmp.Diff([]string{"title=The title"}, run(t, "page", &Document{MIME: mime, Body: []byte(body)})); diff != "" {
+			t.Errorf("%s: %s", mime, diff)
+		}
+	}
+}
+
+// Pieces of a long text join to the whole.
+func TestTextModule(t *testing.T) {
+	var want strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&want, "line %d\n", i)
+	}
+	body := want.String() + strings.Repeat("é", MaxValue)
+	got := strings.ReplaceAll(strings.Join(run(t, "text", &Document{MIME: "text/plain", Charset: "utf-8", Body: []byte(body)}), "\n"), "text=", "")
+	if strings.ReplaceAll(got, "\n", "") != strings.ReplaceAll(body, "\n", "") {
+		t.Error("the pieces are not the text")
+	}
+}
+
+// slowSimhash is the definition, word for word.
+func slowSimhash(text string) uint64 {
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	weights := make(map[string]int)
+	for i := range words {
+		if i+3 <= len(words) {
+			weights[strings.Join(words[i:i+3], " ")]++
+		}
+	}
+	if len(weights) == 0 && len(words) > 0 {
+		weights[strings.Join(words, " ")] = 1
+	}
+	var h uint64
+	for i := range 64 {
+		sum := 0
+		for feature, weight := range weights {
+			if xxh3.HashString(feature)>>i&1 == 1 {
+				sum += weight
+			} else {
+				sum -= weight
+			}
+		}
+		if sum > 0 {
+			h |= 1 << i
+		}
+	}
+	return h
+}
+
+func TestSimhash(t *testing.T) {
+	const fox = "The quick brown fox jumps over the lazy dog"
+	for text, want := range map[string]uint64{
+		"": 0, " ., ": 0,
+		"a":                         xxh3.HashString("a"),
+		"One, TWO!":                 xxh3.HashString("one two"),
+		"one 2 dré":                 xxh3.HashString("one 2 dré"),
+		fox:                         slowSimhash(fox),
+		fox + " " + fox + " " + fox: slowSimhash(fox + " " + fox + " " + fox),
+	} {
+		if got := Simhash(text); got != want {
+			t.Errorf("%q: %016x, want %016x", text, got, want)
+		}
+	}
+	// Pinned, so that fingerprints of different versions compare.
+	if got := Simhash(fox); got != 0x5cc1c8efc0c9b905 {
+		t.Errorf("%q: %016x", fox, got)
+	}
+	var page strings.Builder
+	for i := range 600 {
+		fmt.Fprintf(&page, "word%d of the page ", i*i%977)
+	}
+	near := bits.OnesCount64(Simhash(page.String()) ^ Simhash(strings.Replace(page.String(), "word9 of", "another of", 1)))
+	far := bits.OnesCount64(Simhash(page.String()) ^ Simhash(strings.Repeat(fox+" ", 70)))
+	if near > 3 || far < 15 {
+		t.Errorf("a word changed: %d bits; another text: %d bits", near, far)
+	}
+}
+
+func TestForms(t *testing.T) {
+	many := strings.Repeat("<input name=x>", 300)
+	long := strings.Repeat("<input name="+strings.Repeat("n", 500)+">", 150)
+	for body, want := range map[string][]string{
+		`<input name=out><form action="/s?a=1&amp;b" METHOD=Post enctype=multipart/form-data><input name=q><INPUT type=Hidden name=h value=v><input><select name=s><option name=no></select><textarea name=t><input name=no></textarea><button name=b></button><form action=no></form><input name=out>`: {
+			`form={"action":"/s?a=1\u0026b","method":"post","enctype":"multipart/form-data","fields":[{"name":"q","type":"text"},{"name":"h","type":"hidden"},{"name":"s","type":"select"},{"name":"t","type":"textarea"},{"name":"b","type":"submit"}]}`},
+		"<form><form method=put>": {`form={"action":"","method":"get","fields":[]}`},
+	} {
+		if diff := cmp.Diff(want, run(t, "forms", &Document{MIME: "text/html", Body: []byte(body)})); diff != "" {
+			t.Error(diff)
+		}
+	}
+	for _, body := range []string{many, long} {
+		got := run(t, "forms", &Document{MIME: "text/html", Body: []byte("<form>" + body)})
+		if len(got) != 1 || len(got[0]) > MaxValue+5 || !strings.HasSuffix(got[0], `"cut":true}`) {
+			t.Errorf("%.80s… of %d bytes", got[0], len(got[0]))
+		}
+	}
+}
+
+// Documents that would take all time or memory: every module of the house ends soon.
+func TestHostileDocuments(t *testing.T) {
+	const n = 8 << 20
+	zeros := strings.Repeat("\x00", 64<<20)
+	many := make([]string, 0, 4*maxParts)
+	for i := range maxParts + 1 {
+		many = append(many, fmt.Sprint(i), "")
+	}
+	fields := "<form>" + strings.Repeat("<input name=x>", 1_000_000/2)
+	for name, doc := range map[string]Document{
+		"bomb of zeros":    {MIME: typeDOCX, Body: archive(t, "word/document.xml", zeros)},
+		"bomb of tags":     {MIME: typeDOCX, Body: archive(t, "word/document.xml", strings.Repeat("<w:p>", 20<<20/5))},
+		"bomb of text":     {MIME: typeODT, Body: archive(t, "content.xml", "<text:p>"+strings.Repeat("<text:span>a ", 5<<20))},
+		"one tag":          {MIME: typeODT, Body: archive(t, "content.xml", "<text:p "+strings.Repeat("a='b' ", 10<<20/6))},
+		"many parts":       {MIME: typeODT, Body: archive(t, many...)},
+		"the bomb as meta": {MIME: typeODT, Body: archive(t, "meta.xml", "<dc:title>"+strings.Repeat("t", 32<<20))},
+		"fields":           {MIME: "text/html", Body: []byte(fields)},
+		"title":            {MIME: "text/html", Body: []byte("<title>" + strings.Repeat("t ", n/2))},
+		"hidden":           {MIME: "text/html", Body: []byte(strings.Repeat("<svg>", n/5))},
+		"attributes":       {MIME: "text/html", Body: []byte("<form " + strings.Repeat("a=b ", n/4))},
+		"one word":         {MIME: typePlain, Body: []byte(strings.Repeat("a", n))},
+		"pre":              {MIME: "text/html", Body: []byte("<pre>" + strings.Repeat(" \n", n/2))},
+		"pdf":              {MIME: typePDF, Body: []byte("%PDF-1.1\n" + strings.Repeat("1 0 obj<</Pages 1 0 R/Kids[1 0 R", n/34))},
+	} {
+		var all []Selected
+		for _, m := range Builtin() {
+			all = append(all, Selected{Module: m})
+		}
+		var findings []Finding
+		var failed []string
+		took := costtest.Of(func() { findings, failed = NewRunner(all).Run(context.Background(), &doc) })
+		t.Logf("%s: %v, %d findings, failed %v", name, took, len(findings), failed)
+		if took > time.Minute {
+			t.Errorf("%s: took %v", name, took)
+		}
+	}
+}
+
+func FuzzText(f *testing.F) {
+	f.Add([]byte("<title>x</title><pre>a\n b<svg>c"), "text/html")
+	f.Add(archive(f, "word/document.xml", word), typeDOCX)
+	f.Add(archive(f, "content.xml", writer), typeODT)
+	f.Add([]byte("one\n\xff two"), typePlain)
+	f.Fuzz(func(t *testing.T, body []byte, mime string) {
+		s, err := Text(&Document{MIME: mime, Body: body}, 500)
+		if err != nil {
+			return
+		}
+		if len(s) > 500 || mime != typePDF && strings.ContainsAny(s, "\x00\x1b\r") {
+			t.Errorf("%q", s)
+		}
+		if Simhash(s) != slowSimhash(s) && len(s) < MaxKey {
+			t.Errorf("simhash of %q", s)
+		}
+	})
+}
