@@ -9,10 +9,11 @@ const MaxCache = 1 << 26
 
 // cache remembers keys that occurred lately in this process. It is a CLOCK: a
 // hit gives an entry a second chance, the hand takes the first without one. An
-// entry costs 17 bytes.
+// entry costs 17 bytes, and 4 more where rows have scores.
 type cache struct {
 	keys  []uint64
 	used  []bool
+	best  []float32 // highest score of each key; nil until a row has one
 	hand  int
 	table []uint32 // place of each key, plus one; 0 is free; linear probing, at most half full
 	shift uint     // hash bits above those that number a slot
@@ -36,16 +37,23 @@ func newCache(size int) *cache {
 // (those of their host), which multiplication spreads.
 func (c *cache) home(key uint64) int { return int(key * 0x9e3779b97f4a7c15 >> c.shift) }
 
-// seen reports whether key is remembered, and remembers it.
-func (c *cache) seen(key uint64) bool {
+// seen reports whether key is remembered with so high a score, and remembers it.
+func (c *cache) seen(key uint64, score float32) bool {
 	if c.size == 0 {
 		return false
+	}
+	if score != 0 && c.best == nil {
+		c.best = make([]float32, c.size)
 	}
 	mask := len(c.table) - 1
 	slot := c.home(key)
 	for ; c.table[slot] != 0; slot = (slot + 1) & mask {
 		if at := c.table[slot] - 1; c.keys[at] == key {
 			c.used[at] = true
+			if c.best != nil && score > c.best[at] {
+				c.best[at] = score
+				return false
+			}
 			c.Hits++
 			return true
 		}
@@ -54,6 +62,7 @@ func (c *cache) seen(key uint64) bool {
 		c.keys = append(c.keys, key)
 		c.used = append(c.used, false)
 		c.table[slot] = uint32(len(c.keys))
+		c.note(len(c.keys)-1, score)
 		return false
 	}
 	for c.used[c.hand] {
@@ -65,8 +74,16 @@ func (c *cache) seen(key uint64) bool {
 	}
 	c.keys[c.hand] = key
 	c.table[slot] = uint32(c.hand + 1)
+	c.note(c.hand, score)
 	c.advance()
 	return false
+}
+
+// note keeps the score of a new entry.
+func (c *cache) note(at int, score float32) {
+	if c.best != nil {
+		c.best[at] = score
+	}
 }
 
 func (c *cache) advance() {

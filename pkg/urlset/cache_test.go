@@ -45,7 +45,7 @@ func TestCache(t *testing.T) {
 				var hits uint64
 				for i := range 20_000 {
 					k := high | zipf.Uint64() // 0 is a key like others
-					got, want := c.seen(k), model.seen(k)
+					got, want := c.seen(k, 0), model.seen(k)
 					if got != want {
 						t.Fatalf("test %d of key %x: seen is %v, want %v", i, k, got, want)
 					}
@@ -64,7 +64,7 @@ func TestCache(t *testing.T) {
 func TestNoCache(t *testing.T) {
 	c := newCache(0)
 	for range 2 {
-		if c.seen(1) || c.Hits != 0 {
+		if c.seen(1, 1) || c.Hits != 0 {
 			t.Error("a cache of no entries remembers")
 		}
 	}

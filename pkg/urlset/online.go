@@ -20,7 +20,7 @@ const (
 // Online is the body of the stages "murlset new" and "murlset add" in the form of
 // the 1999 paper (section 3.5): the cache of popular URLs first, then one lookup in
 // the set, and a row that is unseen goes on at once. It passes on the rows that New
-// passes on, in the same order. The keys become part of the set when the stage
+// passes on, in the same order; each has its own score, since a better one may be still to come. The keys become part of the set when the stage
 // commits, so that a crash leaves the old set; the store is locked all the while. The
 // stage is a Filter or, with Quiet, a Sink.
 func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In, record.URL], opt Options[In]) (stats Stats, err error) {
@@ -56,7 +56,7 @@ func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[
 			opt.Convert(&in[i], row)
 			key := KeyOf(poly, opt.Canon, row)
 			lookups++
-			if popular.seen(key) {
+			if popular.seen(key, 0) {
 				traceSeen(row)
 				b.Drop(ReasonSeen)
 				continue

@@ -11,7 +11,7 @@
 // # Invariants
 //
 //   - Of the rows of one URL, in a batch and in all batches before, exactly the
-//     first goes on.
+//     first goes on. New gives it the highest score (0: none) of its batch's rows, and the page with that link (via).
 //   - Rows go on in order of arrival.
 //   - Memory is bounded by what the caller grants, whatever the batch and the set.
 //   - Answers do not depend on memory, cache, batch size, the number of runs, or the way.
@@ -199,20 +199,20 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 		} else if err != nil {
 			return err
 		}
-		key := uint64(0) // most links have the set's key, and most are popular: a row is made of no more than the others
+		key, score := uint64(0), float32(0) // most links have the set's key, and most are popular: a row is made of no more than the others
 		if l, ok := any(&in).(*record.Link); ok && poly.Polynomial() == fingerprint.Polynomial {
-			key = l.Key
+			key, score = l.Key, l.Score
 		}
 		made := key == 0
 		if made {
 			opt.Convert(&in, &row)
-			key = KeyOf(poly, opt.Canon, &row)
+			key, score = KeyOf(poly, opt.Canon, &row), row.Score
 		}
 		opt.Progress(1)
 		if lookups++; lookups%checkEvery == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if popular.seen(key) { // the first of them is in this batch
+		if popular.seen(key, score) { // the first of them is in this batch
 			if trace.Started() {
 				opt.Convert(&in, &row)
 				traceSeen(&row)
@@ -223,6 +223,9 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 			opt.Convert(&in, &row)
 		}
 		payload, arrival = record.AppendRow(payload[:0], &row), binary.AppendUvarint(arrival[:0], lookups)
+		if score != 0 {
+			arrival = append(binary.BigEndian.AppendUint32(arrival, math.Float32bits(score)), row.Via...)
+		}
 		if err := errors.Join(rows.Add(lookups, payload), keys.Add(key, arrival)); err != nil {
 			return err
 		}
@@ -232,11 +235,25 @@ func gather[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL], 
 	return nil
 }
 
+// split cuts a payload of gather's keys after the arrival. Behind it are the score and the via of a row that has a score.
+func split(payload []byte) (arrival, promise []byte) {
+	_, n := binary.Uvarint(payload)
+	return payload[:n], payload[n:]
+}
+
+// scoreOf is the score of a promise.
+func scoreOf(promise []byte) float32 {
+	if len(promise) == 0 {
+		return 0
+	}
+	return math.Float32frombits(binary.BigEndian.Uint32(promise))
+}
+
 // checkEvery is the number of rows after which an interruption is looked for.
 const checkEvery = 8192
 
 // extend asks the set for the keys of all rows, in one pass, adds the unseen keys to it, and the first arrival of each to
-// fresh.
+// fresh, with the best promise.
 func extend(st *store.Store, tx *store.Tx, opt fpset.Options, keys, fresh *merge.Sorter, dir string, stats *Stats) (err error) {
 	set, err := fpset.Load(st, tx.Base(), opt)
 	if err != nil {
@@ -246,8 +263,8 @@ func extend(st *store.Store, tx *store.Tx, opt fpset.Options, keys, fresh *merge
 	f := merge.NewKeyFile(dir, set.Polynomial())
 	defer func() { err = errors.Join(err, f.Close()) }()
 	stats.Keys, err = unseen(set, stats.CacheMisses, keys, func(key uint64, payload []byte) error {
-		arrival, _ := binary.Uvarint(payload)
-		return errors.Join(f.Add(key), fresh.Add(arrival, nil))
+		arrival, n := binary.Uvarint(payload)
+		return errors.Join(f.Add(key), fresh.Add(arrival, payload[n:]))
 	})
 	if err != nil {
 		return err
@@ -270,8 +287,8 @@ const (
 	askBytes = 1 << 20 // of payloads
 )
 
-// unseen calls fn with each key of rows that is not in the set, in order, and the payload of its first row. It returns
-// the number of distinct keys; rows has so many of any.
+// unseen calls fn with each key of rows that is not in the set, in order, and the payload of its first row, with the promise
+// of the row that has the highest score. It returns the number of distinct keys; rows has so many of any.
 func unseen(set fpset.Set, n uint64, rows *merge.Sorter, fn func(key uint64, payload []byte) error) (distinct uint64, err error) {
 	sorted, err := rows.Sort()
 	if err != nil {
@@ -299,6 +316,7 @@ func unseen(set fpset.Set, n uint64, rows *merge.Sorter, fn func(key uint64, pay
 		keys, payloads, ends = keys[:0], payloads[:0], ends[:0]
 		return nil
 	}
+	begin := 0 // of the last payload
 	for last := uint64(0); ; {
 		key, payload, err := sorted.Next()
 		if err == io.EOF {
@@ -307,17 +325,24 @@ func unseen(set fpset.Set, n uint64, rows *merge.Sorter, fn func(key uint64, pay
 		if err != nil {
 			return distinct, err
 		}
-		if distinct > 0 && key == last {
-			continue // a later row of the same URL
+		if distinct > 0 && key == last { // a later row of the same URL
+			if _, later := split(payload); len(later) > 0 {
+				if arrival, first := split(payloads[begin:]); scoreOf(later) > scoreOf(first) {
+					payloads = append(payloads[:begin+len(arrival)], later...)
+					ends[len(ends)-1] = len(payloads)
+				}
+			}
+			continue
 		}
-		last = key
-		distinct++
-		keys, payloads = append(keys, key), append(payloads, payload...)
-		if ends = append(ends, len(payloads)); len(keys) == askKeys || len(payloads) >= askBytes {
+		if len(keys) == askKeys || len(payloads) >= askBytes {
 			if err := ask(); err != nil {
 				return distinct, err
 			}
 		}
+		last, begin = key, len(payloads)
+		distinct++
+		keys, payloads = append(keys, key), append(payloads, payload...)
+		ends = append(ends, len(payloads))
 	}
 }
 
@@ -337,7 +362,7 @@ func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL],
 		if n%checkEvery == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		number, _, err := wanted.Next()
+		number, promise, err := wanted.Next()
 		done := err == io.EOF
 		if done && trace.Started() {
 			number = math.MaxUint64 // what is left was seen
@@ -364,6 +389,11 @@ func deliver[In record.Row](ctx context.Context, b *stage.Batch[In, record.URL],
 				break
 			}
 			traceSeen(&row)
+		}
+		if len(promise) > 0 {
+			if row.Score = scoreOf(promise); row.Via != string(promise[4:]) {
+				row.Via = string(promise[4:])
+			}
 		}
 		if err := opt.emit(b, &row); err != nil {
 			return err

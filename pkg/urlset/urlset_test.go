@@ -44,7 +44,7 @@ func newStore(t testing.TB) *store.Store {
 }
 
 func link(url string, n int) record.Link {
-	return record.Link{SrcURL: "http://src.test/", URL: url, Host: "a.test", Key: fingerprint.URLKey("a.test", url), Depth: uint16(n % 7), Score: float32(n), Discovered: record.Time(n + 1)}
+	return record.Link{SrcURL: "http://src.test/", URL: url, Host: "a.test", Key: fingerprint.URLKey("a.test", url), Depth: uint16(n % 7), Score: 1 / float32(n+1), Discovered: record.Time(n + 1)}
 }
 
 // stream encodes rows as a whole record stream.
@@ -386,5 +386,61 @@ func TestScores(t *testing.T) {
 		if len(rows) != len(links) {
 			t.Errorf("%+v: %d rows, want %d", w, len(rows), len(links))
 		}
+	}
+}
+
+// TestBestScore: of the links of a batch to one URL the first goes on, with the highest score and the page of that link, whatever the order of the
+// others, the cache and the memory. A link without a score changes nothing.
+func TestBestScore(t *testing.T) {
+	at := func(page int) string { return fmt.Sprintf("http://src.test/%d", page) }
+	tests := []struct {
+		name   string
+		scores []float32
+		best   int
+	}{
+		{"one", []float32{0.5}, 0},
+		{"none", []float32{0, 0, 0}, 0},
+		{"rising", []float32{0.1, 0.2, 0.3}, 2},
+		{"falling", []float32{0.3, 0.2, 0.1}, 0},
+		{"equal", []float32{0.2, 0.4, 0.4}, 1},
+		{"after none", []float32{0, 0.1, 0}, 1},
+		{"below 0", []float32{-2, -1, -3}, 1},
+		{"0 is none", []float32{-1, 0}, 0},
+		{"not a number", []float32{0.1, float32(math.NaN()), 0.2}, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			urls := 300 // more than the smallest cache has
+			if tt.name == "rising" {
+				urls = 9000 // and more than the set is asked for together
+			}
+			var links []record.Link
+			var want []record.URL
+			for n, score := range tt.scores {
+				for k := range urls {
+					l := link(fmt.Sprintf("http://a.test/%d", k), 7*n+n)
+					l.Score, l.SrcURL = score, at(n)
+					if links = append(links, l); n > 0 {
+						continue
+					}
+					u := l.ToURL()
+					u.Score, u.Via = tt.scores[tt.best], at(tt.best)
+					want = append(want, u)
+				}
+			}
+			for _, w := range []way{{mem: 64 << 20}, {mem: 64 << 20, cache: 1 << 16}, {cache: 100}, {}} {
+				st := newStore(t)
+				got, stats, _ := unseen(t, st, "r1", links, w)
+				if !slices.EqualFunc(got, want, func(a, b record.URL) bool { return a == b }) {
+					t.Errorf("%+v: %d rows, want %d; the first is %+v, want %+v", w, len(got), len(want), got[0], want[0])
+				}
+				if rows := uint64(len(links)); stats.CacheMisses+stats.CacheHits != rows || stats.Keys != uint64(urls) {
+					t.Errorf("%+v: %+v", w, stats)
+				}
+				if got, _, _ := unseen(t, st, "r2", links, w); len(got) > 0 {
+					t.Errorf("%+v: %d rows of the next batch", w, len(got))
+				}
+			}
+		})
 	}
 }
