@@ -92,7 +92,7 @@ type File struct {
 	Focus struct {
 		ModelFlag
 		Distill  int `key:"focus.distill" range:"0" like:"0" help:"After every round with this number or a multiple of it, mcrawl run raises the waiting URLs that good hubs link to (mfocus distill)." note:"needs several front queues; 0: never"`
-		Patience int `key:"focus.patience" range:"0" like:"0" help:"Stop \"mcrawl run\" when this many rounds in a row have no relevant page." note:"needs focus.model; not before a page was relevant; 0: never"`
+		Patience int `key:"focus.patience" range:"0" like:"0" help:"Stop \"mcrawl run\" when this many rounds in a row have no relevant page." note:"needs focus.model; not before a page was relevant; 0, or policy revisit: never"`
 	}
 
 	Stages struct {

@@ -102,10 +102,10 @@ func (d *Driver) raise(ctx context.Context, conf *config.Config, txn string) err
 
 // dry reports whether the last focus.patience rounds found no relevant document, after some round that did. The URLs that wait then were
 // found on pages of no topic, since links of relevant pages come first. Rounds before the last mcrawl add or again do not count. While no round of the
-// crawl has had a relevant document, the run goes on, and says so once.
+// crawl has had a relevant document, the run goes on, and says so once. A crawl of policy revisit has no end: most of its rounds find what is known.
 func (d *Driver) dry(conf *config.Config, made uint64) (dry bool, err error) {
 	patience := uint64(max(conf.File.Focus.Patience, 0))
-	if patience == 0 || made < patience || d.plan.shards > 0 {
+	if patience == 0 || made < patience || d.plan.shards > 0 || conf.File.Frontier.Policy == "revisit" {
 		return false, nil
 	}
 	all, err := d.Crawl.Rounds()

@@ -267,6 +267,60 @@ func TestRaised(t *testing.T) {
 	}
 }
 
+// TestRevisitFocused: a crawl of policy revisit that goes by scores keeps a page, once it has visited it, in the queue of the page's own relevance. focus.patience
+// does not end it.
+func TestRevisitFocused(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 3, 3, 30, "--topics", "8")
+	conf := filepath.Join(t.TempDir(), "crawl.toml")
+	err := os.WriteFile(conf, []byte(fmt.Sprintf("[frontier]\nqueues = 4\nprioritizer = \"score\"\nmin_interval = \"1s\"\nmax_interval = \"1s\"\n[focus]\nmodel = %q\npatience = 1\n", mouseModel(t))), 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCrawl(t, w, "CONFIG="+conf, "BATCH=40", "POLICY=revisit")
+	c.finish(t, "mcrawl", "ROUNDS=8")
+	output(t, "mckpt", "verify", "--quiet", c.dir)
+	rows := func(text string, each func(f []string)) {
+		for line := range strings.Lines(text) {
+			each(strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
+		}
+	}
+	found := map[string][2]string{} // score and priority of pages with text, as their round had them
+	for _, marked := range c.outcomes(t) {
+		rows(output(t, "mcat", "--format", "tsv", "--columns", "url,score,priority,role,status,duplicate,mime", marked), func(f []string) {
+			if f[3] == "page" && f[4] == "200" && f[5] == "false" && f[6] == "text/html" {
+				found[f[0]] = [2]string{f[1], f[2]}
+			}
+		})
+	}
+	if n := len(c.outcomes(t)); n < 8 {
+		t.Errorf("%d rounds, want 8", n)
+	}
+	export := filepath.Join(t.TempDir(), "export.arrows.zst")
+	output(t, "mfrontier", "export", c.dir+"/frontier", "-o", export)
+	known, moved, relevant := 0, 0, 0
+	rows(output(t, "mcat", "--format", "tsv", "--columns", "url,score,priority,visits,depth", export), func(f []string) {
+		was, ok := found[f[0]]
+		if !ok || f[3] == "0" || f[4] == "0" {
+			return
+		}
+		known++
+		score, err := strconv.ParseFloat(f[1], 32)
+		if own := fmt.Sprint(min(3, int(4*(1-score)))); err != nil || f[1] != was[0] || f[2] != own {
+			t.Errorf("%s waits with score %s and priority %s, want those of the page: %s, %s (%v)", f[0], f[1], f[2], was[0], own, err)
+		}
+		if f[2] != was[1] {
+			moved++
+		}
+		if score > 0.5 {
+			relevant++
+		}
+	})
+	if known < 30 || moved == 0 || relevant == 0 || relevant == known {
+		t.Errorf("%d known pages, %d of another priority than when they were fetched, %d relevant", known, moved, relevant)
+	}
+}
+
 // TestFocusedPage runs each line of focus.md. WordNet is not there: the web has a dictionary of its own.
 func TestFocusedPage(t *testing.T) {
 	t.Parallel()

@@ -30,8 +30,8 @@ import (
 // what the visits can follow (best).
 //
 // With several front queues, new URLs have so many, and known pages as many more, by the priority that the prioritizer
-// gave. A fresh copy of a page of priority p is worth bias^-p of one of priority 0, and the visits are spent so that fresh
-// copies are worth the most (best).
+// gave; by scores (ByScore), a known page has the priority of its own score, not of the links to it. A fresh copy of a page of
+// priority p is worth bias^-p of one of priority 0, and the visits are spent so that fresh copies are worth the most (best).
 //
 // What a server says of the future (Expires, Cache-Control) can only make the next visit
 // later, and within bounds (promised).
@@ -223,6 +223,7 @@ type sighting struct {
 	modified record.Time // when the page changed last, by the server; 0: unknown
 	until    record.Time // until when it stays as it is, by the server; 0: unknown
 	fp       uint64
+	score    float32
 	etag     string // with lastModified: what the next visit may refer to
 	last     string
 }
@@ -230,7 +231,7 @@ type sighting struct {
 // sightingOf is an outcome row's news about its page. now, the round's time, replaces
 // the time of a contact that never was, or by a clock that was years ahead.
 func sightingOf(o *record.Fetch, now record.Time) sighting {
-	s := sighting{at: o.FetchTime, fp: o.ContentFP}
+	s := sighting{at: o.FetchTime, fp: o.ContentFP, score: o.Score}
 	if s.at <= 0 || s.at-now > record.Time(mostInterval.Microseconds()) {
 		s.at = now
 	}
@@ -275,7 +276,7 @@ func (s *sighting) append(b []byte) []byte {
 		bodiless = 1
 	}
 	b = append(b, byte(s.sight), bodiless)
-	for _, x := range []uint64{uint64(s.at), uint64(s.modified), uint64(s.until), s.fp, uint64(len(s.etag))} {
+	for _, x := range []uint64{uint64(s.at), uint64(s.modified), uint64(s.until), s.fp, uint64(math.Float32bits(s.score)), uint64(len(s.etag))} {
 		b = binary.AppendUvarint(b, x)
 	}
 	return append(append(b, s.etag...), s.last...)
@@ -285,13 +286,13 @@ func (s *sighting) append(b []byte) []byte {
 func (s *sighting) decode(b []byte) {
 	s.sight, s.bodiless = sight(b[0]), b[1] == 1
 	b = b[2:]
-	var x [5]uint64
+	var x [6]uint64
 	for i := range x {
 		v, n := binary.Uvarint(b)
 		x[i], b = v, b[n:]
 	}
 	s.at, s.modified, s.until, s.fp = record.Time(x[0]), record.Time(x[1]), record.Time(x[2]), x[3]
-	s.etag, s.last = string(b[:x[4]]), string(b[x[4]:])
+	s.score, s.etag, s.last = math.Float32frombits(uint32(x[4])), string(b[:x[5]]), string(b[x[5]:])
 }
 
 // revisits is what a frontier of policy revisit keeps besides its URLs.
@@ -384,6 +385,10 @@ func (p *revisitPolicy) ended(c *change, e *Entry, o *outcome) (back bool, err e
 	case found:
 		blind = p.learn(v, &s, e.URL.LastContentFP)
 		e.URL.ETag, e.URL.LastModified, e.URL.LastContentFP = s.etag, s.last, s.fp
+		if c.byScore {
+			e.URL.Score = s.score
+			byScore(&e.URL, p.priorities())
+		}
 	case unclear:
 		v.Gone, v.Visits = 0, max(v.Visits, 1)
 		if s.modified > 0 && s.modified <= v.Last { // what there is of it is what was there before

@@ -80,9 +80,7 @@ func (r *ranker) addURL(ctx context.Context, u *record.URL) error {
 		u.Priority = uint8(min(u.Depth, math.MaxUint8))
 		return r.out(u)
 	case ByScore:
-		if u.Priority = ScoreQueue(u.Score, r.queues); u.Depth == 0 {
-			u.Priority = 0
-		}
+		byScore(u, r.queues)
 		return r.out(u)
 	case "":
 		return r.out(u)
@@ -93,6 +91,13 @@ func (r *ranker) addURL(ctx context.Context, u *record.URL) error {
 		return nil
 	}
 	return r.ask(ctx)
+}
+
+// byScore gives a URL the priority of its score.
+func byScore(u *record.URL, queues int) {
+	if u.Priority = ScoreQueue(u.Score, queues); u.Depth == 0 {
+		u.Priority = 0
+	}
 }
 
 // ScoreQueue is the front queue of a score: each has an equal part of 0 to 1.

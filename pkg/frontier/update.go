@@ -182,7 +182,7 @@ func (f *Frontier) Update(ctx context.Context, b *stage.Batch[record.URL, record
 	}
 	c := newChange(f, b, s.policy)
 	defer c.close()
-	c.limits, c.gate = o.Limits, newGate(c, o.Budgets)
+	c.limits, c.gate, c.byScore = o.Limits, newGate(c, o.Budgets), o.Prioritizer.Command == ByScore
 	if err := c.spool(ctx, b.Read, o.Prioritizer, c.found); err != nil {
 		return err
 	}
@@ -371,7 +371,9 @@ type change struct {
 	row    []byte
 	buf    []byte
 	adds   bool // the change is a Raise, or an Add with rows that may come from an export
-	policy *policy
+
+	byScore bool // the prioritizer is ByScore
+	policy  *policy
 
 	returning int      // URLs that wait again after their outcome, and with revisit others, too
 	merges    *merging // merges of waiting URLs; nil: none has begun

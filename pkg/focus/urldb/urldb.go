@@ -9,7 +9,7 @@
 //	relevance  REAL     0 to 1; of a document
 //	hub        REAL     score of package distill
 //	authority  REAL     score of package distill
-//	found_on   TEXT     URL with the first link to it; "" for a seed
+//	found_on   TEXT     URL with the link that the crawl found it by; "" for a seed
 //	depth      INTEGER  links from a seed
 //	status     TEXT     waiting, failed (fetched without a document), redirect (3xx) or fetched
 //
