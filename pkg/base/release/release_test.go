@@ -12,7 +12,7 @@ import (
 // Each page that says a version says the newest of the table, and each line of the table is of such a page.
 func TestPages(t *testing.T) {
 	pages := map[string]string{}
-	for _, top := range []string{"../../../formats/*/SPEC.md", "../../../pkg/*/SPEC.md"} {
+	for _, top := range []string{"../../../formats/*/SPEC.md", "../../../pkg/*/SPEC.md", "../../../pkg/*/*/SPEC.md"} {
 		files, err := filepath.Glob(top)
 		if err != nil || len(files) == 0 {
 			t.Fatal(files, err)
@@ -24,7 +24,7 @@ func TestPages(t *testing.T) {
 			}
 			title, _, _ := strings.Cut(string(text), "\n")
 			if m := regexp.MustCompile(`, version (\d+)$`).FindStringSubmatch(title); m != nil {
-				pages[strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../../")] = m[1]
+				pages[strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../../../")] = m[1]
 			}
 		}
 	}

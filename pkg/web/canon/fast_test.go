@@ -121,7 +121,7 @@ func TestFastTakes(t *testing.T) {
 		"?q=a%20b":                        "https://docs.example.org:8443/3/library/os.html?q=a%20b",
 		"sys.html#x":                      "https://docs.example.org:8443/3/library/sys.html",
 		"./sys.html":                      "https://docs.example.org:8443/3/library/sys.html",
-		"../../../genindex.html":          "https://docs.example.org:8443/genindex.html",
+		"../../genindex.html":             "https://docs.example.org:8443/genindex.html",
 		"/a/../b/":                        "https://docs.example.org:8443/b/",
 		"//Other.example.org/p":           "https://other.example.org/p",
 		"http://other.example.org:80":     "http://other.example.org/",
