@@ -83,11 +83,11 @@ func (c *brokenCmd) Run(ctx context.Context, std *cli.Std) error {
 	case sum.Links > 0:
 	case sum.Waiting > 0 && !c.SoFar:
 		return &fault.Error{File: c.Crawl, Found: "no link is broken so far", Want: "a crawl at its end",
-			Hint: fmt.Sprintf("%q goes on; --so-far takes the crawl as it is", fault.Quote("mcrawl", "run", c.Crawl))}
+			Hint: "--so-far takes the crawl as it is; to go on: " + fault.Quote("mcrawl", "run", c.Crawl)}
 	default:
 		std.Warn("no link is broken")
 		return nil
 	}
 	return &fault.Error{Class: fault.No, File: c.Crawl, Found: sum.String(), Want: "none",
-		Hint: fmt.Sprintf("once they are mended, %q and %q check them again", fault.Quote("mcrawl", "again", c.Crawl, "--older", "0s"), fault.Quote("mcrawl", "run", c.Crawl))}
+		Hint: "once they are mended, check them again: " + fault.Quote("mcrawl", "again", c.Crawl, "--older", "0s") + " && " + fault.Quote("mcrawl", "run", c.Crawl)}
 }

@@ -45,7 +45,7 @@ Examples:
 
 func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	if !(c.WACZ || c.Parquet || c.CDXJ || c.WET || c.WAT) {
-		return &fault.Error{Class: fault.Usage, Found: "no format", Want: "--wacz, --parquet, --cdxj, --wet or --wat", Hint: fmt.Sprintf("%q makes what pywb and ReplayWeb.page read", fault.Quote("mcrawl", "export", c.Crawl, "--wacz"))}
+		return &fault.Error{Class: fault.Usage, Found: "no format", Want: "--wacz, --parquet, --cdxj, --wet or --wat", Hint: "make what pywb and ReplayWeb.page read: " + fault.Quote("mcrawl", "export", c.Crawl, "--wacz")}
 	}
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()

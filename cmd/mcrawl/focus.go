@@ -76,7 +76,7 @@ func (c *focusCmd) Run(ctx context.Context, std *cli.Std) error {
 // hintResume adds to an error of a query how to continue a crawl that exists already.
 func (c *focusCmd) hintResume(err error) error {
 	if f := (*fault.Error)(nil); errors.As(err, &f) && store.IsCrawl(c.Crawl, store.Options{}) {
-		f.Hint = strings.TrimPrefix(fmt.Sprintf("%s; %q goes on with the crawl that is there", f.Hint, fault.Quote("mcrawl", "run", c.Crawl)), "; ")
+		f.Hint = strings.TrimPrefix(f.Hint+"; go on with the crawl that is there: "+fault.Quote("mcrawl", "run", c.Crawl), "; ")
 	}
 	return err
 }

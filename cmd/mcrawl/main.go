@@ -2,7 +2,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,7 +89,7 @@ func (g *grammar) AfterApply(kctx *kong.Context) error {
 	default:
 		return nil
 	}
-	return &fault.Error{Class: fault.Usage, Found: flag, Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: fmt.Sprintf("%q changes one", fault.Quote("mcrawl", "set", dir, change))}
+	return &fault.Error{Class: fault.Usage, Found: flag, Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: "change one: " + fault.Quote("mcrawl", "set", dir, change)}
 }
 
 // driverOptions are the options of a driver that reports its progress.

@@ -49,7 +49,7 @@ func (c *moveCmd) Run(ctx context.Context, std *cli.Std) error {
 		buckets = append(buckets, b)
 	}
 	if len(buckets) == 0 {
-		return &fault.Error{Class: fault.Usage, Found: "no bucket", Want: "buckets, or --host", Hint: fmt.Sprintf("%q proposes some", fault.Quote("mcrawl", "balance", c.Crawl))}
+		return &fault.Error{Class: fault.Usage, Found: "no bucket", Want: "buckets, or --host", Hint: "see some that are proposed: " + fault.Quote("mcrawl", "balance", c.Crawl)}
 	}
 	moved, err := d.Move(ctx, buckets, c.To)
 	if err != nil {

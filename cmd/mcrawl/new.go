@@ -67,9 +67,9 @@ func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	format := "%s is there already: %q goes on"
+	format := "%s is there already; go on: %s"
 	if made {
-		format = "%s is ready: %q begins"
+		format = "%s is ready; begin: %s"
 	}
 	std.Warn(format, c.Crawl, fault.Quote("mcrawl", "run", c.Crawl))
 	return nil

@@ -87,7 +87,7 @@ func (c *setCmd) setPairs(ctx context.Context, std *cli.Std, folder *crawl.Crawl
 			return err
 		}
 		if slices.Contains([]string{"extract.module_state", "fetch.exec_state", "stages.links", "stages.new", "render.pages", "render.filter"}, s.Key) && s.Is != "" {
-			std.Warn("\"%s\" makes the stores that are missing, before the next round", fault.Quote("mckpt", "init", c.Crawl))
+			std.Warn("before the next round, make the stores that are missing: %s", fault.Quote("mckpt", "init", c.Crawl))
 		}
 	}
 	return nil

@@ -182,7 +182,7 @@ func CheckpointFiles(fsys durable.FS, dir string) ([]uint64, error) {
 
 // HintCurrent is what to do about a CURRENT that is lost or damaged.
 func HintCurrent(dir string) string {
-	return fmt.Sprintf("%q makes the file anew from checkpoints and manifests", fault.Quote("mckpt", "repair", dir))
+	return "make the file anew from checkpoints and manifests: " + fault.Quote("mckpt", "repair", dir)
 }
 
 // NoCurrent is the error of a crawl folder that has lost CURRENT, but has something else.
@@ -257,8 +257,8 @@ func ShardAt(dir string) (crawl string, n int, ok bool) {
 	return filepath.Dir(filepath.Clean(shards)), n, ok
 }
 
-// root is crawlDir as a user wrote it who named the store.
-func (s *Store) root() string {
+// Root is crawlDir as a user wrote it who named the store.
+func (s *Store) Root() string {
 	up, err := filepath.Rel(s.abs, s.crawlDir()) // "..", or more of them
 	if err != nil {
 		return s.crawlDir()
@@ -271,7 +271,7 @@ func (s *Store) root() string {
 func (s *Store) current() (c Current, outside bool, err error) {
 	c, err = ReadCurrent(s.fs, s.crawlDir())
 	if errors.Is(err, fs.ErrNotExist) {
-		return Current{}, true, MissingCurrent(s.fs, s.root())
+		return Current{}, true, MissingCurrent(s.fs, s.Root())
 	}
 	return c, false, err
 }

@@ -188,9 +188,13 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 		if err := MissingCurrent(s.fs, dir); err != nil {
 			return nil, err
 		}
-		hint := hintInit
+		whole := dir
+		if filepath.Base(filepath.Clean(dir)) == kind {
+			whole = filepath.Dir(filepath.Clean(dir))
+		}
+		hint := "make a whole crawl folder: " + fault.Quote("mckpt", "init", whole)
 		if opt.Maker != "" {
-			hint = fmt.Sprintf("make it with %q, or a whole crawl folder with %q", opt.Maker+" "+dir, "mckpt init CRAWL")
+			hint = "make it: " + fault.Quote(append(strings.Fields(opt.Maker), dir)...) + "; or " + hint
 		}
 		c, outside, err := s.current()
 		if err == nil {
@@ -199,7 +203,7 @@ func Open(dir, kind string, version int, opt Options) (*Store, error) {
 		if errors.Is(err, fault.Corrupt) {
 			return nil, err
 		}
-		if root := s.root(); c.Map > 0 {
+		if root := s.Root(); c.Map > 0 {
 			if shards, err := s.fs.ReadDir(filepath.Join(root, ShardsDir)); err == nil && len(shards) > 0 {
 				hint = fmt.Sprintf("the crawl has %s to %s", filepath.Join(root, ShardsDir, shards[0].Name(), kind), filepath.Join(root, ShardsDir, shards[len(shards)-1].Name(), kind))
 			}
@@ -493,13 +497,13 @@ func (s *Store) lookOnce() (*View, error) {
 	case outside:
 	case m.Epoch > c.Epoch:
 		return nil, &fault.Error{Class: fault.Corrupt, File: s.dir, Place: fmt.Sprintf("generation %d", m.Generation),
-			Found: fmt.Sprintf("epoch %d", m.Epoch), Want: fmt.Sprintf("at most %d, as the crawl's CURRENT says", c.Epoch), Err: errMoved, Hint: HintCurrent(s.root())}
+			Found: fmt.Sprintf("epoch %d", m.Epoch), Want: fmt.Sprintf("at most %d, as the crawl's CURRENT says", c.Epoch), Err: errMoved, Hint: HintCurrent(s.Root())}
 	case m.Generation < v.Base:
 		return nil, &fault.Error{Class: fault.Corrupt, File: s.dir, Found: fmt.Sprintf("newest generation %d", m.Generation),
 			Want: fmt.Sprintf("%d or later, as checkpoint %d says", v.Base, c.Checkpoint), Hint: s.hintHead()}
 	case m.Epoch == c.Epoch && m.Generation > v.Base && m.Base != v.Base: // an old copy of CURRENT
-		return nil, &fault.Error{Class: fault.Corrupt, File: filepath.Join(s.root(), CurrentFile), Found: fmt.Sprintf("generation %d of %s", v.Base, s.NameInCrawl()),
-			Want: fmt.Sprintf("%d, on which generation %d was made", m.Base, m.Generation), Err: errMoved, Hint: HintCurrent(s.root())}
+		return nil, &fault.Error{Class: fault.Corrupt, File: filepath.Join(s.Root(), CurrentFile), Found: fmt.Sprintf("generation %d of %s", v.Base, s.NameInCrawl()),
+			Want: fmt.Sprintf("%d, on which generation %d was made", m.Base, m.Generation), Err: errMoved, Hint: HintCurrent(s.Root())}
 	case m.Epoch < c.Epoch && m.Generation != v.Base:
 		if v.Counts, err = s.At(v.Base); err != nil {
 			return nil, err
@@ -627,21 +631,23 @@ func (s *Store) lookup(v *View, verb, txn string) (*Done, error) {
 // RoundOpen is the error of what cannot be done while a round is open.
 func (s *Store) RoundOpen(what string, v *View) error {
 	open := v.open()
-	hint := fmt.Sprintf(hintOpen, open.Txn, open.Txn)
+	root := s.Root()
+	hint := "run its commands to the end with " + fault.Quote("--txn", open.Txn) + ", then close it: " + fault.Quote("mckpt", "commit", root, "--txn", open.Txn)
 	if open.Verb == MoveVerb {
-		hint = hintMove
+		hint = "finish it: " + fault.Quote("mcrawl", "run", root)
 	}
+	hint += "; or give it up: " + fault.Quote("mckpt", "abandon", root)
 	return &fault.Error{Class: fault.Conflict, File: s.dir, Found: fmt.Sprintf("round %q is open", open.Txn), Want: "none for " + what, Hint: hint}
 }
 
 // openOutputGone is the error of a kept output of the open round that is lost.
 func (s *Store) openOutputGone(d *Done) error {
 	return &fault.Error{Class: fault.Corrupt, File: s.Path(d.Output), Found: "missing", Want: fmt.Sprintf("the kept output of %s %s, a round that is open", d.Verb, d.Txn),
-		Hint: fmt.Sprintf("put it back from a copy, or drop the round and make it again: %q", fault.Quote("mckpt", "abandon", s.root()))}
+		Hint: "put it back from a copy, or drop the round and make it again: " + fault.Quote("mckpt", "abandon", s.Root())}
 }
 
 func (s *Store) outputGone(verb, txn string, checkpoint uint64) error {
-	e := &fault.Error{Class: fault.Conflict, File: s.dir, Hint: hintClosed}
+	e := &fault.Error{Class: fault.Conflict, File: s.dir, Hint: "give the new work a name of its own; or go back before it, to one of these checkpoints: " + fault.Quote("mckpt", "list", s.Root())}
 	if checkpoint == 0 {
 		e.Found = fmt.Sprintf("round %q is closed; %s %q cannot be repeated", txn, verb, txn)
 	} else {
@@ -650,18 +656,10 @@ func (s *Store) outputGone(verb, txn string, checkpoint uint64) error {
 	return e
 }
 
-// Hints are for people at a terminal. They alone name commands: mckpt, which works on crawl folders.
-const (
-	hintInit   = `make a whole crawl folder with "mckpt init CRAWL"`
-	hintOpen   = `run its commands with --txn %s to the end and close it with "mckpt commit CRAWL --txn %s", or give it up with "mckpt abandon CRAWL"`
-	hintMove   = `finish it with "mcrawl run CRAWL", or give it up with "mckpt abandon CRAWL"`
-	hintClosed = `give the new work a name of its own, or go back before it: "mckpt list CRAWL" shows the checkpoints`
-)
-
 // HintMissing is what to do about a store, or a file of one, that is missing or damaged.
 func (s *Store) HintMissing() string {
 	if s.CrawlDir() != "" {
-		return fmt.Sprintf("%q names all that is missing or damaged, and what to do", fault.Quote("mckpt", "verify", s.root()))
+		return "see all that is missing or damaged, and what to do: " + fault.Quote("mckpt", "verify", s.Root())
 	}
 	return "put it back from a copy"
 }
@@ -669,15 +667,15 @@ func (s *Store) HintMissing() string {
 // hintHead is what to do about a HEAD that is lost, damaged or old.
 func (s *Store) hintHead() string {
 	if dir := s.repairable(); dir != "" {
-		return fmt.Sprintf("%q makes it anew", fault.Quote("mckpt", "repair", dir))
+		return "make it anew: " + fault.Quote("mckpt", "repair", dir)
 	}
 	return s.HintMissing()
 }
 
 // repairable is the crawl folder that the store lies in, also one that has lost CURRENT; "" outside of one.
 func (s *Store) repairable() string {
-	if s.CrawlDir() != "" || MissingCurrent(s.fs, s.root()) != nil {
-		return s.root()
+	if s.CrawlDir() != "" || MissingCurrent(s.fs, s.Root()) != nil {
+		return s.Root()
 	}
 	return ""
 }

@@ -358,7 +358,7 @@ func (s *Store) readJournal(generation, attempt uint64) (journal, error) {
 		err = &fault.Error{Class: fault.Corrupt, File: file, Place: "generation", Found: strconv.FormatUint(j.Generation, 10), Want: strconv.FormatUint(generation, 10)}
 	}
 	if Damaged(err) {
-		return j, &fault.Error{Err: err, Hint: fmt.Sprintf("%q removes the file; run the command again, which then does the work of the interrupted run anew", fault.Quote("rm", file))}
+		return j, &fault.Error{Err: err, Hint: "remove the file, then run the command again, which does the work of the interrupted run anew: " + fault.Quote("rm", file)}
 	}
 	return j, err
 }

@@ -180,7 +180,7 @@ func undecoded(front []byte) string {
 
 // HintFor says how an archive inside such a file is read; "" where it cannot be.
 func HintFor(front []byte, name string) string {
-	name = typed(name)
+	name = fault.Quote(named(name))
 	for _, o := range others {
 		if bytes.HasPrefix(front, []byte(o.magic)) && o.hint != "" {
 			return fmt.Sprintf(o.hint, name)

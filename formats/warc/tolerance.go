@@ -43,7 +43,7 @@ func (t *Tolerance) Err() error {
 	case t.Skipped > 0:
 		e := &fault.Error{Class: t.first.Class, File: t.first.File, Found: places(t.Skipped, "damaged place") + " skipped", Want: "none"}
 		if !t.All && t.first.Class != fault.WrongKind {
-			e.Hint = "mcat --check " + typed(t.first.File) + " lists all that is odd or damaged in it"
+			e.Hint = "list all that is odd or damaged in it: " + fault.Quote("mcat", "--check", named(t.first.File))
 		}
 		if t.files > 1 {
 			e.File, e.Found = "", fmt.Sprintf("%s of %d files skipped", places(t.Skipped, "damaged place"), t.files)
@@ -53,17 +53,6 @@ func (t *Tolerance) Err() error {
 		return &fault.Error{Class: fault.Corrupt, File: t.file, Found: places(t.Digests, "wrong digest"), Want: "none"}
 	}
 	return nil
-}
-
-// typed is a file's name as a shell takes it.
-func typed(file string) string {
-	switch {
-	case file == "standard input":
-		return "FILE"
-	case strings.Trim(file, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+@:,%=") == "":
-		return file
-	}
-	return "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
 }
 
 func places(n uint64, what string) string {
@@ -622,4 +611,12 @@ func looseDate(s string) (time.Time, bool) {
 		}
 	}
 	return t.Add(-time.Duration(offset) * time.Second), true
+}
+
+// named is the file in a command.
+func named(file string) string {
+	if file == "standard input" {
+		return "FILE"
+	}
+	return file
 }

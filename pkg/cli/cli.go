@@ -426,12 +426,12 @@ func usage(err error, kctx *kong.Context) error {
 		if n := kctx.Selected(); n != nil {
 			cmd = n.FullPath()
 		}
-		hint = fmt.Sprintf("see %q", cmd+" --help")
+		hint = "see: " + cmd + " --help"
 		if n := kctx.Selected(); n != nil && n.Parent.DefaultCmd == n && slices.Contains(kctx.Args, n.Name) && strings.HasPrefix(err.Error(), "expected ") {
 			if _, err := os.Stat(n.Name); err == nil {
 				args := append([]string{kctx.Model.Name}, kctx.Args...)
 				args[slices.Index(kctx.Args, n.Name)+1] = "./" + n.Name
-				hint = fmt.Sprintf("%s is read as the verb; the store of that name is ./%[1]s: %q", n.Name, fault.Quote(args...))
+				hint = fmt.Sprintf("%s is read as the verb; the store of that name is ./%[1]s: %s", n.Name, fault.Quote(args...))
 			}
 		}
 	}
@@ -665,7 +665,7 @@ func permissionHint(path string) string {
 	if own, ok := st.Sys().(*syscall.Stat_t); !ok || int(own.Uid) != os.Geteuid() {
 		return owner
 	}
-	return fmt.Sprintf("%q gives its owner the permission", fault.Quote("chmod", mode, path))
+	return "give its owner the permission: " + fault.Quote("chmod", mode, path)
 }
 
 // damageHint is what to do about a damaged file of a crawl; "" of other errors.
@@ -693,7 +693,7 @@ func (s *Std) damageHint(err error) string {
 				ofStore = true
 			}
 			if ofStore && store.IsCrawl(dir, store.Options{}) {
-				return fmt.Sprintf("%q names what is missing or damaged, and what to do", fault.Quote("mckpt", "verify", dir))
+				return "see what is missing or damaged, and what to do: " + fault.Quote("mckpt", "verify", dir)
 			}
 			if dir == filepath.Dir(dir) {
 				break

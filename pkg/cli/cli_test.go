@@ -392,7 +392,7 @@ func TestPermissionHint(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := &fs.PathError{Op: "open", Path: c.path, Err: syscall.EACCES}
-			if got := systemHint(err); !strings.Contains(got, c.want+"\"") {
+			if got := systemHint(err); !strings.HasSuffix(got, ": "+c.want) {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 			if got := usage(err, nil); got != error(err) || exitCode(got) != 1 {

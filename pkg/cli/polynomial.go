@@ -20,7 +20,7 @@ func (p *Polynomial) UnmarshalText(text []byte) error {
 		_, err = fingerprint.NewPoly(v)
 	}
 	if err != nil {
-		return &fault.Error{Class: fault.Usage, Err: err, Hint: `"murlset stat" and "mfpset stat" print that of a set`}
+		return &fault.Error{Class: fault.Usage, Err: err, Hint: "murlset stat and mfpset stat print that of a set"}
 	}
 	*p = Polynomial(v)
 	return nil

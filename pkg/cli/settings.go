@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -179,7 +178,7 @@ func (s *Std) inSettings(message string) (text string, sets bool) {
 			return m[1] + k.Name
 		}
 		sets = true
-		return m[1] + strconv.Quote(fault.Quote("mcrawl", "set", filepath.Dir(path), k.Name+"="+value))
+		return m[1] + fault.Quote("mcrawl", "set", filepath.Dir(path), k.Name+"="+value)
 	})
 	return text, sets
 }

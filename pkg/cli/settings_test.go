@@ -28,8 +28,8 @@ func TestOnlyFlagsBecomeSettings(t *testing.T) {
 		"a longer --timeout, or none":           "a longer fetch.timeout, or none",
 		"say (--timeout).":                      "say (fetch.timeout).",
 		"it ends by --timeout.":                 "it ends by fetch.timeout.",
-		"--allow-net NETWORK allows":            `"mcrawl set ` + dir + ` network.allow_net=NETWORK" allows`,
-		"--allow-net ::1/128 allows it":         `"mcrawl set ` + dir + ` network.allow_net=::1/128" allows it`,
+		"allow it: --allow-net NETWORK":         `allow it: mcrawl set ` + dir + ` network.allow_net=NETWORK`,
+		"allow it: --allow-net ::1/128":         `allow it: mcrawl set ` + dir + ` network.allow_net=::1/128`,
 		"--timeout --max-body: of both a value": "fetch.timeout fetch.max_body: of both a value",
 	} {
 		if want == "" {

@@ -85,7 +85,7 @@ func (s *Std) Open(name string) (io.ReadCloser, record.ReaderOptions, error) {
 	if isTerminal(s.In) {
 		return nil, record.ReaderOptions{}, &fault.Error{
 			Class: fault.Usage, File: stdinName, Found: "a terminal", Want: "a file or a pipe",
-			Hint: fmt.Sprintf("name input files, or pipe into it; see %q", s.Name+" --help"),
+			Hint: "name input files, or pipe into it; see: " + s.Name + " --help",
 		}
 	}
 	widenPipe(s.In)
@@ -104,7 +104,7 @@ func RefuseFolder(f *os.File) error {
 	if crawl := filepath.Dir(filepath.Clean(f.Name())); store.IsCrawl(crawl, store.Options{}) {
 		e.Hint = "name the crawl folder: " + crawl
 		if by := map[string]string{"urls": "murlset dump", "content": "mfpset dump"}[filepath.Base(f.Name())]; by != "" {
-			e.Hint += fmt.Sprintf("; %q prints this set", by+" "+fault.Quote(f.Name()))
+			e.Hint += "; print this set: " + fault.Quote(append(strings.Fields(by), f.Name())...)
 		}
 	}
 	return e

@@ -326,7 +326,7 @@ func (c *Config) Shardable() error {
 		if s.set {
 			e := &fault.Error{Class: fault.Usage, File: c.Path, Place: s.key, Found: fmt.Sprintf("%v in a crawl of several shards", s.found), Want: s.want}
 			if s.key == "frontier.policy" {
-				e.Hint = "\"mfrontier policies\" lists policies; a crawl without --shards can have each"
+				e.Hint = "a crawl without --shards can have each policy; list them: mfrontier policies"
 			}
 			return e
 		}

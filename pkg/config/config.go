@@ -255,7 +255,7 @@ func parse(path string, b []byte) (*Config, error) {
 			if e, ok := errors.AsType[*fault.Error](err); ok && c.bad == nil {
 				e.File, e.Place = path, fmt.Sprintf("line %d", lines[k.Name])
 				if c.ofCrawl() && e.Hint == "" {
-					e.Hint = fmt.Sprintf("%q takes it back", fault.Quote("mcrawl", "set", filepath.Dir(path), k.Name+"="))
+					e.Hint = "take it back: " + fault.Quote("mcrawl", "set", filepath.Dir(path), k.Name+"=")
 				}
 				c.bad = e
 			}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -14,5 +13,5 @@ func hintLost(path string) string {
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil || filepath.Base(path) != Name {
 		return ""
 	}
-	return fmt.Sprintf("put it back from a copy; %q makes one in which no setting is changed", fault.Quote("mckpt", "init", dir))
+	return "put it back from a copy; or make one in which no setting is changed: " + fault.Quote("mckpt", "init", dir)
 }

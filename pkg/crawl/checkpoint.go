@@ -184,7 +184,7 @@ func readCheckpoint(fsys durable.FS, dir string, number uint64) (*Checkpoint, er
 	data, err := durable.ReadFile(fsys, file, store.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &fault.Error{Class: fault.Corrupt, File: file, Found: "missing", Want: "the file of each checkpoint that gc has kept", Err: fs.ErrNotExist,
-			Hint: fmt.Sprintf("put it back from a copy; %q names all that is missing or damaged", fault.Quote("mckpt", "verify", dir))}
+			Hint: "put it back from a copy; see all that is missing or damaged: " + fault.Quote("mckpt", "verify", dir)}
 	}
 	if err != nil {
 		return nil, err

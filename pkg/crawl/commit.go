@@ -194,7 +194,7 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 			open = true
 		case "":
 		default:
-			return nil, false, refuse(s, fmt.Sprintf("round %q is open", round), fmt.Sprintf("commit %q, or give it up with %q", round, "mckpt abandon "+c.dir))
+			return nil, false, refuse(s, fmt.Sprintf("round %q is open", round), "commit it: "+fault.Quote("mckpt", "commit", c.dir, "--txn", round)+"; or give it up: "+fault.Quote("mckpt", "abandon", c.dir))
 		}
 		for i := range v.Counts.Done {
 			if v.Counts.Done[i].Txn == txn {
@@ -226,14 +226,14 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 	for i := range parts {
 		p := &parts[i]
 		if p.frontier == nil {
-			return nil, false, &fault.Error{Class: fault.Conflict, File: filepath.Join(c.dir, filepath.FromSlash(p.view.under)), Found: "no frontier store", Hint: fmt.Sprintf("make it with %q", "mckpt init "+c.dir)}
+			return nil, false, &fault.Error{Class: fault.Conflict, File: filepath.Join(c.dir, filepath.FromSlash(p.view.under)), Found: "no frontier store", Hint: "make it: " + fault.Quote("mckpt", "init", c.dir)}
 		}
 		if p.end == nil {
 			return nil, false, refuse(p.frontier, p.missing, again)
 		}
 		switch {
 		case (p.end.Verb == shard.MoveVerb) != moves:
-			return nil, false, refuse(p.frontier, fmt.Sprintf("%q %ss buckets between shards", txn, shard.MoveVerb), fmt.Sprintf("finish it with %q, or give it up with %q", fault.Quote("mcrawl", "run", c.dir), fault.Quote("mckpt", "abandon", c.dir)))
+			return nil, false, refuse(p.frontier, fmt.Sprintf("%q %ss buckets between shards", txn, shard.MoveVerb), c.endMove())
 		case moves:
 			k.Shards = append(k.Shards, ShardRound{Shard: i, Ledger: p.moved})
 		case cur.Map == 0:

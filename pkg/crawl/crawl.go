@@ -259,7 +259,7 @@ func (c *Crawl) notConfigured(config []byte) error {
 		return nil
 	case err == nil && !bytes.Equal(have, config):
 		return &fault.Error{Class: fault.Usage, File: c.path(configFile), Found: "another configuration than the one given",
-			Hint: fmt.Sprintf("%q changes settings of that crawl; another crawl needs another folder", fault.Quote("mcrawl", "set", c.dir)+" KEY=VALUE")}
+			Hint: "another crawl needs another folder; change settings of that crawl: " + fault.Quote("mcrawl", "set", c.dir) + " KEY=VALUE"}
 	}
 	return err
 }
@@ -346,7 +346,7 @@ func (c *Crawl) current() (store.Current, error) {
 			return cur, e
 		}
 		e := &fault.Error{Class: fault.Usage, File: c.dir, Found: notCrawl, Want: "a folder with a file CURRENT", Err: err,
-			Hint: fmt.Sprintf("make one with %q", "mckpt init "+c.dir)}
+			Hint: "make one: " + fault.Quote("mckpt", "init", c.dir)}
 		is, hint := c.elsewhere()
 		if is == "" || is == notCrawl {
 			if e := c.lost(); e != nil {
@@ -379,7 +379,7 @@ func (c *Crawl) elsewhere() (is, hint string) {
 		if abs, err := filepath.Abs(c.dir); err == nil {
 			remote = abs
 		}
-		return "a copy that mckpt push has made", fmt.Sprintf("%q makes a crawl of it; %q, with its crawl as CRAWL, reads it back and sends again what is damaged", fault.Quote("mckpt", "pull", c.dir, "NEW"), fault.Quote("mckpt", "push", "CRAWL", remote, "--check"))
+		return "a copy that mckpt push has made", "make a crawl of it: " + fault.Quote("mckpt", "pull", c.dir, "NEW") + "; or read it back and send again what is damaged, from its crawl: " + fault.Quote("mckpt", "push", "CRAWL", remote, "--check")
 	}
 	if len(list) == 0 || slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == "crawl.toml" }) { // of a crawl to be made
 		return "", ""
@@ -389,7 +389,7 @@ func (c *Crawl) elsewhere() (is, hint string) {
 			return notCrawl, "name the crawl folder, such as " + dir
 		}
 	}
-	return notCrawl, fmt.Sprintf("it has other files: name a crawl folder, or make one beside them with %q", fault.Quote("mcrawl", "new", filepath.Join(c.dir, "crawl"), "--seeds", "seeds.txt"))
+	return notCrawl, "it has other files: name a crawl folder, or make one beside them: " + fault.Quote("mcrawl", "new", filepath.Join(c.dir, "crawl"), "--seeds", "seeds.txt")
 }
 
 // Stores lists all stores of the folder, in order of name.

@@ -48,7 +48,7 @@ func TestOpen(t *testing.T) {
 		found, hint string
 	}{
 		{"/c/none", "urls", 1, fault.Usage, "no store here", "the crawl has /c/urls"},
-		{"/none", "urls", 1, fault.Usage, "no store here", `"murlset create /none"`},
+		{"/none", "urls", 1, fault.Usage, "no store here", ": murlset create /none;"},
 		{"/c/urls", "frontier", 1, fault.WrongKind, "a store of kind urls", ""},
 		{"/c/urls", "urls", 2, fault.Version, "urls store version 1, want 2", ""},
 		{"/c/urls", "urls", 1, "", "", ""},

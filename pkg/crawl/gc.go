@@ -167,12 +167,12 @@ func (c *Crawl) sound(ctx context.Context, keep int) (cur store.Current, err err
 		return cur, store.CurrentChanged(c.dir, nil)
 	}
 	refused := &fault.Error{Class: fault.Corrupt, Err: damage, Found: damage.Error() + "; nothing was forgotten",
-		Hint: fmt.Sprintf("%q names all that is damaged, and what to do", fault.Quote("mckpt", "verify", c.dir))}
+		Hint: "see all that is damaged, and what to do: " + fault.Quote("mckpt", "verify", c.dir)}
 	if !v.broken[0] && !v.broken[cur.Checkpoint] {
 		refused.Hint = "put it back from a copy"
 		if newest := slices.Max(slices.Collect(maps.Keys(v.broken))); newest < numbers[len(numbers)-1] {
 			i, _ := slices.BinarySearch(numbers, newest+1)
-			refused.Hint += fmt.Sprintf(", or %q keeps only those that came after it", fault.Quote("mckpt", "gc", c.dir, "--keep", fmt.Sprint(len(numbers)-i)))
+			refused.Hint += ", or keep only those that came after it: " + fault.Quote("mckpt", "gc", c.dir, "--keep", fmt.Sprint(len(numbers)-i))
 		}
 	}
 	return cur, refused

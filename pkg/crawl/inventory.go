@@ -61,7 +61,7 @@ func (c *Crawl) unfinished() error {
 	if there, err := durable.Exists(c.fs, c.path(filepath.Join(PushDir, PullFile))); err != nil || !there {
 		return err
 	}
-	return &fault.Error{Class: fault.Usage, File: c.dir, Found: "an unfinished pull", Want: "a crawl folder", Hint: fmt.Sprintf("%q goes on with it", fault.Quote("mckpt", "pull", "REMOTE", c.dir))}
+	return &fault.Error{Class: fault.Usage, File: c.dir, Found: "an unfinished pull", Want: "a crawl folder", Hint: "go on with it: " + fault.Quote("mckpt", "pull", "REMOTE", c.dir)}
 }
 
 // Inventory lists what a copy of the crawl as of its checkpoints needs: all checkpoints that are kept, their manifests and

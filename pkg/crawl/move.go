@@ -65,7 +65,7 @@ func (c *Crawl) mapOf(d store.Done) (*shard.Map, error) {
 		}
 	}
 	return nil, &fault.Error{Class: fault.Corrupt, File: c.dir, Found: fmt.Sprintf("no bucket map of %q, which was begun", d.Txn), Want: "MAP-NNNNNN with checksum " + d.InHash,
-		Hint: fmt.Sprintf("give the move up with %q", fault.Quote("mckpt", "abandon", c.dir))}
+		Hint: "give the move up: " + fault.Quote("mckpt", "abandon", c.dir)}
 }
 
 // mapVersion reads the name of a file of the bucket map.
@@ -103,9 +103,14 @@ func (c *Crawl) Move(ctx context.Context, owners []int, movers []Mover, now time
 		}
 	} else if !slices.Equal(begun.Map.Owners, owners) {
 		return nil, &fault.Error{Class: fault.Conflict, File: c.dir, Found: fmt.Sprintf("%q, which was begun, moves other buckets", begun.Txn), Want: "none that is under way",
-			Hint: fmt.Sprintf("finish it with %q, or give it up with %q", fault.Quote("mcrawl", "run", c.dir), fault.Quote("mckpt", "abandon", c.dir))}
+			Hint: c.endMove()}
 	}
 	return c.FinishMove(ctx, begun, movers, now)
+}
+
+// endMove is the hint for a round, such as a move, that has to end first.
+func (c *Crawl) endMove() string {
+	return "finish it: " + fault.Quote("mcrawl", "run", c.dir) + "; or give it up: " + fault.Quote("mckpt", "abandon", c.dir)
 }
 
 // beginMove checks that a move can be made, and writes its map.
@@ -114,15 +119,14 @@ func (c *Crawl) beginMove(ctx context.Context, owners []int, movers []Mover) (*M
 	if err != nil {
 		return nil, err
 	}
-	way := fmt.Sprintf("%q ends it, or %q gives it up", fault.Quote("mcrawl", "run", c.dir), fault.Quote("mckpt", "abandon", c.dir))
 	refuse := func(found, hint string) error {
 		return &fault.Error{Class: fault.Conflict, File: c.dir, Found: found, Want: "a crawl between two rounds", Hint: hint}
 	}
 	switch {
 	case len(st.Rounds) > 0:
-		return nil, refuse(fmt.Sprintf("round %q is open", st.Rounds[0]), way)
+		return nil, refuse(fmt.Sprintf("round %q is open", st.Rounds[0]), c.endMove())
 	case st.Checkpoint == 0:
-		return nil, refuse("the empty crawl", fmt.Sprintf("%q puts the seeds in", fault.Quote("mcrawl", "run", c.dir)))
+		return nil, refuse("the empty crawl", "put the seeds in: "+fault.Quote("mcrawl", "run", c.dir))
 	}
 	for _, s := range st.Stores {
 		moves := slices.ContainsFunc(movers, func(m Mover) bool { return m.Kind == s.Kind })
@@ -130,7 +134,7 @@ func (c *Crawl) beginMove(ctx context.Context, owners []int, movers []Mover) (*M
 			continue
 		}
 		if slices.Contains(st.Changed, s.Name) {
-			return nil, refuse(s.Name+", which was changed without a round", fmt.Sprintf("%q closes a round with it", fault.Quote("mcrawl", "run", c.dir, "--rounds", "N")))
+			return nil, refuse(s.Name+", which was changed without a round", "close a round with it: "+fault.Quote("mcrawl", "run", c.dir, "--rounds", "N"))
 		}
 		for _, m := range movers {
 			if m.Kind == s.Kind {

@@ -229,7 +229,7 @@ func TestMove(t *testing.T) {
 	refused(commit(fsys, "move2"), `"move2" moves buckets between shards`)
 	_, _, err = c.GC(ctx, 1)
 	refused(err, `round "move2" is open`)
-	if hint := fault.HintOf(err); hint != `finish it with "mcrawl run CRAWL", or give it up with "mckpt abandon CRAWL"` {
+	if hint := fault.HintOf(err); hint != "finish it: mcrawl run /c; or give it up: mckpt abandon /c" {
 		t.Error(hint)
 	}
 	if now, err := c.Moving(); err != nil || now == nil || now.Txn != "move2" || now.Map.Version != begun.Map.Version {

@@ -217,7 +217,7 @@ func (c *Crawl) old(e *evidence) error {
 func (c *Crawl) currentAnew(e *evidence, to *uint64, done *Repaired) (next store.Current, was, err error) {
 	if was = cmp.Or(e.broken, c.old(e)); was == nil {
 		if to != nil {
-			return next, nil, &fault.Error{Class: fault.Usage, Place: "--checkpoint", Found: "CURRENT is sound", Want: "no checkpoint to choose", Hint: fmt.Sprintf("%q goes back", fault.Quote("mckpt", "restore", c.dir, fmt.Sprint(*to)))}
+			return next, nil, &fault.Error{Class: fault.Usage, Place: "--checkpoint", Found: "CURRENT is sound", Want: "no checkpoint to choose", Hint: "go back: " + fault.Quote("mckpt", "restore", c.dir, fmt.Sprint(*to))}
 		}
 		return next, nil, nil
 	}
@@ -234,7 +234,7 @@ func (c *Crawl) currentAnew(e *evidence, to *uint64, done *Repaired) (next store
 		for _, n := range slices.Backward(e.numbers) {
 			if c.chosen(e, n) == nil {
 				found = fmt.Sprintf("the stores stand on no checkpoint that is whole; %d is the newest that is", n)
-				hint += fmt.Sprintf(", or %q gives up what was done since", fault.Quote("mckpt", "repair", c.dir, "--checkpoint", fmt.Sprint(n)))
+				hint += ", or give up what was done since: " + fault.Quote("mckpt", "repair", c.dir, "--checkpoint", fmt.Sprint(n))
 				break
 			}
 		}

@@ -196,7 +196,7 @@ func TestRepairWithoutItsCheckpoint(t *testing.T) {
 	must(t, change(fsys, "/c/frontier", "next", "r4"))
 	must(t, fsys.Remove("/c/CURRENT"), durable.WriteFile(fsys, checkpointPath("/c", 3), []byte("mercator-checkpoint 1 ")))
 	_, err := repair(fsys)
-	if !errors.Is(err, fault.Corrupt) || !strings.Contains(fault.HintOf(err), `"mckpt repair /c --checkpoint 2"`) {
+	if !errors.Is(err, fault.Corrupt) || !strings.Contains(fault.HintOf(err), `: mckpt repair /c --checkpoint 2`) {
 		t.Fatalf("%v, hint %q", err, fault.HintOf(err))
 	}
 	if _, err := repair(fsys, 3); !errors.Is(err, fault.Corrupt) && !errors.Is(err, fault.Truncated) {

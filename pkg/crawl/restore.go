@@ -116,7 +116,7 @@ func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 			next.Generation = above
 			next.Epoch = cur.Epoch + 1
 			over[s] = &next
-			c.warn(fmt.Errorf("%w; the store goes on from the checkpoint's manifest, with its contact times; %q deletes the damaged one", damage, fault.Quote("mckpt", "gc", c.dir)+" --keep N"))
+			c.warn(fmt.Errorf("%w; the store goes on from the checkpoint's manifest, with its contact times; delete the damaged one: %s", damage, fault.Quote("mckpt", "gc", c.dir)+" --keep N"))
 			return nil
 		}); err != nil {
 			return err
@@ -137,7 +137,7 @@ func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 		}
 		c.tidy(ctx)
 		if _, err := c.tidyRounds(cur); err != nil {
-			return &fault.Error{Err: err, Hint: fmt.Sprintf("the crawl stands at checkpoint %d, but files of its rounds are in rounds/undone: %q puts them back", number, fault.Quote("mckpt", "rounds", c.dir))}
+			return &fault.Error{Err: err, Hint: fmt.Sprintf("the crawl stands at checkpoint %d, but files of its rounds are in rounds/undone; put them back: %s", number, fault.Quote("mckpt", "rounds", c.dir))}
 		}
 		return nil
 	})

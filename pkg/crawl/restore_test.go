@@ -158,7 +158,7 @@ func TestDamagedHead(t *testing.T) {
 		if v, err := c.Verify(ctx); err != nil || len(v.Problems) != 1 || !v.Repair {
 			t.Errorf("%s: verify says %+v, %v", what, v, err)
 		}
-		if err := c.Restore(ctx, 1); err == nil || !strings.Contains(err.Error(), head) || fault.HintOf(err) != `"mckpt repair /c" makes it anew` {
+		if err := c.Restore(ctx, 1); err == nil || !strings.Contains(err.Error(), head) || fault.HintOf(err) != "make it anew: mckpt repair /c" {
 			t.Errorf("%s: restore says %v", what, err)
 		}
 	}

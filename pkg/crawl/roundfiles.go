@@ -227,8 +227,8 @@ func (k *RoundFiles) listFiles(names []string) (files, lost []string, err error)
 
 // LostFiles warns that files of rounds that count are not in rounds/.
 func (c *Crawl) LostFiles(rounds []string) error {
-	return &fault.Error{File: c.path(roundsDir), Found: fmt.Sprintf("files of %s are missing, or of a round that was undone: their rows are left out; what a restore has set aside, %q puts back",
-		firstOf(rounds), "mckpt rounds "+c.dir)}
+	return &fault.Error{File: c.path(roundsDir), Found: fmt.Sprintf("files of %s are missing, or of a round that was undone: their rows are left out; put back what a restore has set aside: %s",
+		firstOf(rounds), fault.Quote("mckpt", "rounds", c.dir))}
 }
 
 // AllThere is fault.Corrupt where Files would warn: who calls it needs the rows of all rounds.
@@ -239,7 +239,7 @@ func (k *RoundFiles) AllThere(names ...string) error {
 	}
 	c := k.c
 	return &fault.Error{Class: fault.Corrupt, File: c.path(roundsDir), Found: fmt.Sprintf("files of %s are missing, or of a round that was undone", firstOf(lost)),
-		Want: "those of all rounds, which say what became of each URL", Hint: fmt.Sprintf("put them back, what a restore has set aside with %q", fault.Quote("mckpt", "rounds", c.dir))}
+		Want: "those of all rounds, which say what became of each URL", Hint: "put them back, what a restore has set aside: " + fault.Quote("mckpt", "rounds", c.dir)}
 }
 
 // firstOf names some of many rounds.

@@ -47,7 +47,7 @@ func (c *Crawl) checkpoint(cur store.Current, number uint64) (*Checkpoint, error
 	if err != nil {
 		return nil, err
 	}
-	e.Hint = fmt.Sprintf("%q shows those that can be restored: %s", "mckpt list "+c.dir, strings.ReplaceAll(strings.TrimSuffix("0,"+string(store.SpansOf(numbers)), ","), ",", ", "))
+	e.Hint = fmt.Sprintf("those that can be restored, %s: %s", strings.ReplaceAll(strings.TrimSuffix("0,"+string(store.SpansOf(numbers)), ","), ",", ", "), fault.Quote("mckpt", "list", c.dir))
 	return nil, e
 }
 
@@ -88,7 +88,7 @@ func (c *Crawl) Find(text string) (uint64, error) {
 		e.Found, e.Want = fmt.Sprintf("round %q was closed by checkpoints %s", text, strings.ReplaceAll(strings.Trim(fmt.Sprint(of), "[]"), " ", ", ")), "the number of one of them"
 	}
 	if e.Hint == "" {
-		e.Hint = fmt.Sprintf("%q shows all", fault.Quote("mckpt", "list", c.dir))
+		e.Hint = "see all: " + fault.Quote("mckpt", "list", c.dir)
 	}
 	return 0, e
 }

@@ -120,7 +120,7 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 		return err
 	}
 	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("%d of the URLs were never in this crawl, such as %s", n, example), Want: "URLs that it knows",
-		Hint: fmt.Sprintf("%q puts new URLs in", mcrawl("add", d.plan.crawl, example))}
+		Hint: "put new URLs in: " + mcrawl("add", d.plan.crawl, example)}
 }
 
 // eachTask calls of once, or once for each shard. owns reports whether a URL belongs to that shard.
@@ -191,7 +191,7 @@ func (d *Driver) CheckRule(rule string) error {
 	}
 	known := slices.Sorted(maps.Keys(names))
 	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("no rule %q, and nothing that it refused", rule), Want: strings.Join(known, ", "),
-		Hint: cmp.Or(fault.DidYouMean(rule, known), fmt.Sprintf("%q lists the rules that refused URLs", mcrawl("refused", d.Crawl.Dir(), "--count")))}
+		Hint: cmp.Or(fault.DidYouMean(rule, known), "list the rules that refused URLs: "+mcrawl("refused", d.Crawl.Dir(), "--count"))}
 }
 
 // errNone is the error of takeAgain where nothing is to be queued: then there is no transaction.

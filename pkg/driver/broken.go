@@ -148,7 +148,7 @@ func (d *Driver) until(kept *crawl.RoundFiles, name string) (*crawl.RoundFiles, 
 	}
 	names := kept.Names()
 	return nil, &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("no round or checkpoint %q that counts", name), Want: "one such as " + strings.Join(names[max(0, len(names)-3):], ", "),
-		Hint: fmt.Sprintf("%q lists the checkpoints", fault.Quote("mckpt", "list", d.Crawl.Dir()))}
+		Hint: "list the checkpoints: " + fault.Quote("mckpt", "list", d.Crawl.Dir())}
 }
 
 // brokenSince calls each for the links that are broken now, and that were missing or worked before.

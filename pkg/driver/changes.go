@@ -56,7 +56,7 @@ func (d *Driver) Changes(from, to string) (*Changes, error) {
 		}
 		if i <= 0 {
 			return nil, &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "no pages were fetched again by mcrawl again", Want: "a round to compare with, such as r1, or another crawl",
-				Hint: fmt.Sprintf("%q fetches all again", mcrawl("again", d.Crawl.Dir(), "--older", "0s"))}
+				Hint: "fetch all again: " + mcrawl("again", d.Crawl.Dir(), "--older", "0s")}
 		}
 		from = names[i-1]
 	}

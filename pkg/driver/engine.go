@@ -60,7 +60,7 @@ func (d *Driver) setEngine() error {
 	}
 	if d.plan.shards == 0 {
 		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "a crawl without shards, on " + on, Want: "shards, one task each",
-			Hint: fmt.Sprintf("%q makes one", mcrawl("new", d.Crawl.Dir()+"-shards", "--shards", "4", "--seeds", "seeds.txt"))}
+			Hint: "make one: " + mcrawl("new", d.Crawl.Dir()+"-shards", "--shards", "4", "--seeds", "seeds.txt")}
 	}
 	dir, err := filepath.Abs(d.Crawl.Dir())
 	if err != nil {

@@ -377,42 +377,42 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 		e.Ever, e.Why = false, "the filter refuses it"
 		return
 	case e.State == stateUnknown && fresh:
-		e.Why = fmt.Sprintf("no round has run, and no seed is taken in: %q begins", mcrawl("run", dir))
+		e.Why = "no round has run, and no seed is taken in; begin: " + mcrawl("run", dir)
 		return
 	case e.State == stateUnknown:
-		e.Why = fmt.Sprintf("the crawl has not found it: %q adds it", mcrawl("add", dir, e.URL))
+		e.Why = "the crawl has not found it; add it: " + mcrawl("add", dir, e.URL)
 		return
 	case e.Robots.Verdict == "denied" && !e.Robots.Ignored && !e.Robots.Old:
 		sooner := mcrawl("set", dir, "robots.keep=1s")
 		if e.State == stateDone {
 			sooner += " && " + mcrawl("again", dir, "--outcome", record.OutcomeRobotsDenied)
 		}
-		e.Ever, e.Why = false, fmt.Sprintf("robots.txt forbids it; that file holds until %s: %q asks for it sooner", e.Robots.At.Add(keep).UTC().Format(time.RFC3339), sooner+" && "+mcrawl("run", dir)+" && "+mcrawl("set", dir, "robots.keep="))
+		e.Ever, e.Why = false, fmt.Sprintf("robots.txt forbids it; that file holds until %s; ask for it sooner: %s", e.Robots.At.Add(keep).UTC().Format(time.RFC3339), sooner+" && "+mcrawl("run", dir)+" && "+mcrawl("set", dir, "robots.keep="))
 		return
 	case e.State == stateDropped:
-		e.Why = fmt.Sprintf("it was found, and no page of the crawl is kept of it: %q says whether a rule dropped it", mcrawl("refused", dir))
+		e.Why = "it was found, and no page of the crawl is kept of it; see whether a rule dropped it: " + mcrawl("refused", dir)
 		return
 	case e.State == stateDone && e.Last.Error == frontier.RefusedBytes:
-		e.Why = fmt.Sprintf("its host had sent the bytes that frontier.max_host_bytes lets it send: with a higher limit, %q takes it in again", mcrawl("again", dir, "--rule", frontier.RefusedBytes))
+		e.Why = "its host had sent the bytes that frontier.max_host_bytes lets it send; with a higher limit, take it in again: " + mcrawl("again", dir, "--rule", frontier.RefusedBytes)
 		return
 	case e.State == stateDone && e.Last.Outcome == record.OutcomeRefused:
 		rule := strings.TrimPrefix(e.Last.Error, "filter:")
-		e.Why = fmt.Sprintf("%s refused it while it waited: when that lets it through, %q takes it in again", rule, mcrawl("again", dir, "--rule", rule))
+		e.Why = fmt.Sprintf("%s refused it while it waited; when that lets it through, take it in again: %s", rule, mcrawl("again", dir, "--rule", rule))
 		return
 	case e.State == stateDone && isError(e.Last.Outcome):
-		e.Why = fmt.Sprintf("it failed and is done: %q fetches it, and others that failed so, once more", mcrawl("again", dir, "--outcome", e.Last.Outcome))
+		e.Why = "it failed and is done; fetch it, and others that failed so, once more: " + mcrawl("again", dir, "--outcome", e.Last.Outcome)
 		return
 	case e.State == stateDone:
-		e.Why = fmt.Sprintf("it is done: %q, with the URL in urls.txt, fetches it once more", mcrawl("again", dir, "-f", "urls.txt"))
+		e.Why = "it is done; fetch it once more: " + fault.Quote("echo", e.URL) + " | " + mcrawl("again", dir, "-f", "-")
 		return
 	case e.State == frontier.InFlight:
-		e.Why = fmt.Sprintf("it is in a round that is not closed: %q goes on", mcrawl("run", dir))
+		e.Why = "it is in a round that is not closed; go on: " + mcrawl("run", dir)
 		return
 	case e.most > 0:
 		e.Ever, e.Why = false, fmt.Sprintf("its host has sent the %s that frontier.max_host_bytes lets it send: the next round refuses it", size(int64(e.most)))
 		return
 	case e.State == frontier.InParking && due == 0:
-		e.Ever, e.Why = false, fmt.Sprintf("it is parked as %s: change the setting, and %q puts it back", e.Parked, mcrawl("again", dir, "--outcome", e.Parked))
+		e.Ever, e.Why = false, fmt.Sprintf("it is parked as %s; change the setting, then put it back: %s", e.Parked, mcrawl("again", dir, "--outcome", e.Parked))
 		return
 	}
 	why := "it is due then"

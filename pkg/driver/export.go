@@ -114,7 +114,7 @@ func damaged(dir string, err error) error {
 	if class.ExitCode() != fault.Corrupt.ExitCode() || fault.HintOf(err) != "" {
 		return err
 	}
-	return &fault.Error{Class: class, Err: err, Hint: fmt.Sprintf("%q says what is damaged, and what to do", fault.Quote("mckpt", "verify", dir))}
+	return &fault.Error{Class: class, Err: err, Hint: "see what is damaged, and what to do: " + fault.Quote("mckpt", "verify", dir)}
 }
 
 // empty refuses a crawl without a reply, with the command that fetches or, where a round could not, the one that says why.
@@ -123,9 +123,9 @@ func empty(folder *crawl.Crawl) error {
 	if err != nil {
 		return err
 	}
-	hint := fmt.Sprintf("%q says why", mcrawl("status", folder.Dir()))
+	hint := "see why: " + mcrawl("status", folder.Dir())
 	if next <= 1 {
-		hint = fmt.Sprintf("%q fetches", mcrawl("run", folder.Dir()))
+		hint = "fetch: " + mcrawl("run", folder.Dir())
 	}
 	return &fault.Error{Class: fault.Conflict, File: folder.Dir(), Found: "nothing was fetched in this crawl", Want: "pages", Hint: hint}
 }
@@ -307,7 +307,7 @@ func (e Export) noRows(folder *crawl.Crawl, kept *crawl.RoundFiles) error {
 		return cmp.Or(err, empty(folder))
 	}
 	return &fault.Error{Class: fault.Corrupt, File: filepath.Join(e.Dir, "rounds"), Found: fmt.Sprintf("no outcomes of any of %s", count(next-1, "round")), Want: "the files rN/marked.arrows.zst",
-		Hint: fmt.Sprintf("put them back from a copy; the WARC files need none of them: %q", mcrawl("export", e.Dir, "--wacz"))}
+		Hint: "put them back from a copy; the WARC files need none of them: " + mcrawl("export", e.Dir, "--wacz")}
 }
 
 // WriteFile makes a file with what write writes, or leaves it as it is.

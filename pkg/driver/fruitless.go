@@ -251,7 +251,7 @@ func (d *Driver) noteElsewhere(v *visits, conf *config.Config) {
 		switch {
 		case !is.document || is.followed > 0:
 		case is.canonical != "":
-			d.opt.Warn("note: %s is the only page, and says that its URL is %s: \"%s\" crawls that site", is.url, is.canonical, d.siteCommand(conf, is.canonical))
+			d.opt.Warn("note: %s is the only page, and says that its URL is %s; crawl that site: %s", is.url, is.canonical, d.siteCommand(conf, is.canonical))
 		case is.html && is.links == 0:
 			d.opt.Warn("note: %s is the only page, and has no link to follow; if a browser shows any, a script makes them, and mcrawl runs none", is.url)
 		}
@@ -286,9 +286,9 @@ func (d *Driver) whatHappened(v *visits, conf *config.Config) error {
 	switch {
 	case circle:
 		e.Found = fmt.Sprintf("the crawl is at its end, and no page was fetched: %s, in a circle", way)
-		e.Hint = fmt.Sprintf("%q asks once more", again("--status", "3xx"))
+		e.Hint = "ask once more: " + again("--status", "3xx")
 		if !conf.File.Fetch.Cookies {
-			e.Hint = fmt.Sprintf("the server may want cookies: %q asks once more with them", mcrawl("set", dir, "fetch.cookies=true")+" && "+again("--status", "3xx"))
+			e.Hint = "the server may want cookies; ask once more with them: " + mcrawl("set", dir, "fetch.cookies=true") + " && " + again("--status", "3xx")
 		}
 	case last.to != "":
 		e.Found = fmt.Sprintf("the crawl is at its end, and %s, which it does not follow", way)
@@ -327,9 +327,9 @@ func (d *Driver) otherSiteHint(conf *config.Config, from, last *visit) string {
 	_, host, err := canon.Options{}.URL(last.to)
 	switch scope, _ := d.scope(); {
 	case err != nil || host == "" || host == last.host && scope != Prefixes:
-		return fmt.Sprintf("%q says which rule refuses it", mcrawl("refused", d.Crawl.Dir()))
+		return "see which rule refuses it: " + mcrawl("refused", d.Crawl.Dir())
 	case host == last.host:
-		return fmt.Sprintf("%q crawls what is there", d.siteCommand(conf, last.to))
+		return "crawl what is there: " + d.siteCommand(conf, last.to)
 	}
 	urls := []string{last.to}
 	_, _, rest := canon.Split(last.to)
@@ -340,9 +340,9 @@ func (d *Driver) otherSiteHint(conf *config.Config, from, last *visit) string {
 	case last.status == 302, last.status == 303, last.status == 307, err == nil && isThere(folder):
 		urls = append(urls, from.url)
 	default:
-		return fmt.Sprintf("%q crawls that site", d.siteCommand(conf, urls...))
+		return "crawl that site: " + d.siteCommand(conf, urls...)
 	}
-	return fmt.Sprintf("%q crawls both sites, with cookies, in case one leads to the other", d.siteCommand(conf, urls...))
+	return "crawl both sites, with cookies, in case one leads to the other: " + d.siteCommand(conf, urls...)
 }
 
 // scope returns the scope of the rules that mcrawl made for a site; false: it made none, or somebody edited them.
@@ -408,26 +408,26 @@ func (d *Driver) siteCommand(conf *config.Config, urls ...string) string {
 func (d *Driver) sameAgain(v *visits, conf *config.Config, last *visit, again func(by, what string) string) string {
 	dir := d.Crawl.Dir()
 	why := last.outcome + ": " + last.why
-	other := fmt.Sprintf("%q has another URL fetched", mcrawl("add", dir, "URL")+" && "+mcrawl("run", dir))
+	other := "have another URL fetched: " + mcrawl("add", dir, "URL") + " && " + mcrawl("run", dir)
 	switch {
 	case strings.Contains(why, "certificate of an unknown authority") || strings.Contains(why, "self-signed certificate"):
-		return fmt.Sprintf("with the certificate that you trust as %s, %q asks once more", filepath.Join(dir, "ca.pem"), mcrawl("set", dir, "fetch.tls_ca=ca.pem")+" && "+again("--outcome", record.OutcomeTLS))
+		return fmt.Sprintf("put the certificate that you trust into %s, then ask once more: %s", filepath.Join(dir, "ca.pem"), mcrawl("set", dir, "fetch.tls_ca=ca.pem")+" && "+again("--outcome", record.OutcomeTLS))
 	case strings.HasPrefix(last.url, "https://") && strings.Contains(why, record.OutcomeTLS) || strings.HasPrefix(last.url, "https://") && strings.Contains(why, record.OutcomeConnect):
 		byHTTP := "http://" + strings.TrimPrefix(last.url, "https://")
-		return fmt.Sprintf("%q tries http", mcrawl("add", dir, byHTTP)+" && "+mcrawl("run", dir))
+		return "try http: " + mcrawl("add", dir, byHTTP) + " && " + mcrawl("run", dir)
 	case last.outcome == record.OutcomePort:
-		return fmt.Sprintf("no setting allows the port: %q has another URL fetched", mcrawl("add", dir, "URL"))
+		return "no setting allows the port"
 	case last.outcome == record.OutcomeRobotsDenied:
-		return fmt.Sprintf("robots.txt forbids it to this crawler; when it allows it, %q goes on", again("--outcome", last.outcome))
+		return fmt.Sprintf("robots.txt forbids it to this crawler; when it allows it, go on: %s", again("--outcome", last.outcome))
 	case last.outcome != record.OutcomeFetched:
-		return fmt.Sprintf("%q asks once more", again("--outcome", last.outcome))
+		return "ask once more: " + again("--outcome", last.outcome)
 	case last.status == 401 && conf.File.Fetch.Login == "":
-		return fmt.Sprintf("with a name and a password, as a line \"%s USER:PASSWORD\" of %s, %q asks once more", origin(last.url), filepath.Join(dir, "login.txt"), mcrawl("set", dir, "fetch.login=login.txt")+" && "+again("--status", "401"))
+		return fmt.Sprintf("put a name and a password, as a line \"%s USER:PASSWORD\", into %s, then ask once more: %s", origin(last.url), filepath.Join(dir, "login.txt"), mcrawl("set", dir, "fetch.login=login.txt")+" && "+again("--status", "401"))
 	case last.status == 401:
-		return fmt.Sprintf("the server takes no name and password of %s: when that is mended, %q asks once more", conf.File.Fetch.Login, again("--status", "401"))
+		return fmt.Sprintf("the server takes no name and password of %s: when that is mended, ask once more: %s", conf.File.Fetch.Login, again("--status", "401"))
 	case last.status == 404 || last.status == 410:
 		if front := origin(last.url) + "/"; v.of[front] == nil {
-			return fmt.Sprintf("%q begins at the site's first page", mcrawl("add", dir, front)+" && "+mcrawl("run", dir))
+			return "begin at the site's first page: " + mcrawl("add", dir, front) + " && " + mcrawl("run", dir)
 		} else if front != last.url {
 			return fmt.Sprintf("the site's first page was asked for, too: %s", other)
 		}
@@ -435,7 +435,7 @@ func (d *Driver) sameAgain(v *visits, conf *config.Config, last *visit, again fu
 	if last.times > 1 && last.status < 500 && !httpmsg.NotNow(last.status) {
 		return fmt.Sprintf("it was asked for %d times: %s", last.times, other)
 	}
-	return fmt.Sprintf("%q asks once more", again("--status", fmt.Sprint(last.status)))
+	return "ask once more: " + again("--status", fmt.Sprint(last.status))
 }
 
 // origin is a URL's scheme and authority.

@@ -97,7 +97,7 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 	case err != nil:
 		return "", err
 	case st.Checkpoint == 0:
-		return fmt.Sprintf("%s: %q takes it in when it has put the seeds in", name, fault.Quote("mcrawl", "run", d.plan.crawl)), nil
+		return fmt.Sprintf("%s: waits until the seeds are in; put them in: %s", name, fault.Quote("mcrawl", "run", d.plan.crawl)), nil
 	}
 	said, err := d.Take(ctx)
 	if err != nil {
@@ -109,7 +109,7 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 		case err != nil:
 			return "", err
 		case slices.Contains(waiting, number):
-			said = append(said, fmt.Sprintf("%s: a round is open; %q ends it and takes this in", name, fault.Quote("mcrawl", "run", d.plan.crawl)))
+			said = append(said, fmt.Sprintf("%s: a round is open; end it and take this in: %s", name, fault.Quote("mcrawl", "run", d.plan.crawl)))
 		default: // another driver was quicker
 			said = append(said, name+": was taken in")
 		}

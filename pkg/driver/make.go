@@ -104,7 +104,7 @@ func Make(ctx context.Context, dir string, spec Spec, warn func(format string, a
 		return false, err // CURRENT is lost
 	}
 	return false, &fault.Error{Class: fault.Usage, File: dir, Found: "a folder with files in it, and no crawl", Want: "a new one, or a crawl",
-		Hint: fmt.Sprintf("name another folder; if it holds the crawl.toml of a crawl to be made, %q makes it", fault.Quote("mckpt", "init", dir))}
+		Hint: fmt.Sprintf("name another folder; if it holds the crawl.toml of a crawl to be made, make it: %s", fault.Quote("mckpt", "init", dir))}
 }
 
 // check writes the files of a crawl into a temporary folder, so that what is wrong with them is
@@ -445,7 +445,7 @@ func (s Spec) copySeeds(to string, files []string, conf *config.Config, warn fun
 		}
 	}
 	for _, name := range files {
-		const hint = "name a file with one URL a line; \"mcrawl site URL\" takes URLs"
+		const hint = "name a file with one URL a line; of URLs: mcrawl site URL"
 		in, err := s.open(name)
 		if errors.Is(err, os.ErrNotExist) {
 			return &fault.Error{Class: fault.Usage, File: name, Found: "no file of seed URLs here", Err: err, Hint: hint}
@@ -484,7 +484,7 @@ func (s Spec) open(file string) (io.ReadCloser, error) {
 func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format string, args ...any)) error {
 	other := func(of, hint string) error {
 		return &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl of other " + of, Want: "a new folder, or the same crawl",
-			Hint: fmt.Sprintf("%q goes on with it; %s; or name another folder", mcrawl("run", dir), hint)}
+			Hint: fmt.Sprintf("name another folder; %s; or go on with it: %s", hint, mcrawl("run", dir))}
 	}
 	if m, err := shard.Read(durable.OS, dir); err != nil {
 		return err
@@ -503,7 +503,7 @@ func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format str
 		if same, err := sameFile(filepath.Join(tmp, name), filepath.Join(dir, name)); err != nil {
 			return err
 		} else if !same {
-			return other("seeds", fmt.Sprintf("%q adds seeds", mcrawl("add", dir)+" URL..."))
+			return other("seeds", "add seeds: "+mcrawl("add", dir)+" URL...")
 		}
 	}
 	folder, err := crawl.Open(dir, crawl.Options{LockWait: lockWait})
@@ -560,7 +560,7 @@ func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format str
 		return nil
 	}
 	if next > 1 {
-		return other("settings: "+strings.Join(is, ", "), fmt.Sprintf("%q changes them", mcrawl(append([]string{"set", dir}, words...)...)))
+		return other("settings: "+strings.Join(is, ", "), "change them: "+mcrawl(append([]string{"set", dir}, words...)...))
 	}
 	changes, err := Set(ctx, folder, differ)
 	for _, c := range changes {

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"cmp"
-	"fmt"
 	"runtime"
 
 	"mercator/pkg/base/setting"
@@ -63,7 +62,7 @@ func (d *Driver) boundMemory(conf *config.Config, alone bool) error {
 	total := conf.File.Memory.Total
 	if total != 0 && total < one {
 		e := setting.Wrong("memory.total", total, setting.Text(one)+" or more, which the commands of one task may take by memory.fetch and memory.stages")
-		e.File, e.Hint = conf.Path, fmt.Sprintf("%q gives it", mcrawl("set", d.Crawl.Dir(), "memory.total="+setting.Text(one)))
+		e.File, e.Hint = conf.Path, "give it: "+mcrawl("set", d.Crawl.Dir(), "memory.total="+setting.Text(one))
 		return e
 	}
 	cli.BoundMemory(int64(cmp.Or(total, all)))

@@ -57,7 +57,7 @@ func OpenShards(dir, what string, opt Options) (*Driver, error) {
 	d, err := Open(dir, opt)
 	if err == nil && d.plan.shards == 0 {
 		err = &fault.Error{Class: fault.Usage, File: dir, Found: what + " in a crawl without shards", Want: "a crawl of several",
-			Hint: fmt.Sprintf("%q makes one", mcrawl("new", "FOLDER", "--shards", "4", "--seeds", "seeds.txt"))}
+			Hint: "make one: " + mcrawl("new", "FOLDER", "--shards", "4", "--seeds", "seeds.txt")}
 	}
 	return d, err
 }
@@ -93,7 +93,7 @@ func (d *Driver) HostBucket(ctx context.Context, text string) (int, error) {
 		return bucket, nil
 	}
 	e := &fault.Error{Class: fault.Usage, File: d.plan.crawl, Place: "--host", Found: fmt.Sprintf("%q, which no shard knows", host), Want: "a host of this crawl",
-		Hint: fmt.Sprintf("%q lists hosts", mcrawl("stats", d.plan.crawl))}
+		Hint: "list hosts: " + mcrawl("stats", d.plan.crawl)}
 	if like != "" {
 		e.Hint = fmt.Sprintf("did you mean %q?", like)
 	}

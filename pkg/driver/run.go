@@ -92,7 +92,7 @@ func NoCrawl(dir string, err error) error {
 	if !errors.Is(err, os.ErrNotExist) || fault.ClassOf(err) != fault.Usage {
 		return err
 	}
-	return &fault.Error{Class: fault.Usage, Err: err, Hint: fmt.Sprintf("make one with %q", mcrawl("new", dir, "--seeds", "seeds.txt"))}
+	return &fault.Error{Class: fault.Usage, Err: err, Hint: "make one: " + mcrawl("new", dir, "--seeds", "seeds.txt")}
 }
 
 // connectReporter gives the messages of a shard's commands to the reporter.
@@ -160,7 +160,7 @@ func (d *Driver) checkSettingsFiles(conf *config.Config) error {
 	}
 	files, err := checkFiles(conf, keys)
 	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Hint == "" {
-		f.Hint = strings.TrimPrefix(fmt.Sprintf("%s correct it, and %q goes on", fault.Suggest(err), mcrawl("run", d.Crawl.Dir())), " ")
+		f.Hint = strings.TrimPrefix(fmt.Sprintf("%s correct it, then go on: %s", fault.Suggest(err), mcrawl("run", d.Crawl.Dir())), " ")
 	}
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		if standing := d.opt.Reporter.CurrentLine(); standing != "" {
 			found += " in " + standing
 		}
-		return &fault.Error{Class: fault.Interrupted, Found: found, Hint: fmt.Sprintf("%q goes on", d.resumeCommand())}
+		return &fault.Error{Class: fault.Interrupted, Found: found, Hint: "go on: " + d.resumeCommand()}
 	}
 	return err
 }
@@ -234,7 +234,7 @@ func (d *Driver) costOfKill() string {
 
 // AtOnce says how to go on after a second signal, and what that costs.
 func (d *Driver) AtOnce() string {
-	return fmt.Sprintf("%q goes on: %s", d.resumeCommand(), d.costOfKill())
+	return d.costOfKill() + "; go on: " + d.resumeCommand()
 }
 
 // runRounds is what Run does while it holds the crawl.
@@ -349,7 +349,7 @@ func (d *Driver) stopReason(conf *config.Config, n uint64, begun time.Time) (why
 		return "", false, nil
 	}
 	if dry, err := d.dry(conf, n-1); err != nil || dry {
-		return fmt.Sprintf("no relevant page in the last %d rounds, after round %d; %q goes on all the same", conf.File.Focus.Patience, n-1,
+		return fmt.Sprintf("no relevant page in the last %d rounds, after round %d; go on all the same: %s", conf.File.Focus.Patience, n-1,
 			mcrawl("set", d.Crawl.Dir(), "focus.patience=0")), false, err
 	}
 	if d.opt.For > 0 {
@@ -391,7 +391,7 @@ func (d *Driver) endRun(ctx context.Context, why string, empty bool) error {
 			err = hinted
 		case nothing:
 			err = &fault.Error{File: d.Crawl.Dir(), Found: "the crawl is at its end, and nothing was fetched", Want: "pages", Err: err,
-				Hint: fmt.Sprintf("%q has other URLs fetched; %q, or --rule NAME, the same ones again", mcrawl("add", d.Crawl.Dir(), "URL"), mcrawl("again", d.Crawl.Dir(), "--outcome", "NAME"))}
+				Hint: "have other URLs fetched: " + mcrawl("add", d.Crawl.Dir(), "URL") + "; or the same ones again: " + mcrawl("again", d.Crawl.Dir(), "--older", "0s")}
 		case err != nil:
 			err = d.wrapRoundError("", err)
 		default:
@@ -406,7 +406,7 @@ func (d *Driver) endRun(ctx context.Context, why string, empty bool) error {
 			grow = grow || len(open) > 0
 		}
 		if grow {
-			d.opt.Warn("%s has WARC files that grow (NAME.open): \"%s\" gives them their final names, and so does the crawl's end", d.plan.shardsPath(fetch.Kind), mcrawl("seal", d.Crawl.Dir()))
+			d.opt.Warn("%s has WARC files that grow (NAME.open), until the crawl's end; give them their final names now: %s", d.plan.shardsPath(fetch.Kind), mcrawl("seal", d.Crawl.Dir()))
 		}
 	}
 	return err
@@ -526,7 +526,7 @@ func (d *Driver) wrapRoundError(round string, err error) error {
 	switch {
 	case hint != "":
 	case damaged: // to drop the round first may cost its work for nothing
-		hint = fmt.Sprintf("%q names what is damaged, and what to do; if nothing is, and a setting has changed since the round began, set it back (%q); then %q goes on",
+		hint = fmt.Sprintf("see what is damaged, and what to do: %s; if nothing is, and a setting has changed since the round began, set it back: %s; then go on: %s",
 			verify, mcrawl("set", d.Crawl.Dir(), "KEY=VALUE"), d.resumeCommand())
 	default:
 		hint = d.recoveryHint(err)
@@ -541,12 +541,12 @@ func (d *Driver) wrapRoundError(round string, err error) error {
 func (d *Driver) recoveryHint(err error) string {
 	dir := d.Crawl.Dir()
 	if now, err := store.ReadCurrent(durable.OS, dir); err == nil && d.began.Epoch < now.Epoch && d.began.Last > 0 {
-		return fmt.Sprintf("mckpt restore or abandon gave the round up: %q goes on from checkpoint %d", d.resumeCommand(), now.Checkpoint)
+		return fmt.Sprintf("mckpt restore or abandon gave the round up; go on from checkpoint %d: %s", now.Checkpoint, d.resumeCommand())
 	}
 	if failed := (*cli.Failed)(nil); errors.As(err, &failed) && failed.NamesSetting {
-		return fmt.Sprintf("what is done is kept: then %q goes on", d.resumeCommand())
+		return "what is done is kept; then go on: " + d.resumeCommand()
 	}
-	return fmt.Sprintf("what is done is kept: %q goes on. If a setting has changed since the round began, set it back (%q), or drop the round and make it again: %q",
+	return fmt.Sprintf("what is done is kept; go on: %s; if a setting has changed since the round began, set it back: %s; or drop the round, which is then made again: %s",
 		d.resumeCommand(), mcrawl("set", dir, "KEY=VALUE"), fault.Quote("mckpt", "abandon", dir))
 }
 
@@ -554,7 +554,7 @@ func (d *Driver) recoveryHint(err error) string {
 // make the raise that is due, and make the next round.
 func (d *Driver) Print(w io.Writer) error {
 	if dir := d.Crawl.Dir(); d.plan.shards > 0 {
-		return &fault.Error{Class: fault.Usage, File: dir, Found: "--print", Want: "a crawl without shards", Hint: fmt.Sprintf("%q shows the stages of a round", mcrawl("stages", dir))}
+		return &fault.Error{Class: fault.Usage, File: dir, Found: "--print", Want: "a crawl without shards", Hint: "see the stages of a round: " + mcrawl("stages", dir)}
 	}
 	n, err := d.Crawl.NextRound()
 	if err != nil {

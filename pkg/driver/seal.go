@@ -45,7 +45,7 @@ func seal(ctx context.Context, folder *crawl.Crawl, progress func(int64)) (seale
 	}
 	if len(st.Rounds) > 0 {
 		return 0, &fault.Error{Class: fault.Conflict, File: folder.Dir(), Found: "round " + st.Rounds[0] + " is open", Want: "a crawl between two rounds",
-			Hint: fmt.Sprintf("%q ends it", mcrawl("run", folder.Dir()))}
+			Hint: "end it: " + mcrawl("run", folder.Dir())}
 	}
 	dirs, err := partDirs(folder.Dir())
 	if err != nil {

@@ -124,7 +124,7 @@ func (d *Driver) roundOf(round string) (r stageRound, err error) {
 		}
 		if !r.closed {
 			return r, &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "round " + r.name, Want: "round " + next + ", or one that was closed",
-				Hint: fmt.Sprintf("%q shows the stages of %s", mcrawl("stages", d.Crawl.Dir()), next)}
+				Hint: fmt.Sprintf("see the stages of %s: %s", next, mcrawl("stages", d.Crawl.Dir()))}
 		}
 	}
 	if r.name == "seed" {
@@ -288,7 +288,7 @@ func (d *Driver) mustBeDone(of stageRound, at, n, own int, before string) (err e
 		found += fmt.Sprintf(" in shard %d", n)
 	}
 	return &fault.Error{Class: fault.Conflict, File: d.Crawl.Dir(), Place: "round " + of.name, Found: found + ": run it before stage " + before,
-		Hint: fmt.Sprintf("%q shows what comes first", mcrawl("stages", d.Crawl.Dir()))}
+		Hint: "see what comes first: " + mcrawl("stages", d.Crawl.Dir())}
 }
 
 // task runs what is not done of a stage in a shard.

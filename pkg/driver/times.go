@@ -65,7 +65,7 @@ func readTimes(file string) ([]stats.Spent, error) {
 		b, err = io.ReadAll(io.LimitReader(f, timesMax+1))
 	}
 	bad := &fault.Error{Class: fault.Corrupt, File: file, Want: fmt.Sprintf("the times of a round, version %d", timesVersion),
-		Hint: fmt.Sprintf("%q: nothing is lost but the times of this round", fault.Quote("rm", file))}
+		Hint: "nothing is lost but the times of this round; remove it: " + fault.Quote("rm", file)}
 	if err != nil {
 		bad.Err = err
 		if of := (*fs.PathError)(nil); errors.As(err, &of) {

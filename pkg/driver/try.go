@@ -105,7 +105,7 @@ func (w *Web) reusePorts(dir string) error {
 	var was Web
 	if errors.Is(err, os.ErrNotExist) {
 		return &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl that is not of the embedded web", Want: "a new folder",
-			Hint: fmt.Sprintf("name another folder; %q goes on with this crawl", mcrawl("run", dir))}
+			Hint: "name another folder; or go on with this crawl: " + mcrawl("run", dir)}
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &was)

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/fault"
 )
 
 // mishap is something that befalls a crawl folder.
@@ -129,8 +131,8 @@ func brokenOff(t *testing.T, w *web) (c *crawl, remote string) {
 }
 
 var (
-	quotedCommand = regexp.MustCompile(`"((?:mckpt|mcrawl|mfrontier|rm|truncate|chmod|mv) [^"]*)"`)
-	hintLine      = regexp.MustCompile(`(?m)^m[a-z]+: hint: (.*)$`)
+	hintCommand = regexp.MustCompile(`(?:^|: )((?:mckpt|mcrawl|mfrontier|rm|truncate|chmod|mv) (?:'[^']*'|\\.|[^;'\\])*)(?:; |$)`) // up to a semicolon of no word
+	hintLine    = regexp.MustCompile(`(?m)^m[a-z]+: hint: (.*)$`)
 )
 
 // walk follows hints until the crawl ends, and returns them. whole is the folder as it was, for "put it back from a copy".
@@ -157,7 +159,7 @@ func (c *crawl) walk(t *testing.T, whole, remote string, damaged []string) (way 
 		}
 		hint := hints[len(hints)-1][1]
 		step := ""
-		for _, m := range quotedCommand.FindAllStringSubmatch(hint, -1) {
+		for _, m := range hintCommand.FindAllStringSubmatch(hint, -1) {
 			if command := m[1]; !slices.Contains(way, command) || strings.HasPrefix(command, "mckpt verify") && !slices.Contains(way[max(0, len(way)-1):], command) {
 				step = command
 				break
@@ -174,7 +176,7 @@ func (c *crawl) walk(t *testing.T, whole, remote string, damaged []string) (way 
 				t.Fatalf("after %q verify has no hint:\n%s", way, out)
 			}
 			hint, step = hints[len(hints)-1][1], ""
-			for _, m := range quotedCommand.FindAllStringSubmatch(hint, -1) {
+			for _, m := range hintCommand.FindAllStringSubmatch(hint, -1) {
 				if !slices.Contains(way, m[1]) {
 					step = m[1]
 					break
@@ -185,7 +187,7 @@ func (c *crawl) walk(t *testing.T, whole, remote string, damaged []string) (way 
 		if strings.Contains(step, "REMOTE NEW") {
 			dirs++
 			next := fmt.Sprintf("%s-%d", c.dir, dirs)
-			step = strings.NewReplacer("REMOTE", remote, "NEW", next).Replace(step)
+			step = strings.NewReplacer("REMOTE", remote, "NEW", fault.Quote(next)).Replace(step)
 			c.dir = next
 		}
 		if step == "" && strings.Contains(hint, "the crawl goes on without") && !strings.Contains(hint, "needs ") && !slices.Contains(damaged, "rounds") && err != nil && strings.Contains(said, "problems: ") {
@@ -269,7 +271,7 @@ func TestHints(t *testing.T) {
 	for _, try := range tries {
 		t.Run(strings.TrimSpace(try.path+" "+try.name), func(t *testing.T) {
 			t.Parallel()
-			mine := &crawl{dir: filepath.Join(t.TempDir(), "crawl"), web: w, env: c.env}
+			mine := &crawl{dir: filepath.Join(t.TempDir(), "it's a crawl"), web: w, env: c.env} // a shell needs quotes
 			copyBack(t, c.dir, mine.dir)
 			try.do(t, mine.dir, filepath.Join(mine.dir, try.path))
 			damaged := []string{try.path}

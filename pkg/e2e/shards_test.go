@@ -266,7 +266,7 @@ func TestShardsMissAPart(t *testing.T) {
 	if err := os.WriteFile(part("r2"), old, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	fails(3, fmt.Sprintf("hint: remove it: rm %s; then \"mcrawl stages %s\" says", part("r2"), c.dir), "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
+	fails(3, fmt.Sprintf("hint: remove it: rm %s; then see which stage sends them again: mcrawl stages %s", part("r2"), c.dir), "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
 	if err := os.Remove(part("r2")); err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func checkTail(st *store.Store, e store.Entry) error {
 		return err
 	}
 	return &fault.Error{Class: fault.Corrupt, File: path, Place: fmt.Sprintf("byte %d", r.Good()), Found: fmt.Sprintf("%d bytes that are no whole record", fi.Size()-r.Good()), Want: "the end of the file", Err: err,
-		Hint: fmt.Sprintf("%q cuts them off", fault.Quote("truncate", "-s", strconv.FormatInt(r.Good(), 10), path))}
+		Hint: "cut them off: " + fault.Quote("truncate", "-s", strconv.FormatInt(r.Good(), 10), path)}
 }
 
 // readBatch returns the generation in BATCH, 0 if there is none, and the times behind it, 0 if there are none.
@@ -180,7 +180,7 @@ func readBatch(st *store.Store) (begun uint64, ended, until micros, err error) {
 	ended, until = micros(numbers[1]), micros(numbers[2])
 	if err != nil || !whole || len(fields) > len(numbers) || len(fields) == len(numbers) && until < ended {
 		return 0, 0, 0, &fault.Error{Class: fault.Corrupt, File: path, Place: "line 1", Found: strconv.Quote(clean(string(b))), Want: "the number of a generation, and perhaps one or two times",
-			Hint: fmt.Sprintf("%q removes the file; wait for the longest delay (politeness.max_delay) before the next batch", fault.Quote("rm", path))}
+			Hint: "wait for the longest delay (politeness.max_delay) before the next batch, and remove the file: " + fault.Quote("rm", path)}
 	}
 	return numbers[0], ended, until, nil
 }

@@ -62,7 +62,7 @@ const outcomes = len(record.OutcomesOfSettings)
 
 // change says what changes the setting that caused an outcome.
 var change = map[string]string{
-	record.OutcomeAddress: "--allow-net NETWORK allows it",
+	record.OutcomeAddress: "allow it: --allow-net NETWORK",
 	record.OutcomeDenied:  "--deny names the list",
 	record.OutcomeScheme:  "--scheme and --exec name what fetches a scheme",
 }
@@ -187,7 +187,7 @@ func (o *settingsRefusals) describeSettings() string {
 func (o *settingsRefusals) judge(refusedOK bool, hosts, others int64) error {
 	switch {
 	case !refusedOK && (o.mistaken(hosts, others) || o.done+others == 0 && o.known > 0):
-		return &fault.Error{Found: o.describeSettings(), Hint: "correct the settings and run this again: nothing was committed, and fetched URLs are not fetched again. --refused-ok goes on without these URLs: they are parked"}
+		return &fault.Error{Found: o.describeSettings(), Hint: "correct the settings and run this again: nothing was committed, and fetched URLs are not fetched again; or go on without these URLs, which are parked then: --refused-ok"}
 	case len(o.localErrors) > 0 && o.done == 0:
 		hint := "nothing was committed: correct this, and run the command again"
 		for text := range o.localErrors {

@@ -31,7 +31,7 @@ func Seal(ctx context.Context, st *store.Store) (sealed int, err error) {
 		return 0, err
 	}
 	if txn := v.Open(); txn != "" {
-		return 0, unfinished(st.Dir(), "round "+txn+" is open")
+		return 0, unfinished(st, st.Dir(), "round "+txn+" is open")
 	}
 	list, err := st.FS().ReadDir(st.Dir())
 	if err != nil {
@@ -54,7 +54,7 @@ func Seal(ctx context.Context, st *store.Store) (sealed int, err error) {
 			return e.Role == roleWARC && e.Growing && e.Epoch == f.Epoch && store.MadeBefore(name, e.Path)
 		})
 		if ours && f.Length != fi.Size() && (newest || !shard) {
-			return sealed, unfinished(st.Path(e.Name()), "the tail of a batch that was interrupted")
+			return sealed, unfinished(st, st.Path(e.Name()), "the tail of a batch that was interrupted")
 		}
 		length := fi.Size()
 		if ours {
@@ -86,8 +86,9 @@ func Seal(ctx context.Context, st *store.Store) (sealed int, err error) {
 	return sealed, st.FS().SyncDir(st.Dir())
 }
 
-func unfinished(file, found string) error {
-	return &fault.Error{Class: fault.Conflict, File: file, Found: found, Want: "a crawl between two rounds", Hint: "finish the round with \"mcrawl run\", or drop it with \"mckpt abandon\""}
+func unfinished(st *store.Store, file, found string) error {
+	return &fault.Error{Class: fault.Conflict, File: file, Found: found, Want: "a crawl between two rounds",
+		Hint: "finish the round: " + fault.Quote("mcrawl", "run", st.Root()) + "; or drop it: " + fault.Quote("mckpt", "abandon", st.Root())}
 }
 
 // heldLengths is the most that a generation of the store has of each WARC file.

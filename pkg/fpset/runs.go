@@ -112,7 +112,7 @@ func openRun(st *store.Store, e store.Entry, poly uint64) (*run, error) {
 	}
 	if info.Size() != e.Length {
 		return nil, errors.Join(&fault.Error{Class: fault.Corrupt, File: name, Found: fmt.Sprintf("%d bytes", info.Size()),
-			Want: fmt.Sprintf("%d, as in the manifest", e.Length), Hint: `go back with "mckpt restore"`}, f.Close())
+			Want: fmt.Sprintf("%d, as in the manifest", e.Length)}, f.Close())
 	}
 	c := &counted{File: f}
 	r, err := fpfile.Open(c, e.Length, name)

@@ -19,12 +19,12 @@ func (f *Frontier) CheckMove() error {
 	if err != nil {
 		return err
 	}
-	return s.checkMove(f.st.Dir())
+	return s.checkMove(f.st)
 }
 
-func (s *state) checkMove(dir string) error {
+func (s *state) checkMove(st *store.Store) error {
 	refuse := func(found, want string) error {
-		return &fault.Error{Class: fault.Usage, File: dir, Found: found, Want: want + ", to move buckets"}
+		return &fault.Error{Class: fault.Usage, File: st.Dir(), Found: found, Want: want + ", to move buckets"}
 	}
 	switch {
 	case s.policy.links != noLinks:
@@ -32,7 +32,7 @@ func (s *state) checkMove(dir string) error {
 	case len(s.Domains)+len(s.Held) > 0:
 		return refuse("budgets of domains", "none")
 	case s.InFlight != nil:
-		return inFlight(s.InFlight)
+		return inFlight(st, s.InFlight)
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func (f *Frontier) Move(ctx context.Context, m *shard.Move, host func(string) ui
 	defer tx.Abort()
 	s, err := f.load(tx.Base())
 	if err == nil {
-		err = s.checkMove(f.st.Dir())
+		err = s.checkMove(f.st)
 	}
 	if err != nil {
 		return err
@@ -288,7 +288,7 @@ func (v *mover) receiveRows(from int) error {
 	}
 	src, err := (&Frontier{st: st, layout: v.f.layout}).load(base)
 	if err == nil {
-		err = src.checkMove(st.Dir())
+		err = src.checkMove(st)
 	}
 	if err != nil {
 		return err

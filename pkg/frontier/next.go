@@ -273,7 +273,7 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 		return err
 	}
 	if s.InFlight != nil {
-		return inFlight(s.InFlight)
+		return inFlight(f.st, s.InFlight)
 	}
 	due, empty := s.due(b.Now())
 	switch {
@@ -384,17 +384,19 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	return s.save(tx)
 }
 
-func inFlight(fl *flight) *fault.Error {
+func inFlight(st *store.Store, fl *flight) *fault.Error {
 	e := &fault.Error{Class: fault.Conflict, Found: fmt.Sprintf("%d URLs are in flight", fl.all()), Want: "an update with their outcomes first"}
 	if fl.all() == 1 {
 		e.Found, e.Want = "1 URL is in flight", "an update with its outcome first"
 	}
-	txn := ""
+	by := "finish that round with mfrontier update"
 	if fl.Txn != "" {
 		e.Found += fmt.Sprintf(", since transaction %q", fl.Txn)
-		txn = " --txn " + fl.Txn
+		by += " " + fault.Quote("--txn", fl.Txn)
 	}
-	e.Hint = fmt.Sprintf("finish that round with \"mfrontier update%s\", or in a crawl folder give it up with \"mckpt abandon CRAWL\"", txn)
+	if e.Hint = by; st.CrawlDir() != "" {
+		e.Hint += "; or give it up: " + fault.Quote("mckpt", "abandon", st.Root())
+	}
 	return e
 }
 

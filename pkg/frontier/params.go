@@ -83,7 +83,7 @@ func (p *Params) own() (parameters, error) {
 	for _, own := range p.all() {
 		names = append(names, nameOf(own))
 	}
-	hint := `"mfrontier policies" lists those there are`
+	hint := "list those there are: mfrontier policies"
 	if near := fault.DidYouMean(p.Policy, names); near != "" {
 		hint = near + " " + hint
 	}

@@ -138,7 +138,7 @@ func (f *Frontier) Release(ctx context.Context, b *stage.Batch[record.URL, recor
 	}
 	s, err := f.load(tx.Base())
 	if err == nil {
-		err = s.beside(tx, o.Txn, "release")
+		err = s.beside(f.st, tx, o.Txn, "release")
 	}
 	if err != nil {
 		return 0, err

@@ -87,16 +87,16 @@ func (c *change) beginAdd(ctx context.Context, txn, verb string) error {
 	if err := c.beginChange(ctx); err != nil {
 		return err
 	}
-	return c.s.beside(c.tx, txn, verb)
+	return c.s.beside(c.st, c.tx, txn, verb)
 }
 
 // beside refuses a change that has another name than the round and would close the round with its commit.
-func (s *state) beside(tx *store.Tx, txn, verb string) error {
+func (s *state) beside(st *store.Store, tx *store.Tx, txn, verb string) error {
 	fl := s.InFlight
 	if txn == "" || fl == nil || fl.Txn == "" || fl.Txn == txn || tx.InCrawl() {
 		return nil
 	}
-	e := inFlight(fl)
+	e := inFlight(st, fl)
 	e.Hint += ", or " + verb + " without --txn"
 	return e
 }
@@ -318,7 +318,7 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 		return &fault.Error{Class: fault.Conflict, Found: "no URL is in flight", Want: "a batch of \"mfrontier next\" first"}
 	}
 	if c.s.InFlight.Txn != o.Txn {
-		return inFlight(c.s.InFlight)
+		return inFlight(c.st, c.s.InFlight)
 	}
 	if c.gate == nil && !c.policy.late && len(c.s.Held) == 0 { // else waiting URLs are taken before finish
 		if err := c.mergeQueues(ctx, c.fresh.rows+c.returning); err != nil {

@@ -131,7 +131,7 @@ func ClassOf(err error) (c Class) {
 
 // HintOf returns the first hint in err's chain, or "".
 //
-// Hints quote commands by %q, which escapes what Quote has quoted for the shell: that is undone, so that a command can be typed as it is printed.
+// A command in a hint stands behind a colon, to the hint's end or to a semicolon, as Quote makes it, so that it can be typed as it is printed.
 func HintOf(err error) string {
 	for err != nil {
 		var e *Error
@@ -139,12 +139,9 @@ func HintOf(err error) string {
 			return ""
 		}
 		if e.Hint != "" {
-			return typed.Replace(e.Hint)
+			return e.Hint
 		}
 		err = e.Err
 	}
 	return ""
 }
-
-// typed takes back the escapes of %q, without which a shell would take a quoted word apart.
-var typed = strings.NewReplacer(`\\`, `\`, `\"`, `"`)

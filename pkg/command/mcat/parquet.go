@@ -31,7 +31,8 @@ func (g *grammar) runParquet(ctx context.Context, std *cli.Std) error {
 	if sniff(in.Reader, in.opt.Name) == warcs {
 		in.close()
 		return &fault.Error{Class: fault.WrongKind, File: in.opt.Name, Found: "an archive", Want: "fetch records, or the crawl folder: a Parquet file has a crawl's outcomes",
-			Hint: "mextract " + in.opt.Name + " -o links.arrows.zst, then mcat --format parquet -o links.parquet links.arrows.zst, has its links; mcat --format cdxj " + in.opt.Name + " its index"}
+			Hint: "its index: " + fault.Quote("mcat", "--format", "cdxj", in.opt.Name) + "; its links: " + fault.Quote("mextract", in.opt.Name, "-o", "links.arrows.zst") +
+				" && mcat --format parquet -o links.parquet links.arrows.zst"}
 	}
 	src, err := record.Open(in, in.opt)
 	in.close()

@@ -93,7 +93,7 @@ func warnOfLeft(std *cli.Std, left []string) {
 
 func (c *pushCmd) warnOfGone(warn func(format string, args ...any), which string, gone []string) {
 	if len(gone) > 0 {
-		warn("not in the crawl: %s of closed rounds, %s, such as %q; if you moved rounds away, %q forgets them",
+		warn("not in the crawl: %s of closed rounds, %s, such as %q; if you moved rounds away, forget them: %s",
 			cli.Count(len(gone), "file"), which, gone[0], fault.Quote("mckpt", "gc", c.Crawl)+" --keep N")
 	}
 }
@@ -134,11 +134,11 @@ func (c *pushCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	if remote == "" {
 		return &fault.Error{Class: fault.Usage, Place: "REMOTE", Found: "none, and no push in crawl.toml", Want: "a folder, HOST:PATH, or rclone:NAME:PATH",
-			Hint: fmt.Sprintf("name it, or set it: %q", fault.Quote("mcrawl", "set", c.Crawl)+" push=REMOTE")}
+			Hint: "name it, or set it: " + fault.Quote("mcrawl", "set", c.Crawl) + " push=REMOTE"}
 	}
 	if c.Remote == "" && snapshot.IsFolder(remote) && !filepath.IsAbs(remote) {
 		return &fault.Error{Class: fault.Usage, File: conf.Path, Place: "push", Found: fmt.Sprintf("%q", remote), Want: "an absolute folder, HOST:PATH, or rclone:NAME:PATH",
-			Hint: fmt.Sprintf("change it: %q", fault.Quote("mcrawl", "set", c.Crawl)+" push=/FOLDER")}
+			Hint: "change it: " + fault.Quote("mcrawl", "set", c.Crawl) + " push=/FOLDER"}
 	}
 	progress := std.StartProgress("bytes", 0)
 	defer progress.Done()

@@ -37,7 +37,7 @@ func (c *holdCmd) Run(ctx context.Context, std *cli.Std) error {
 		c.Command = c.Command[1:]
 	}
 	if len(c.Command) == 0 {
-		return &fault.Error{Class: fault.Usage, Found: "no program behind --", Want: "one", Hint: `see "mckpt hold --help"`}
+		return &fault.Error{Class: fault.Usage, Found: "no program behind --", Want: "one", Hint: "see: mckpt hold --help"}
 	}
 	program, err := exec.LookPath(c.Command[0])
 	if err != nil {

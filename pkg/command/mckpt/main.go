@@ -531,10 +531,10 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	var hints []string
 	if v.Repair {
-		hints = append(hints, fmt.Sprintf("%q makes pointers anew that are lost, damaged or old", fault.Quote("mckpt", "repair", c.Crawl)))
+		hints = append(hints, "make pointers anew that are lost, damaged or old: "+fault.Quote("mckpt", "repair", c.Crawl))
 	}
 	if len(v.Aside) > 0 {
-		hints = append(hints, fmt.Sprintf("%q puts back what a restore has set aside", fault.Quote("mckpt", "rounds", c.Crawl)))
+		hints = append(hints, "put back what a restore has set aside: "+fault.Quote("mckpt", "rounds", c.Crawl))
 	}
 	if len(v.Lost) > 0 {
 		hints = append(hints, "the crawl goes on without the files of these rounds, but exports, reports and repeated fetches (mcrawl again) lack them: put them back from a copy; if you moved them away, gc, once it forgets their checkpoints, ends this message")
@@ -557,10 +557,10 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	for _, f := range v.Longer {
-		hints = append(hints, fmt.Sprintf("%q cuts off what does not belong to the file", fault.Quote("truncate", "-s", fmt.Sprint(f.Length), f.Path)))
+		hints = append(hints, "cut off what does not belong to the file: "+fault.Quote("truncate", "-s", fmt.Sprint(f.Length), f.Path))
 	}
 	if v.Output != "" {
-		hints = append(hints, fmt.Sprintf("the open round needs %s: put it back from a copy, or %q drops the round, which is then made again", v.Output, fault.Quote("mckpt", "abandon", c.Crawl)))
+		hints = append(hints, fmt.Sprintf("the open round needs %s: put it back from a copy, or drop the round, which is then made again: %s", v.Output, fault.Quote("mckpt", "abandon", c.Crawl)))
 	}
 	told := len(hints) + v.Gaps + len(v.Needed) + len(v.Spare)
 	hints = append(hints, c.hints(v)...)
@@ -593,9 +593,9 @@ func (c *verifyCmd) hints(v *crawl.Verified) (hints []string) {
 		way := "put it back from a copy"
 		conf, err := config.Load(filepath.Join(c.Crawl, config.Name))
 		if err == nil && conf.File.Push != "" {
-			way = fmt.Sprintf("%q makes a crawl of the copy", fault.Quote("mckpt", "pull", conf.File.Push, "NEW"))
+			way = "make a crawl of the copy: " + fault.Quote("mckpt", "pull", conf.File.Push, "NEW")
 		} else if v.Sound > 0 {
-			way += fmt.Sprintf(", or %q goes back to a checkpoint that does not need it", fault.Quote("mckpt", "restore", c.Crawl, fmt.Sprint(v.Sound)))
+			way += ", or go back to a checkpoint that does not need it: " + fault.Quote("mckpt", "restore", c.Crawl, fmt.Sprint(v.Sound))
 		}
 		hints = append(hints, fmt.Sprintf("the crawl needs %s to go on: %s", v.Needed[0], way))
 	}
@@ -688,7 +688,7 @@ func (c *repairCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 	}
 	if done.Current == "" && len(done.Heads) == 0 {
-		std.Warn("CURRENT and every HEAD are sound: nothing was changed; \"%s\" looks at the rest", fault.Quote("mckpt", "verify", c.Crawl))
+		std.Warn("CURRENT and every HEAD are sound: nothing was changed; look at the rest: %s", fault.Quote("mckpt", "verify", c.Crawl))
 	}
 	if c.JSON {
 		return printJSON(std, done)

@@ -254,7 +254,7 @@ func checkSeen(ctx context.Context, std *cli.Std, crawl string, others bool) err
 		return err
 	}
 	return &fault.Error{File: f.Store().Dir(), Found: fmt.Sprintf("%s not in the set of URLs, such as %s", cli.Count(n, "URL"), example),
-		Hint: fmt.Sprintf("%q adds them", fmt.Sprintf("mfrontier export %s | murlset add %s", f.Store().Dir(), set.Dir()))}
+		Hint: "add them: " + fault.Quote("mfrontier", "export", f.Store().Dir()) + " | " + fault.Quote("murlset", "add", set.Dir())}
 }
 
 // sortMemory is for the checksums of the frontier's URLs; what does not fit is sorted in temporary files.

@@ -375,7 +375,7 @@ func (g guard) judge(addr netip.Addr) (string, error) {
 	}
 	if !g.contact && addrguard.Special(addr) == "" {
 		return "", &fault.Error{Class: fault.Usage, Found: addr.String() + " is a public address, and no --contact is given",
-			Hint: "--contact ADDRESS tells its operator whom to ask: your e-mail address, or a URL"}
+			Hint: "tell its operator whom to ask, by your e-mail address or a URL: --contact ADDRESS"}
 	}
 	return "", nil
 }

@@ -94,7 +94,7 @@ func (t *totals) report(std *cli.Std, maxBody cli.Size) {
 		list = append(list, outcome{name, t.outcomes[name]})
 	}
 	if n := t.outcomes[record.OutcomeAddress]; n > 0 {
-		std.Warn("%s not fetched because of the address: %s; --allow-net NETWORK allows a network such as 127.0.0.0/8",
+		std.Warn("%s not fetched because of the address: %s; allow a network such as 127.0.0.0/8: --allow-net NETWORK",
 			cli.Count(n, "URL"), cli.Printable(t.refused))
 	}
 	if n := t.cut[httpmsg.TruncatedLength]; n > 0 {

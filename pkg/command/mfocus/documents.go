@@ -162,7 +162,7 @@ func (a archiveFlags) listed(std *cli.Std, crawl, list string, do func(row *reco
 		left = append(left, u)
 	}
 	return &fault.Error{Class: fault.Usage, File: list, Found: fmt.Sprintf("%s, without a document in %s", slices.Min(left), crawl), Want: "URLs that it has fetched",
-		Hint: fmt.Sprintf("%q shows what became of each URL", "mcat --columns url,outcome,status "+fault.Quote(crawl))}
+		Hint: "see what became of each URL: " + fault.Quote("mcat", "--columns", "url,outcome,status", crawl)}
 }
 
 func isCrawl(dir string) error {

@@ -91,7 +91,7 @@ func (c *expandCmd) each(std *cli.Std, f *words.Filter, do func(query string, li
 			return err
 		}
 		if q.Type == words.Location {
-			return &fault.Error{Class: fault.Usage, File: "query", Found: "a URL", Want: "words", Hint: "a URL is a seed: mcrawl add crawl " + q.URL}
+			return &fault.Error{Class: fault.Usage, File: "query", Found: "a URL", Want: "words", Hint: "a URL is a seed: " + fault.Quote("mcrawl", "add", "crawl", q.URL)}
 		}
 		return do(strings.ToLower(q.Query), f.Words(q.Query))
 	}

@@ -131,7 +131,7 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 				return errors.Join(err, duplicate)
 			}
 			return &fault.Error{Class: fault.Usage, File: c.Crawl, Found: "no document of " + u, Want: "a URL that was fetched, and whose document is no duplicate",
-				Hint: fmt.Sprintf("%q shows what became of each URL", "mcat --columns url,outcome,status "+fault.Quote(c.Crawl))}
+				Hint: "see what became of each URL: " + fault.Quote("mcat", "--columns", "url,outcome,status", c.Crawl)}
 		}
 	}
 	return err

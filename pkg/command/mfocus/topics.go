@@ -77,9 +77,9 @@ func (c *topicsCmd) Run(ctx context.Context, std *cli.Std) error {
 	case err != nil:
 		return err
 	case len(missing) > 0:
-		return &fault.Error{Class: fault.Usage, File: c.DB, Found: fmt.Sprintf("no topic %q", missing[0]), Want: "one that it has", Hint: fmt.Sprintf("mfocus topics %s | jq -r .topic", c.DB)}
+		return &fault.Error{Class: fault.Usage, File: c.DB, Found: fmt.Sprintf("no topic %q", missing[0]), Want: "one that it has", Hint: "list them: " + fault.Quote("mfocus", "topics", c.DB) + " | jq -r .topic"}
 	case n == 0:
-		return &fault.Error{Class: fault.Usage, File: c.DB, Found: "no topics", Want: "those of a query", Hint: fmt.Sprintf("mfocus expand %s QUERY", c.DB)}
+		return &fault.Error{Class: fault.Usage, File: c.DB, Found: "no topics", Want: "those of a query", Hint: "make them: " + fault.Quote("mfocus", "expand", c.DB, "QUERY")}
 	}
 	if err := out.Flush(); err != nil || file == nil {
 		return err

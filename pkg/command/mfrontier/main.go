@@ -165,8 +165,8 @@ func (c *addCmd) unseen(f *frontier.Frontier) error {
 	}
 	txn := cmp.Or(c.Txn, "more")
 	return &fault.Error{Class: fault.Usage, File: c.Store, Found: "text for the frontier of a crawl", Want: "records from murlset new, which knows the URLs of the crawl",
-		Hint: strings.Join(strings.Fields(fmt.Sprintf("murlset new %s --txn %s --text %s", set, txn, strings.Join(c.Files, " "))), " ") +
-			fmt.Sprintf(" | mfrontier add %s --txn %s && mckpt commit %s --txn %[2]s", c.Store, txn, crawl)}
+		Hint: "add them: " + fault.Quote(append([]string{"murlset", "new", set, "--txn", txn, "--text"}, c.Files...)...) + " | " +
+			fault.Quote("mfrontier", "add", c.Store, "--txn", txn) + " && " + fault.Quote("mckpt", "commit", crawl, "--txn", txn)}
 }
 
 // counted shows in the progress how many rows were read.
@@ -422,7 +422,7 @@ func (c *nextCmd) again(std *cli.Std, done *store.Done, empty bool) error {
 	}
 	if _, err := os.Stat(c.Refused); c.Refused != "" && len(own.Refused) > 0 && errors.Is(err, fs.ErrNotExist) {
 		return &fault.Error{Class: fault.Corrupt, File: c.Refused, Found: "missing", Want: fmt.Sprintf("the URLs that rules refused when batch %q was taken, which is before", c.Txn),
-			Hint: "put it back from a copy, or give the batch up with \"mckpt abandon\": the next one has its URLs"}
+			Hint: "put it back from a copy; or give the batch up, since the next one has its URLs: " + fault.Quote("mckpt", "abandon", filepath.Dir(filepath.Clean(c.Store)))}
 	}
 	switch {
 	case len(done.Ledger.Stages) == 0 || own.Out > 0:

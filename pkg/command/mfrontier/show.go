@@ -158,7 +158,7 @@ func warnParked(std *cli.Std, f *frontier.Frontier, store string) error {
 	if n == 1 {
 		are, back = "URL is", "it"
 	}
-	std.Warn("%d %s parked (%s; such as of %s): \"mfrontier release %s\" puts %s back", n, are, strings.Join(by, ", "), cli.Printable(host), store, back)
+	std.Warn("%d %s parked (%s; such as of %s); put %s back: %s", n, are, strings.Join(by, ", "), cli.Printable(host), back, fault.Quote("mfrontier", "release", store))
 	return nil
 }
 
@@ -185,9 +185,9 @@ func (c *statCmd) fetchedNothing(ctx context.Context, f *frontier.Frontier) erro
 	}
 	e := &fault.Error{File: c.Store, Found: fmt.Sprintf("nothing was fetched of %s: %s", cli.Count(all, "URL"), strings.Join(outcomes, ", "))}
 	if crawl := f.Store().CrawlDir(); crawl != "" {
-		e.Hint = fmt.Sprintf("%q says why", "mcat --format tsv --columns url,outcome,error "+fault.Quote(crawl))
+		e.Hint = "see why: " + fault.Quote("mcat", "--format", "tsv", "--columns", "url,outcome,error", crawl)
 		if len(outcomes) == 1 && strings.HasPrefix(outcomes[0], "refused ") { // no fetch has a row
-			e.Hint = fmt.Sprintf("%q says by which rules", fault.Quote("mcrawl", "refused", crawl))
+			e.Hint = "see by which rules: " + fault.Quote("mcrawl", "refused", crawl)
 		}
 	}
 	return e

@@ -74,7 +74,7 @@ func (f *stageFlags) open(std *cli.Std, dir, family string) (r *resolve.Resolver
 func (f *askFlags) resolver(std *cli.Std, cfg resolve.Config) (*resolve.Resolver, error) {
 	if room := max(1000, (std.MemoryLimit()*3/4-besideQuestions)/resolve.QuestionSize); int64(f.InFlight) > room {
 		err := setting.Wrong("--in-flight", f.InFlight, fmt.Sprintf("%d at most, with --memory %dM", room, std.MemoryLimit()>>20))
-		err.Hint = fmt.Sprintf("--memory %dM has room for them", ((int64(f.InFlight)*resolve.QuestionSize+besideQuestions)*4/3+1<<20-1)>>20)
+		err.Hint = fmt.Sprintf("have room for them: --memory %dM", ((int64(f.InFlight)*resolve.QuestionSize+besideQuestions)*4/3+1<<20-1)>>20)
 		return nil, err
 	}
 	cfg.Servers, cfg.Rate, cfg.InFlight, cfg.Timeout, cfg.Attempts, cfg.Now = f.Server, f.Rate, f.InFlight, f.Timeout, f.Attempts, std.Now
@@ -197,7 +197,7 @@ func ofShard(dir string, rate float64) (float64, error) {
 // nobody sees them, and its URLs would use up their attempts.
 func warnSilent(std *cli.Std, stats resolve.Stats) {
 	if stats.Silent > 0 && stats.Silent == stats.Asked {
-		std.Warn("no answer from any DNS server, for %s; --server ADDR names one", cli.Count(stats.Silent, "name"))
+		std.Warn("no answer from any DNS server, for %s; name one: --server ADDR", cli.Count(stats.Silent, "name"))
 	}
 }
 

@@ -96,7 +96,7 @@ func ReadLearned(in io.Reader, name string) (*Learned, error) {
 		return l, err
 	}
 	bad := func(found string) error {
-		return &fault.Error{Class: fault.Corrupt, File: name, Found: found, Want: "what mfocus score has learned of a crawl", Hint: "mckpt restore goes back to a checkpoint"}
+		return &fault.Error{Class: fault.Corrupt, File: name, Found: found, Want: "what mfocus score has learned of a crawl"}
 	}
 	if len(data) > maxState {
 		return nil, bad("a longer state")

@@ -61,7 +61,7 @@ func (m *Model) Encode() ([]byte, error) { return store.Seal(Magic, m) }
 func Read(path string) (*Model, error) {
 	data, err := durable.ReadFile(durable.OS, path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Want: "a model", Hint: "mfocus train -o " + fault.Quote(path) + " --topics topics.jsonl", Err: err}
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Want: "a model", Hint: "make it: " + fault.Quote("mfocus", "train", "-o", path, "--topics", "topics.jsonl"), Err: err}
 	}
 	if err != nil {
 		return nil, err

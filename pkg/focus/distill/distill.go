@@ -547,7 +547,7 @@ func temporary(kind string, rows func(add func(key uint64, payload []byte) error
 // anew says how to go on after damage, since nothing here is lost with the folder.
 func (f *Folder) anew(err error) error {
 	if bad := (*fault.Error)(nil); errors.Is(err, fault.Corrupt) && errors.As(err, &bad) && fault.HintOf(err) == "" {
-		bad.Hint = fmt.Sprintf("remove it with %q: mfocus makes it anew", fault.Quote("rm", "-r", f.dir))
+		bad.Hint = "mfocus makes it anew; remove it: " + fault.Quote("rm", "-r", f.dir)
 	}
 	return err
 }
@@ -556,7 +556,7 @@ func (f *Folder) anew(err error) error {
 func (f *Folder) current(kinds ...string) (tables []*table, err error) {
 	s, err := f.state()
 	if err == nil && s == nil {
-		err = &fault.Error{Class: fault.Usage, File: f.dir, Found: "no scores", Want: "what mfocus distill makes", Hint: fmt.Sprintf("make them: %q", fault.Quote("mfocus", "distill", filepath.Dir(f.dir)))}
+		err = &fault.Error{Class: fault.Usage, File: f.dir, Found: "no scores", Want: "what mfocus distill makes", Hint: "make them: " + fault.Quote("mfocus", "distill", filepath.Dir(f.dir))}
 	}
 	for _, kind := range kinds {
 		var t *table

@@ -386,7 +386,7 @@ func TestDamagedBlock(t *testing.T) {
 		}
 		if kind == pagesKind {
 			err := Open(dir, options).Each(context.Background(), func(*Page, float64, float64) error { return nil })
-			if want := fmt.Sprintf("remove it with %q: mfocus makes it anew", "rm -r "+dir); !errors.Is(err, fault.Corrupt) || fault.HintOf(err) != want {
+			if want := "mfocus makes it anew; remove it: rm -r " + dir; !errors.Is(err, fault.Corrupt) || fault.HintOf(err) != want {
 				t.Errorf("%v, hint %q, want %q", err, fault.HintOf(err), want)
 			}
 		}

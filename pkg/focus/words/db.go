@@ -62,10 +62,10 @@ func OpenDB(ctx context.Context, path string, create bool, wait time.Duration) (
 	if create {
 		mode = "rwc"
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Want: "a words database", Hint: fmt.Sprintf("mfocus expand %s QUERY", path), Err: err}
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Want: "a words database", Hint: "make it: " + fault.Quote("mfocus", "expand", path, "QUERY"), Err: err}
 	}
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a folder", Want: "the name of a database", Hint: fmt.Sprintf("mfocus expand %s/words.db QUERY", strings.TrimSuffix(path, "/"))}
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a folder", Want: "the name of a database", Hint: "make one there: " + fault.Quote("mfocus", "expand", filepath.Join(path, "words.db"), "QUERY")}
 	}
 	file := filepath.Clean(path)
 	if !filepath.IsAbs(file) {

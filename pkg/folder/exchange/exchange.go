@@ -138,7 +138,7 @@ func (b *Manifest) check(name string) error {
 		found := max(b.Version, 1) // manifests of version 1 do not say it
 		hint := release.Reader(release.Exchange, uint64(found))
 		if found < version {
-			hint = fmt.Sprintf("made by an older version; %q says which stage of an open round sends it again", stagesOf(name))
+			hint = "made by an older version; see which stage of an open round sends it again: " + stagesOf(name)
 		}
 		return &fault.Error{Class: fault.Version, File: name, Place: "version", Found: strconv.Itoa(found), Want: strconv.Itoa(version), Hint: hint}
 	}

@@ -63,7 +63,7 @@ func (b *Manifest) Present(fsys durable.FS, dir string) error {
 	info, err := fsys.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &fault.Error{Class: fault.Corrupt, File: file, Found: "missing", Want: fmt.Sprintf("parts of %d bytes, as %s says", b.Bytes, filepath.Base(ManifestPath(dir, b.From))), Err: err,
-			Hint: fmt.Sprintf("%q says which stage sends them: run it again in the sender's shard", stagesOf(file))}
+			Hint: "run the stage that sends them again in the sender's shard; see which: " + stagesOf(file)}
 	}
 	if err == nil && info.Size() != b.Bytes {
 		err = damaged(file, &fault.Error{Class: fault.Corrupt, File: file, Found: fmt.Sprintf("%d bytes", info.Size()), Want: fmt.Sprintf("%d, as its manifest says", b.Bytes)})
@@ -87,7 +87,7 @@ func damaged(file string, err error) error {
 		return err
 	}
 	g := *f
-	g.Hint = fmt.Sprintf("remove it: %s; then %q says which stage sends them again", fault.Quote("rm", file), stagesOf(file))
+	g.Hint = "remove it: " + fault.Quote("rm", file) + "; then see which stage sends them again: " + stagesOf(file)
 	return &g
 }
 

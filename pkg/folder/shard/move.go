@@ -105,7 +105,7 @@ func (m *Move) Begin(ctx context.Context, st *store.Store) (*store.Tx, error) {
 		return nil, err
 	}
 	return nil, &fault.Error{Class: fault.Conflict, File: st.Dir(), Found: fmt.Sprintf("%q has moved other buckets", m.Txn), Want: "the same",
-		Hint: "finish that move with \"mcrawl run\", or give it up with \"mckpt abandon\""}
+		Hint: "finish that move: " + fault.Quote("mcrawl", "run", st.Root()) + "; or give it up: " + fault.Quote("mckpt", "abandon", st.Root())}
 }
 
 // Commit publishes the change, and notes what went from and to each other shard.

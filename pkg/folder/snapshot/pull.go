@@ -174,7 +174,7 @@ func (c *copier) pull(ctx context.Context, prepare func(dir, name string, newest
 
 func (c *copier) broken(name, found, want string) error {
 	return &fault.Error{Class: fault.Corrupt, File: c.name + "/" + name, Found: found, Want: want,
-		Hint: fmt.Sprintf("what was pulled is kept; where the crawl is still there, %q mends it", "mckpt push --check CRAWL "+c.name)}
+		Hint: "what was pulled is kept; where the crawl is still there, mend it: " + fault.Quote("mckpt", "push", "--check", "CRAWL", c.name)}
 }
 
 // disk is where a file is to be.

@@ -234,7 +234,7 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 	}
 	if len(c.have) == 0 && len(c.sent[c.key()]) > 0 {
 		return &fault.Error{Class: fault.Usage, File: c.name, Found: "no file", Want: "the snapshots that this crawl has pushed",
-			Hint: fmt.Sprintf("mount the disk, or, to begin anew there: %q", fault.Quote("rm", filepath.Join(c.own, sentFile)))}
+			Hint: "mount the disk, or, to begin anew there: " + fault.Quote("rm", filepath.Join(c.own, sentFile))}
 	}
 	inv, err := folder.Inventory(ctx)
 	if err != nil {
@@ -382,7 +382,7 @@ func (c *copier) readSent() error {
 		err = store.Unseal(file, sentMagic, data, &c.sent)
 	}
 	if store.Damaged(err) {
-		return &fault.Error{Class: fault.ClassOf(err), Err: err, Hint: fmt.Sprintf("if no other folder pushes this crawl: %q", fault.Quote("rm", file))}
+		return &fault.Error{Class: fault.ClassOf(err), Err: err, Hint: "if no other folder pushes this crawl: " + fault.Quote("rm", file)}
 	}
 	return err
 }
@@ -455,10 +455,10 @@ func (c *copier) identify(last, next *List) error {
 	}
 	if l, n := last.Current, next.Current; l.Epoch > n.Epoch || l.Last > n.Last {
 		return refuse(fmt.Sprintf("epoch %d and checkpoint %d, newer than the crawl, which is at epoch %d and checkpoint %d", l.Epoch, l.Last, n.Epoch, n.Last),
-			fmt.Sprintf("%q makes a crawl of it", "mckpt pull "+c.name+" NEW"))
+			"make a crawl of it: "+fault.Quote("mckpt", "pull", c.name, "NEW"))
 	}
 	if last.Crawl == id && !c.knows(last) {
-		return refuse("pushed by another folder of the same identity, such as one made by cp -a", fmt.Sprintf("stop one of the two; %s; if there is only this one: %q", elsewhere, fault.Quote("rm", filepath.Join(c.own, sentFile))))
+		return refuse("pushed by another folder of the same identity, such as one made by cp -a", fmt.Sprintf("stop one of the two; %s; if there is only this one: %s", elsewhere, fault.Quote("rm", filepath.Join(c.own, sentFile))))
 	}
 	return nil
 }
@@ -570,10 +570,10 @@ func (c *copier) whole(ctx context.Context, f crawl.CrawlFile, sum string, also 
 }
 
 func (c *copier) damaged(f crawl.CrawlFile, found, want string) error {
-	says, hint := "a manifest", fmt.Sprintf("the snapshot before is kept; %q tells all damage", fault.Quote("mckpt", "verify", c.dir))
+	says, hint := "a manifest", "the snapshot before is kept; see all damage: "+fault.Quote("mckpt", "verify", c.dir)
 	if f.Round {
 		says = "a checkpoint"
-		hint = fmt.Sprintf("if a restore was killed: %q; otherwise move the file out of the crawl folder, and the push goes on with a warning", fault.Quote("mckpt", "rounds", c.dir))
+		hint = "move the file out of the crawl folder, and the push goes on with a warning; or, if a restore was killed: " + fault.Quote("mckpt", "rounds", c.dir)
 	}
 	return &fault.Error{Class: fault.Corrupt, File: c.local(f.OnDisk), Found: found, Want: want + ", as " + says + " says", Hint: hint}
 }

@@ -213,7 +213,7 @@ func (b *Batch[In, Out]) OfEpoch(file, epoch string) error {
 		return nil
 	}
 	return &fault.Error{Class: fault.Conflict, File: file, Found: "records of epoch " + epoch + " of the crawl", Want: fmt.Sprintf("epoch %d", now),
-		Hint: "abandon or restore has undone the round that made them: make the file again. For records of another crawl use \"mcat --format arrow\""}
+		Hint: "abandon or restore has undone the round that made them: make the file again. For records of another crawl: mcat --format arrow"}
 }
 
 // epoch is what the output says of its epoch.
@@ -334,7 +334,7 @@ func (b *Batch[In, Out]) otherTxn() (txn string, found bool) {
 
 func (b *Batch[In, Out]) refuse(txn string) error {
 	e := &fault.Error{Class: fault.Conflict, File: "input", Found: fmt.Sprintf("records of transaction %q", txn), Want: fmt.Sprintf("%q", b.spec.Txn),
-		Hint: "give all stages of a round the --txn of its \"mfrontier next\""}
+		Hint: "give all stages of a round the --txn of its mfrontier next"}
 	if txn == "" {
 		e.Found = "records of several transactions"
 	}
@@ -779,7 +779,7 @@ func (b *Batch[In, Out]) repeat(ctx context.Context, done *store.Done) (Result, 
 	if _, inHash := b.ledgerBefore(); inHash != done.InHash {
 		hint := "give other input another --txn name"
 		if dir := b.spec.Store.CrawlDir(); dir != "" {
-			hint = fmt.Sprintf("if a setting has changed since the round began, set it back; or drop the round and make it again: %q", fault.Quote("mckpt", "abandon", dir))
+			hint = "if a setting has changed since the round began, set it back; or drop the round and make it again: " + fault.Quote("mckpt", "abandon", dir)
 		}
 		return Result{}, &fault.Error{
 			Class: fault.Conflict, File: "input",

@@ -119,7 +119,7 @@ func open(f durable.File, length int64, name string, poly uint64, pages int64) (
 	}
 	if info.Size() != length {
 		return nil, &fault.Error{Class: fault.Corrupt, File: name, Found: fmt.Sprintf("%d bytes", info.Size()),
-			Want: fmt.Sprintf("%d, as in the manifest", length), Hint: `go back with "mckpt restore"`}
+			Want: fmt.Sprintf("%d, as in the manifest", length)}
 	}
 	r, err := bloom.Open(f, length, name)
 	if err == nil && (r.Polynomial != poly || r.Pages != pages) {
