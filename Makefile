@@ -235,7 +235,8 @@ uninstall: ## what install put there
 	@top="$(DESTDIR)$(PREFIX)"; list=$$top/share/mercator/installed; \
 	[ -e "$$list" ] || { echo "uninstall: $$list: not there, want the list that make install writes" >&2; echo 'uninstall: hint: give the PREFIX of make install' >&2; exit 2; }; \
 	while IFS= read -r file; do rm -f "$$top/$$file" || exit 1; done < "$$list"; \
-	rm -f "$$list"; find "$$top/share/mercator" -depth -type d -exec rmdir {} \; 2> /dev/null || :
+	dirs=$$(sed 's,/[^/]*$$,,' "$$list"; echo share/mercator); rm -f "$$list"; cd "$$top" && \
+	printf '%s\n' "$$dirs" | sort -ru | while IFS= read -r dir; do rmdir -p "$$dir" 2> /dev/null || :; done
 
 .PHONY: clean
 clean: ## remove bin/ and dist/, and what killed tests left in memory; folders of crawls stay
