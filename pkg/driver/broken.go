@@ -31,6 +31,7 @@ type Broken struct {
 type BrokenLinks struct {
 	Links   uint64
 	Pages   uint64 // pages with a broken link
+	Seeds   uint64 // broken links that stand on no page: seeds
 	Waiting uint64 // URLs that wait and were never tried
 	// Unchecked counts the URLs that may work or not, by reason, the most frequent first.
 	Unchecked []record.Count
@@ -58,6 +59,8 @@ func (d *Driver) Broken(ctx context.Context, q Broken, each func(*history.Broken
 			if err := pages.Add(xxh3.HashString(b.Page), nil); err != nil {
 				return err
 			}
+		} else {
+			sum.Seeds++
 		}
 		return each(b)
 	}
@@ -220,7 +223,14 @@ type numberedLink struct {
 }
 
 func (s *BrokenLinks) String() string {
-	return count(s.Links, "broken link") + " on " + count(s.Pages, "page")
+	text := count(s.Links, "broken link")
+	switch {
+	case s.Seeds == 0:
+		return text + " on " + count(s.Pages, "page")
+	case s.Seeds == s.Links:
+		return text + " among the seeds"
+	}
+	return fmt.Sprintf("%s on %s, %d of them among the seeds", text, count(s.Pages, "page"), s.Seeds)
 }
 
 // Text tells the counts of what was not checked.
