@@ -482,18 +482,25 @@ func (s *Std) run(kctx *kong.Context) int {
 		if in != nil {
 			_ = in.SetReadDeadline(s.Now()) // a read that waits ends, where it can be
 		}
-		select {
-		case err = <-done:
-			if err != nil && fault.ClassOf(err) != fault.Interrupted { // unless the command says more of it
+		first, late := s.Now(), time.After(grace)
+		for same := true; same; {
+			same = false
+			select {
+			case err = <-done:
+				if err != nil && fault.ClassOf(err) != fault.Interrupted { // unless the command says more of it
+					err = interrupted
+				}
+			case <-late:
+				err = interrupted
+			case <-sig:
+				if same = sameSignal(first, s.Now()); same {
+					continue
+				}
+				if hint := s.AtOnce.Load(); hint != nil {
+					interrupted.Hint = *hint
+				}
 				err = interrupted
 			}
-		case <-time.After(grace):
-			err = interrupted
-		case <-sig:
-			if hint := s.AtOnce.Load(); hint != nil {
-				interrupted.Hint = *hint
-			}
-			err = interrupted
 		}
 	}
 	s.barDone()
@@ -509,6 +516,9 @@ func (s *Std) run(kctx *kong.Context) int {
 	}
 	return s.fail(err)
 }
+
+// sameSignal reports whether a signal at now is the one at first once more: timeout(1) sends its signal to a command and to its process group.
+func sameSignal(first, now time.Time) bool { return now.Sub(first) < 300*time.Millisecond }
 
 // runHere runs the parsed command, and ends its bar.
 func (s *Std) runHere(ctx context.Context, kctx *kong.Context) error {
