@@ -411,6 +411,9 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 	case e.most > 0:
 		e.Ever, e.Why = false, fmt.Sprintf("its host has sent the %s that frontier.max_host_bytes lets it send: the next round refuses it", size(int64(e.most)))
 		return
+	case e.State == frontier.InParking && due == 0 && (e.Last == nil || e.Last.Outcome != e.Parked): // with its host
+		e.Ever, e.Why = false, fmt.Sprintf("it is parked with its host, as %s; put it back: %s", e.Parked, d.release())
+		return
 	case e.State == frontier.InParking && due == 0:
 		e.Ever, e.Why = false, fmt.Sprintf("it is parked as %s; change the setting, then put it back: %s", e.Parked, mcrawl("again", dir, "--outcome", e.Parked))
 		return

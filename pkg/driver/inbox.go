@@ -17,6 +17,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/frontier"
 	"mercator/pkg/merge"
 	"mercator/pkg/web/canon"
 )
@@ -205,7 +206,7 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 		}
 		err = d.addLists(ctx, txn, []string{asked}, good > 0 || bad == 0) // where all are left out, their list stays with the round
 	} else if err = d.takeAgain(ctx, txn, r, asked, open); err == errNone {
-		return txn + ": 0 into the queue" + r.none(), errors.Join(os.RemoveAll(dir), d.Crawl.DropInbox(number))
+		return txn + ": 0 into the queue" + d.none(&r), errors.Join(os.RemoveAll(dir), d.Crawl.DropInbox(number))
 	} else if err != nil {
 		err = d.wrapRoundError(txn, err)
 	}
@@ -228,11 +229,24 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 }
 
 // none says why no URL is queued once more.
-func (r *Request) none() string {
+func (d *Driver) none(r *Request) string {
 	if r.Rule != "" {
 		return fmt.Sprintf(": what %q refused, today's rules refuse too, or it was queued since", r.Rule)
 	}
-	return ": no URL that is done matches, and those that wait are not queued twice"
+	none := ": no URL that is done matches, and those that wait are not queued twice"
+	if slices.ContainsFunc(r.Outcomes, frontier.Parks) {
+		none += "; put back those that are parked with their host: " + d.release()
+	}
+	return none
+}
+
+// release is the command that puts back what is parked.
+func (d *Driver) release() string {
+	var all []string
+	for n := range d.plan.tasks() {
+		all = append(all, fault.Quote("mfrontier", "release", d.plan.ofShard(n).path(frontier.Kind)))
+	}
+	return strings.Join(all, " && ")
 }
 
 // stillURLs writes the lines of a list that are URLs by the settings of now to asked. The settings may have changed since the request. Other

@@ -28,6 +28,9 @@ const never = math.MaxInt64
 // parkKey is the order of a parked URL; due is 0 if only Release puts it back.
 func parkKey(due record.Time) uint64 { return uint64(cmp.Or(due, never)) }
 
+// Parks reports whether URLs are parked after an outcome.
+func Parks(outcome string) bool { return slices.Contains(parking[:], outcome) }
+
 // parkedAs is the list of an outcome with the verdict park.
 func parkedAs(outcome string) int {
 	if i := slices.Index(parking[:], outcome); i >= 0 {
