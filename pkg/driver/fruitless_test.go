@@ -127,20 +127,20 @@ func TestHappened(t *testing.T) {
 		rows           []record.Fetch
 		happened, hint string
 	}{
-		{"no Location", "", []record.Fetch{status(a, 302, "")}, "status 302 without a place to go to (Location)", `"again --status 302" asks once more`},
-		{"a Location that is none", "", []record.Fetch{status(a, 301, "head too odd; redirect: no host")}, "status 301, and nobody can go where it leads (Location): no host", `"again --status 301" asks once more`},
-		{"choices", "", []record.Fetch{status(a, 300, "")}, "status 300: the server has several pages to choose from, and names none (Location)", `"again --status 300" asks once more`},
-		{"not modified", "", []record.Fetch{status(a, 304, "")}, "status 304: not modified, though nobody asked for a change", `"again --status 304" asks once more`},
-		{"a proxy", "", []record.Fetch{status(a, 305, "")}, "status 305: a proxy is to be used", `"again --status 305" asks once more`},
-		{"forbidden", "", []record.Fetch{status(a, 403, "")}, "status 403", `"again --status 403" asks once more`},
-		{"forbidden twice", "", []record.Fetch{status(a, 403, ""), status(a, 403, "")}, "status 403", `it was asked for 2 times: "mcrawl add c URL && mcrawl run c" has another URL fetched`},
-		{"unavailable twice", "", []record.Fetch{status(a, 503, ""), status(a, 503, "")}, "status 503", `"again --status 503" asks once more`},
-		{"a name is asked for", "", []record.Fetch{status(a, 401, "")}, "status 401", `with a name and a password, as a line "http://a.test USER:PASSWORD" of c/login.txt, "mcrawl set c fetch.login=login.txt && again --status 401" asks once more`},
-		{"the name is not taken", "login.txt", []record.Fetch{status(a, 401, ""), status(a, 401, "")}, "status 401", `the server takes no name and password of login.txt: when that is mended, "again --status 401" asks once more`},
-		{"not found", "", []record.Fetch{status(a, 404, "")}, "status 404", `"mcrawl add c http://a.test/ && mcrawl run c" begins at the site's first page`},
-		{"not found, nor the first page", "", []record.Fetch{status(a, 404, ""), status(front, 404, "")}, "status 404", `the site's first page was asked for, too: "mcrawl add c URL && mcrawl run c" has another URL fetched`},
-		{"no first page", "", []record.Fetch{status(front, 404, "")}, "status 404", `"again --status 404" asks once more`},
-		{"no first page, twice", "", []record.Fetch{status(front, 404, ""), status(front, 404, "")}, "status 404", `it was asked for 2 times: "mcrawl add c URL && mcrawl run c" has another URL fetched`},
+		{"no Location", "", []record.Fetch{status(a, 302, "")}, "status 302 without a place to go to (Location)", `ask once more: again --status 302`},
+		{"a Location that is none", "", []record.Fetch{status(a, 301, "head too odd; redirect: no host")}, "status 301, and nobody can go where it leads (Location): no host", `ask once more: again --status 301`},
+		{"choices", "", []record.Fetch{status(a, 300, "")}, "status 300: the server has several pages to choose from, and names none (Location)", `ask once more: again --status 300`},
+		{"not modified", "", []record.Fetch{status(a, 304, "")}, "status 304: not modified, though nobody asked for a change", `ask once more: again --status 304`},
+		{"a proxy", "", []record.Fetch{status(a, 305, "")}, "status 305: a proxy is to be used", `ask once more: again --status 305`},
+		{"forbidden", "", []record.Fetch{status(a, 403, "")}, "status 403", `ask once more: again --status 403`},
+		{"forbidden twice", "", []record.Fetch{status(a, 403, ""), status(a, 403, "")}, "status 403", `it was asked for 2 times: have another URL fetched: mcrawl add c URL && mcrawl run c`},
+		{"unavailable twice", "", []record.Fetch{status(a, 503, ""), status(a, 503, "")}, "status 503", `ask once more: again --status 503`},
+		{"a name is asked for", "", []record.Fetch{status(a, 401, "")}, "status 401", `put a name and a password, as a line "http://a.test USER:PASSWORD", into c/login.txt, then ask once more: mcrawl set c fetch.login=login.txt && again --status 401`},
+		{"the name is not taken", "login.txt", []record.Fetch{status(a, 401, ""), status(a, 401, "")}, "status 401", `the server takes no name and password of login.txt: when that is mended, ask once more: again --status 401`},
+		{"not found", "", []record.Fetch{status(a, 404, "")}, "status 404", `begin at the site's first page: mcrawl add c http://a.test/ && mcrawl run c`},
+		{"not found, nor the first page", "", []record.Fetch{status(a, 404, ""), status(front, 404, "")}, "status 404", `the site's first page was asked for, too: have another URL fetched: mcrawl add c URL && mcrawl run c`},
+		{"no first page", "", []record.Fetch{status(front, 404, "")}, "status 404", `ask once more: again --status 404`},
+		{"no first page, twice", "", []record.Fetch{status(front, 404, ""), status(front, 404, "")}, "status 404", `it was asked for 2 times: have another URL fetched: mcrawl add c URL && mcrawl run c`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			v := &visits{of: map[string]*visit{}}
