@@ -2,6 +2,8 @@
 # How the walks begin: the commands of bin/ or BIN=, and a folder of their own to work in. Each removes $work at its end.
 set -eu
 here=$(cd "$(dirname "$0")/../../pipelines" && pwd)
+# shellcheck disable=SC2034 # the walks use it
+e2e=$here/../pkg/e2e
 if [ -z "${BIN+x}" ]; then
   BIN=$here/../bin/
   [ -x "${BIN}mfetch" ] || BIN=
