@@ -94,14 +94,10 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	if err != nil {
 		return report, err
 	}
-	l, early := s.Learned, uint64(0)
+	l := s.Learned
 	err = s.each(ctx, b.Read, func(j *job) error {
 		if j.what == scored {
 			l.Add(fingerprint.OfString(j.row.URL), j.row.Score, j.words)
-			if l.Pages < FirstPages {
-				l.Count(j.words)
-				early++
-			}
 			if len(l.Pool) > poolRoom {
 				s.Model.Fit(l)
 			}
@@ -132,7 +128,7 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 				topic = s.Model.Topics[r.Topic].Name
 				l.lead(j.row.URL, topic)
 			}
-			if report.Scored >= early && r.Topic < 0 {
+			if r.Topic < 0 || l.Pages < earlyPages && report.Scored%4 == 0 {
 				l.Count(j.words)
 			}
 			report.Scored++

@@ -306,3 +306,52 @@ func FuzzScore(f *testing.F) {
 		}
 	})
 }
+
+// A crawl that finds little else than its topic goes on to know it: what most pages have in common is not taken for what pages of no topic have.
+func TestMostPagesAreRelevant(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	text := func(topic string) string {
+		var words []string
+		for i := range 60 {
+			words = append(words, fmt.Sprintf("%s%c%c%c", topic, 'a'+r.IntN(4), 'a'+r.IntN(20), 'a'+r.IntN(20)), fmt.Sprintf("plain%c%c", 'a'+r.IntN(10), 'a'+r.IntN(20)))
+			if i < 12 && r.IntN(4) > 0 {
+				words = append(words, fmt.Sprintf("%sshared%c", topic, 'a'+i))
+			}
+		}
+		return strings.Join(words, " ")
+	}
+	var pages [][2]string
+	for range 12 {
+		pages = append(pages, [2]string{"tune", text("tune")})
+	}
+	m := train(t, []Subject{{Name: "tune", Query: "tune", Words: map[string]float64{"tune": 1}}}, pages...)
+	l, _ := ReadLearned(nil, "")
+	for batch := range 5 {
+		var texts []string
+		for i := range 80 {
+			topic := "tune"
+			if i%16 == 0 {
+				topic = []string{"rope", "leaf", "coal"}[i/16%3]
+			}
+			texts = append(texts, text(topic))
+		}
+		learner := NewScorer(m.Fit(l))
+		for i, text := range texts {
+			l.Add(uint64(1000*batch+i), 0, Texts{Texts: []string{text}}.words(&learner.stem))
+		}
+		s := NewScorer(m.Fit(l))
+		wrong := 0
+		for i, text := range texts {
+			r := s.Texts(Texts{Texts: []string{text}}, 0)
+			if (r.Topic == 0) != (i%16 != 0) {
+				wrong++
+			}
+			if r.Topic < 0 {
+				l.Count(Texts{Texts: []string{text}}.words(&s.stem))
+			}
+		}
+		if wrong > 8 {
+			t.Errorf("batch %d: %d of %d pages are judged wrongly", batch, wrong, len(texts))
+		}
+	}
+}

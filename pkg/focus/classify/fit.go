@@ -60,8 +60,14 @@ func likeness(cosine float64, before float32) float64 {
 	return math.Sqrt(max(cosine, 0)) + float64(promised*float64(before))
 }
 
-// fit finds the two distributions of the likeness of pages, of which held are surely about the topic.
-func fit(all, held []float64) scale {
+// Of pages that were chosen by the words of a query, which are more like the topic than others are.
+const (
+	chosenSpread = 0.10
+	chosenAbove  = 1.5 // spreads that the mean of the topic may lie below theirs
+)
+
+// fit finds the two distributions of the likeness of pages, of which held are surely about the topic: a person's examples, or pages that were chosen.
+func fit(all, held []float64, chosen bool) scale {
 	s := scale{firstMean, firstSpread, firstMean1, firstSpread1, firstShare, 0}
 	n1 := float64(max(len(held), heldOut))
 	if len(held) > 0 {
@@ -76,6 +82,11 @@ func fit(all, held []float64) scale {
 		s.Mean1, s.Spread1 = mean, math.Max(math.Sqrt(sq/float64(len(held))), 0.03)
 	}
 	mean1, spread1 := s.Mean1, s.Spread1
+	floor := mean1 - spread1/2
+	if chosen && len(held) > 0 {
+		spread1 = max(spread1, chosenSpread)
+		s.Spread1, floor = spread1, mean1-chosenAbove*spread1
+	}
 	for range 40 {
 		var n, sum, sq, m, sum1, sq1 float64
 		for _, x := range all {
@@ -86,7 +97,7 @@ func fit(all, held []float64) scale {
 		s.Mean, s.Spread = (sum+firstPages*firstMean)/(n+firstPages), math.Sqrt((sq+firstPages*firstSpread*firstSpread)/(n+firstPages))
 		s.Mean1, s.Spread1 = (sum1+n1*mean1)/(m+n1), math.Sqrt((sq1+n1*spread1*spread1)/(m+n1))
 		// Neither may swallow the other.
-		s.Mean1 = max(s.Mean1, mean1-spread1/2)
+		s.Mean1 = max(s.Mean1, floor)
 		if apart := s.Mean1 - s.Mean; apart > 0 {
 			s.Spread = min(s.Spread, apart/2.5)
 		}
@@ -184,6 +195,12 @@ func (m *Model) Fit(l *Learned) *Fitted {
 		none = append(none, l.vector(&p))
 	}
 	of := make([]float64, len(pages)) // how surely a page is about a topic
+	if slices.ContainsFunc(examples, func(e []vector) bool { return len(e) >= enough }) {
+		// At first each may be: were most of the crawl about the topic, and counted as unlike it, little would be left of the examples.
+		for i := range of {
+			of[i] = 1
+		}
+	}
 	// unlike makes others anew: the mean of pages that are about no topic.
 	unlike := func() {
 		clear(others)
@@ -298,7 +315,7 @@ func (m *Model) Fit(l *Learned) *Fitted {
 			if few && len(examples[t]) == 0 {
 				sample = nil
 			}
-			f.scales[t] = fit(sample, held[t])
+			f.scales[t] = fit(sample, held[t], len(examples[t]) < enough)
 		}
 		for i := range pages {
 			of[i] = 0

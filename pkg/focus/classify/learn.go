@@ -2,10 +2,14 @@ package classify
 
 import (
 	"cmp"
+	_ "embed" // background.txt
 	"encoding/json"
 	"io"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
@@ -32,8 +36,23 @@ const (
 // LearnedName is the name of the store of what is learned, among those of modules.
 const LearnedName = "focus"
 
-// FirstPages is how many pages count as being of no topic whatever their score: with none such, each word would tell.
-const FirstPages = 100
+//go:embed background.txt
+var backgroundText string
+
+// background is on how many of a thousand documents about nothing in particular a stem stands (bench/focus/background.py).
+var background = sync.OnceValue(func() map[string]float64 {
+	of := make(map[string]float64)
+	for line := range strings.Lines(backgroundText) {
+		stem, n, _ := strings.Cut(strings.TrimSpace(line), " ")
+		of[stem], _ = strconv.ParseFloat(n, 64)
+	}
+	return of
+})
+
+const (
+	backgroundPages = 60  // pages that the background weighs as much as
+	earlyPages      = 100 // as long as fewer are about no topic, every fourth page counts as one, for languages that the background has not
+)
 
 // Learned is what the pages of a crawl teach: on how many pages of no topic a word stands, a sample of pages, and those that are likest to the topics. One goroutine.
 type Learned struct {
@@ -44,6 +63,7 @@ type Learned struct {
 	Pool   []Page           `json:"pool"`
 	Leads  []Lead           `json:"leads"` // relevant pages, the newest last
 	ids    map[string]int32 // of Stems
+	before []float64        // of each stem on how many pages of the background it stands
 }
 
 // Lead is a relevant page: what has no text is about the topic of the page that it was found on.
@@ -116,9 +136,13 @@ func ReadLearned(in io.Reader, name string) (*Learned, error) {
 	}
 	for i, s := range l.Stems {
 		l.ids[s] = int32(i)
+		l.before = append(l.before, usually(s))
 	}
 	return l, nil
 }
+
+// usually is on how many pages of the background a stem stands.
+func usually(stem string) float64 { return background()[stem] * backgroundPages / 1000 }
 
 // Write writes the state.
 func (l *Learned) Write(out io.Writer) error { return json.NewEncoder(out).Encode(l) }
@@ -132,7 +156,7 @@ func (l *Learned) id(stem string) int32 {
 		}
 		id = int32(len(l.Stems))
 		l.ids[stem] = id
-		l.Stems, l.On = append(l.Stems, stem), append(l.On, 0)
+		l.Stems, l.On, l.before = append(l.Stems, stem), append(l.On, 0), append(l.before, usually(stem))
 	}
 	return id
 }
@@ -207,13 +231,13 @@ const telling = 200
 // damp is what n times one word count as.
 func damp(n int32) float64 { return float64(damped(int(n))) / 1000 }
 
-// rarity of a stem is its inverse document frequency. Before many pages are known, each word is as rare.
+// rarity of a stem is its inverse document frequency, in the background and the pages of no topic.
 func (l *Learned) rarity(id int32) float64 {
-	on := 0
+	on, usual := 0, 0.0
 	if id >= 0 && int(id) < len(l.On) {
-		on = l.On[id]
+		on, usual = l.On[id], l.before[id]
 	}
-	return math.Log(1 + (float64(l.Pages)+50)/(float64(on)+1))
+	return math.Log(1 + (float64(l.Pages)+backgroundPages)/(float64(on)+usual+1))
 }
 
 // vector is a page of length 1 in the space of stems.
