@@ -3,6 +3,7 @@
 #
 #   bench/focus-real.sh                         all topics of focus/web.py, with the words of a query and with twelve examples
 #   TOPICS="mouse,git" bench/focus-real.sh      some of them
+#   WEB=further bench/focus-real.sh             another web, of packages and topics that nothing was tuned on
 #
 # Downloads the packages (apt-get download) into DOCS (default: a temporary folder), makes a web of them (focus/web.py, which labels pages by
 # package, section and file name), serves it on loopback, and crawls it from a page that links to the first page of each package. Batches are one
@@ -22,6 +23,7 @@ docs=${DOCS:-$dir/docs}
 packages="gnome-user-docs gimp-help-en postgresql-doc-15 python3.11-doc git-doc apache2-doc sqlite3-doc nodejs-doc exim4-doc-html python-django-doc
 	debian-handbook debian-reference-en erlang-doc anarchism gnucash-docs fortunes manpages manpages-dev gpm imwheel xdotool unclutter xserver-xorg-input-mouse
 	xserver-xorg-input-evdev xserver-xorg-input-libinput xserver-xorg-input-synaptics"
+[ "${WEB:-}" != further ] || packages="lilypond-doc-html krb5-doc postfix-doc bind9-doc ntpsec-doc maxima-doc cmake-doc libcairo2-doc aptitude-doc-en debian-policy valgrind octave-doc libreoffice-help-en-us"
 mkdir -p "$docs"
 for p in $packages; do
 	if [ ! -d "$docs/$p" ]; then
@@ -29,7 +31,7 @@ for p in $packages; do
 	fi
 done
 cd "$dir"
-python3 "$here/bench/focus/web.py" "$docs" site
+python3 "$here/bench/focus/web.py" "$docs" site ${WEB:+"$WEB"}
 python3 -c '
 import functools, http.server, sys
 class Quiet(http.server.SimpleHTTPRequestHandler):

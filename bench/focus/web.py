@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A web of documentation that nobody here wrote, with labels: web.py PACKAGES OUT
+"""A web of documentation that nobody here wrote, with labels: web.py PACKAGES OUT [further]
 
 PACKAGES has a folder for each Debian package, unpacked with dpkg-deb -x. OUT becomes the root of a static site, a folder
 for each package, with the links that the pages have; a page of Mallard becomes HTML, a manual page becomes text.
 OUT.tsv says of each path which topics it is about, by package, section and file name. index.html, the seed, links to the first page of each package.
+The further web is of other packages: nothing was ever tuned on it.
 """
 import gzip, html, os, re, shutil, subprocess, sys
 
@@ -46,6 +47,27 @@ TOPICS = {
     "sqlite": r"^sqlite/",
 }
 
+# The same of the further web.
+FURTHER_SITES = {
+    "lily": ("lilypond-doc-html/usr/share/doc/lilypond/html/Documentation", r"^(notation|learning|usage|music-glossary|essay)/[^.]*\.html$", "notation/index.html"),
+    "krb": ("krb5-doc/usr/share/doc/krb5-doc", r"^(admin|user|basic|plugindev|appdev/[^/]*)?/?[^/]*\.html$", "index.html"),
+    "postfix": ("postfix-doc/usr/share/doc/postfix/html", r"\.html$", "index.html"),
+    "bind": ("bind9-doc/usr/share/doc/bind9-doc/arm", r"\.html$", "index.html"),
+    "ntp": ("ntpsec-doc/usr/share/doc/ntpsec-doc/html", r"\.html$", "index.html"),
+    "maxima": ("maxima-doc/usr/share/doc/maxima-doc/html", r"\.html$", "maxima_toc.html"),
+    "cmake": ("cmake-doc/usr/share/doc/cmake-data/html", r"\.html$", "index.html"),
+    "cairo": ("libcairo2-doc/usr/share/gtk-doc/html/cairo", r"\.html$", "index.html"),
+    "aptitude": ("aptitude-doc-en/usr/share/doc/aptitude/html/en", r"\.html$", "index.html"),
+    "policy": ("debian-policy/usr/share/doc/debian-policy/policy.html", r"\.html$", "index.html"),
+    "valgrind": ("valgrind/usr/share/doc/valgrind/html", r"\.html$", "index.html"),
+    "octave": ("octave-doc/usr/share/doc/octave/octave.html", r"^(index|[A-Z].*)\.html$", "index.html"),
+    "en-US": ("libreoffice-help-en-us/usr/share/libreoffice/help/en-US", r"\.html$", "text/scalc/main0000.html"),
+}
+FURTHER_TOPICS = {
+    "kerberos": r"^krb/", "music": r"^lily/", "mail server": r"^postfix/", "clock": r"^ntp/", "symbolic algebra": r"^maxima/", "build system": r"^cmake/",
+    "octave": r"^octave/", "spreadsheet": r"^en-US/text/scalc/",
+}
+
 def mallard(text):
     """A page of Mallard as HTML: its links become those of a page."""
     text = re.sub(r"<\?.*?\?>|<!--.*?-->|<info>.*?</info>", "", text, flags=re.S)
@@ -59,6 +81,7 @@ def mallard(text):
 
 def main():
     packages, out = sys.argv[1:3]
+    sites, topics = (FURTHER_SITES, FURTHER_TOPICS) if sys.argv[3:] == ["further"] else (SITES, TOPICS)
     pages = []
     def put(path, data):
         full = os.path.join(out, path)
@@ -67,7 +90,7 @@ def main():
             f.write(data)
         pages.append(path)
     first = []
-    for site, (folder, names, index) in SITES.items():
+    for site, (folder, names, index) in sites.items():
         folder = os.path.join(packages, folder)
         guides = {}  # topics of Mallard link to their guides, and the guide's page shows them
         if site == "gnome":
@@ -105,7 +128,7 @@ def main():
         put("man/" + name, text)
     quotes = []
     folder = os.path.join(packages, FORTUNES)
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         if "." in name or os.path.isdir(os.path.join(folder, name)):
             continue
         for n, q in enumerate(open(os.path.join(folder, name), errors="replace").read().split("\n%\n")):
@@ -118,6 +141,6 @@ def main():
     put("index.html", ("<title>Contents</title>" + "".join('<p><a href="%s">%s</a>\n' % (f, f.split("/")[0]) for f in first)).encode())
     with open(out.rstrip("/") + ".tsv", "w") as f:
         for path in pages:
-            f.write(path + "\t" + ",".join(t for t, names in TOPICS.items() if re.search(names, path)) + "\n")
+            f.write(path + "\t" + ",".join(t for t, names in topics.items() if re.search(names, path)) + "\n")
 
 main()

@@ -89,7 +89,7 @@ func TestFencing(t *testing.T) {
 		archive = append(archive, files...)
 	}
 	if python := os.Getenv("WARCIO"); python != "" {
-		if out, err := exec.Command(python, append([]string{"interop.py", "warc"}, archive...)...).CombinedOutput(); err != nil {
+		if out, err := exec.Command(python, append([]string{"../pkg/e2e/interop.py", "warc"}, archive...)...).CombinedOutput(); err != nil {
 			t.Errorf("interop.py warc: %v\n%s", err, tail(out))
 		}
 	}

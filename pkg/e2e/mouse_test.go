@@ -127,6 +127,9 @@ func TestMouse(t *testing.T) {
 	if right < found*90/100 || right < len(truth)*80/100 || tried > all/2 || far > all/5 {
 		t.Errorf("%d of %d URLs fetched, %d found relevant of %d that are, %d with the right sense, %d others not on relevant pages", tried, all, found, len(truth), right, far)
 	}
+	if kinds[".css"]+kinds[".js"] > 0 {
+		t.Errorf("relevant style sheets and scripts: %v", kinds)
+	}
 	for _, ext := range []string{".html", ".txt", ".pdf", ".gif", ".jpg", ".doc"} {
 		if kinds[ext] == 0 {
 			t.Errorf("no %s", ext)

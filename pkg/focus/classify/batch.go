@@ -73,6 +73,7 @@ const (
 //	pages that were fetched (2xx)          score and topic of the document
 //	documents without text, images         score that links promised, topic of the page that they were found on, or else of their name
 //	duplicates                             score 0, no topic: the first of them was scored
+//	style sheets, scripts, fonts           score 0: nobody looks for them
 //	other replies, and those without body  score 0
 //	not fetched, redirects, robots.txt     the score stays that of the page they were found on, for another attempt and for the target
 //	fetched again, and as before           the score stays
@@ -255,6 +256,9 @@ func (w *worker) read(row *record.Fetch) (what, Words, error) {
 	doc, err := w.documents.Read(row)
 	if err != nil || doc == nil {
 		return nothing, nil, err
+	}
+	if pagePart(doc.MIME) {
+		return nothing, nil, nil
 	}
 	texts, read := ReadTexts(doc)
 	if !read {

@@ -9,6 +9,11 @@ import (
 // image reports whether documents of a media type are judged by their names.
 func image(mime string) bool { return strings.HasPrefix(mime, "image/") && mime != "image/svg+xml" }
 
+// pagePart reports whether documents of a media type only make a page what it is.
+func pagePart(mime string) bool {
+	return mime == "text/css" || strings.HasSuffix(mime, "javascript") || strings.HasPrefix(mime, "font/") || mime == "application/wasm"
+}
+
 // fewWords is the number of words from which on a page is judged by its text alone: others are mostly pictures, or frames.
 const fewWords = 200
 
