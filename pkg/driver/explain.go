@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,18 +37,20 @@ type Explained struct {
 	Key   string `json:"url_key"`
 	Shard *int   `json:"shard,omitempty"` // owner of the host; nil: the crawl has no shards
 	owner int    // owner of the host; 0: the crawl has no shards
+	kind  string // of the link that was refused; "": none was
 
 	most uint64    // the host's limit of bytes, if it is reached; 0: it is not
 	hold time.Time // no host is contacted before this time, since the last run was killed; zero: it was not
 
 	Filter *DecidedBy    `json:"filter,omitempty"` // nil: the crawl has no filter
+	rule   string        // what refused it, with its place in today's filter; "": nothing did
 	Sheets []SheetOf     `json:"sheets,omitempty"`
 	Robots RobotsVerdict `json:"robots"`
 	Logins []string      `json:"logins,omitempty"` // what is sent to its server alone, without values
 	Login  *LastOutcome  `json:"login,omitempty"`  // the last contact of a login with its host
 
 	Known  bool         `json:"known"` // the crawl has found it, or it was given
-	State  string       `json:"state"` // a constant In… of package frontier, "done", "dropped" or "unknown"
+	State  string       `json:"state"` // a constant In… of package frontier, "done", "dropped", "refused" or "unknown"
 	Parked string       `json:"parked,omitempty"`
 	Before uint64       `json:"before,omitempty"` // URLs of its host that come before it
 	Via    string       `json:"via,omitempty"`    // the page with the link by which it was found
@@ -105,6 +108,7 @@ type LastOutcome struct {
 const (
 	stateDone    = "done"
 	stateDropped = "dropped"
+	stateRefused = "refused" // as a link, so that the set of URLs does not know it
 	stateUnknown = "unknown"
 )
 
@@ -200,24 +204,22 @@ func (d *Driver) explainState(ctx context.Context, e *Explained, form canon.Opti
 		return err
 	}
 	seen, err := d.seen(e.owner, form, row)
-	foreign := errors.Is(err, fault.WrongKind) // a program keeps the set
-	if err != nil && !foreign {
+	if err != nil && !errors.Is(err, fault.WrongKind) { // a program keeps the set
 		return err
 	}
 	e.Known = seen || waits
-	if e.Known || foreign {
-		if err := d.explainLast(e, key, row); err != nil {
-			return err
-		}
-		e.Known = e.Known || e.Last != nil
+	if err := d.explainLast(e, key, row); err != nil {
+		return err
 	}
-	if !e.Known {
+	if e.Known = e.Known || e.Last != nil; !e.Known {
 		e.State = stateUnknown
 		return nil
 	}
 	switch {
 	case waits:
 		e.State, e.Parked, e.Before, *row = place.State, place.Parked, place.Before, place.URL
+	case e.kind != "":
+		e.State = stateRefused
 	case e.Last == nil:
 		e.State = stateDropped
 	default:
@@ -255,15 +257,34 @@ func (d *Driver) explainLast(e *Explained, key uint64, row *record.URL) error {
 	if err != nil {
 		return err
 	}
-	files, err := kept.Files("dropped", d.outcomes())
+	names := []string{"dropped", d.outcomes()}
+	if !e.Known {
+		names = append(names, "refused")
+	}
+	files, err := kept.Files(names...)
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
 		round := filepath.Base(filepath.Dir(file))
-		if strings.HasPrefix(filepath.Base(file), "dropped.") {
+		name, _, _ := strings.Cut(filepath.Base(file), ".")
+		if name == "refused" {
+			err := history.Read(file, func(l *record.Link) error {
+				if l.Key == key && (e.Last == nil || e.kind != "") {
+					e.Last, e.kind = &LastOutcome{Round: round, Outcome: record.OutcomeRefused, Error: l.Extra.Text(history.RefusedColumn)}, l.LinkKind
+					row.Via, row.Depth, row.Sitemap, row.Requisite = l.SrcURL, l.Depth, l.Sitemap, l.Requisite
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if name == "dropped" {
 			err := history.Read(file, func(u *record.URL) error {
 				if u.Key == key {
+					e.kind = ""
 					e.Last = &LastOutcome{Round: round, Outcome: record.OutcomeRefused, Error: u.Extra.Text(history.RefusedColumn)}
 					row.Via, row.Depth, row.Sitemap, row.Requisite = u.Via, u.Depth, u.Sitemap, u.Requisite
 				}
@@ -279,7 +300,7 @@ func (d *Driver) explainLast(e *Explained, key uint64, row *record.URL) error {
 				e.Login = &LastOutcome{round, r.Outcome, r.Status, r.Error, r.FetchTime.Go().UTC()}
 			}
 			if r.Key == key && r.Role == record.RolePage {
-				e.Last = &LastOutcome{round, r.Outcome, r.Status, r.Error, r.FetchTime.Go().UTC()}
+				e.Last, e.kind = &LastOutcome{round, r.Outcome, r.Status, r.Error, r.FetchTime.Go().UTC()}, ""
 				row.Via, row.Depth, row.Sitemap, row.Requisite = r.Via, r.Depth, r.Sitemap, r.Requisite
 			}
 			return nil
@@ -307,7 +328,7 @@ func explainFilter(ctx context.Context, e *Explained, conf *config.Config, form 
 		c.From = ""
 	}
 	if !c.Named && !c.Requisite {
-		c.Kind = "a"
+		c.Kind = cmp.Or(e.kind, "a")
 	}
 	_, v, err := judge.Explain(ctx, c, false)
 	if err != nil {
@@ -316,6 +337,14 @@ func explainFilter(ctx context.Context, e *Explained, conf *config.Config, form 
 	e.Filter = &DecidedBy{Allow: v.Allow, Rule: v.Name()}
 	if r := v.Rule; r != nil {
 		e.Filter.File, e.Filter.Line, e.Filter.Condition = r.File, r.Line, r.Text
+	}
+	if e.Last == nil {
+		return nil
+	}
+	for _, r := range append(rules.Rules, filter.Rule{Name: "default", File: file}, filter.Rule{Name: e.Filter.Rule, File: cmp.Or(e.Filter.File, file), Line: e.Filter.Line}) {
+		if e.Last.Error == "filter:"+r.Name {
+			e.rule = fmt.Sprintf("rule %s (%s)", r.Name, strings.TrimSuffix(fmt.Sprintf("%s:%d", r.File, r.Line), ":0"))
+		}
 	}
 	return nil
 }
@@ -366,7 +395,7 @@ func (d *Driver) explainRobots(e *Explained, conf *config.Config) (kept fetch.Ke
 func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window *politeness.Window, keep time.Duration, fresh bool) {
 	dir := d.Crawl.Dir()
 	now := d.opt.Now()
-	waits := !slices.Contains([]string{stateDone, stateDropped, stateUnknown}, e.State)
+	waits := !slices.Contains([]string{stateDone, stateDropped, stateRefused, stateUnknown}, e.State)
 	after := func(t time.Time, why string) {
 		if t.After(now) && t.After(e.Next) {
 			e.Next, e.Why = t.UTC(), why
@@ -395,9 +424,14 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 	case e.State == stateDone && e.Last.Error == frontier.RefusedBytes:
 		e.Why = "its host had sent the bytes that frontier.max_host_bytes lets it send; with a higher limit, take it in again: " + mcrawl("again", dir, "--rule", frontier.RefusedBytes)
 		return
-	case e.State == stateDone && e.Last.Outcome == record.OutcomeRefused:
-		rule := strings.TrimPrefix(e.Last.Error, "filter:")
-		e.Why = fmt.Sprintf("%s refused it while it waited; when that lets it through, take it in again: %s", rule, mcrawl("again", dir, "--rule", rule))
+	case e.State == stateRefused, e.State == stateDone && e.Last.Outcome == record.OutcomeRefused:
+		rule, of := strings.CutPrefix(e.Last.Error, "filter:")
+		by := cmp.Or(e.rule, rule)
+		if of && e.rule == "" {
+			by = "rule " + rule
+		}
+		when := map[bool]string{true: " while it waited"}[e.State == stateDone]
+		e.Why = fmt.Sprintf("%s refused it%s; when that lets it through, take it in again: %s", by, when, mcrawl("again", dir, "--rule", rule))
 		return
 	case e.State == stateDone && isError(e.Last.Outcome):
 		e.Why = "it failed and is done; fetch it, and others that failed so, once more: " + mcrawl("again", dir, "--outcome", e.Last.Outcome)
