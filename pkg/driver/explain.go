@@ -38,6 +38,7 @@ type Explained struct {
 	Shard *int   `json:"shard,omitempty"` // owner of the host; nil: the crawl has no shards
 	owner int    // owner of the host; 0: the crawl has no shards
 	kind  string // of the link that was refused; "": none was
+	limit string // of new URLs that dropped it, or may have; "": none is known
 
 	most uint64    // the host's limit of bytes, if it is reached; 0: it is not
 	hold time.Time // no host is contacted before this time, since the last run was killed; zero: it was not
@@ -181,6 +182,11 @@ func (d *Driver) Explain(ctx context.Context, input string) (*Explained, error) 
 			e.most = 0
 		}
 	}
+	if e.State == stateDropped {
+		if err := d.explainDropped(ctx, e, &conf.File, sheets, key); err != nil {
+			return nil, err
+		}
+	}
 	newest, err := d.Crawl.Current()
 	polite := sheets.Politeness(conf.File.Politeness.Delays)
 	own := polite.Of(host)
@@ -312,6 +318,51 @@ func (d *Driver) explainLast(e *Explained, key uint64, row *record.URL) error {
 	return nil
 }
 
+// explainDropped finds the first link to a URL that was dropped, and which limit of new URLs dropped it.
+func (d *Driver) explainDropped(ctx context.Context, e *Explained, f *config.File, sheets *sheet.Sheets, key uint64) error {
+	kept, err := d.Crawl.Kept()
+	if err != nil {
+		return err
+	}
+	files, err := kept.Files("links")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		err := history.Read(file, func(l *record.Link) error {
+			if l.Key == key && e.Depth == nil {
+				depth := l.Depth
+				e.Via, e.Depth = l.SrcURL, &depth
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	own := f.Frontier.NewURLs
+	sheets.Apply(sheets.Of(e.URL, e.Host), &own)
+	host, _, err := d.frontier[e.owner].Host(ctx, e.Host)
+	switch {
+	case err != nil:
+		return err
+	case e.Depth != nil && own.MaxDepth > 0 && int(*e.Depth) > own.MaxDepth:
+		e.limit = fmt.Sprintf("frontier.max_depth (%d) dropped it", own.MaxDepth)
+	case own.MaxHostURLs > 0 && host.Discovered >= own.MaxHostURLs:
+		e.limit = fmt.Sprintf("frontier.max_host_urls (%d) dropped it", own.MaxHostURLs)
+	}
+	var limits []string
+	for key, set := range map[string]bool{"frontier.max_depth": own.MaxDepth > 0, "frontier.max_host_urls": own.MaxHostURLs > 0, "stages.new": f.Stages.New != ""} {
+		if set {
+			limits = append(limits, key)
+		}
+	}
+	if slices.Sort(limits); e.limit == "" && len(limits) > 0 {
+		e.limit = strings.Join(limits, " or ") + " may have dropped it"
+	}
+	return nil
+}
+
 // explainFilter asks the filter, of a URL that the crawl does not know as of a link on its own host.
 func explainFilter(ctx context.Context, e *Explained, conf *config.Config, form canon.Options, row *record.URL) error {
 	rules, file, err := loadFilter(conf, form)
@@ -418,6 +469,9 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 		}
 		e.Ever, e.Why = false, fmt.Sprintf("robots.txt forbids it; that file holds until %s; ask for it sooner: %s", e.Robots.At.Add(keep).UTC().Format(time.RFC3339), sooner+" && "+mcrawl("run", dir)+" && "+mcrawl("set", dir, "robots.keep="))
 		return
+	case e.State == stateDropped && e.limit != "":
+		e.Why = e.limit + "; take it in, whatever the limits: " + d.onceMore(e)
+		return
 	case e.State == stateDropped:
 		e.Why = "it was found, and no page of the crawl is kept of it; see whether a rule dropped it: " + mcrawl("refused", dir)
 		return
@@ -437,7 +491,7 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 		e.Why = "it failed and is done; fetch it, and others that failed so, once more: " + mcrawl("again", dir, "--outcome", e.Last.Outcome)
 		return
 	case e.State == stateDone:
-		e.Why = "it is done; fetch it once more: " + fault.Quote("echo", e.URL) + " | " + mcrawl("again", dir, "-f", "-")
+		e.Why = "it is done; fetch it once more: " + d.onceMore(e)
 		return
 	case e.State == frontier.InFlight:
 		e.Why = "it is in a round that is not closed; go on: " + mcrawl("run", dir)
@@ -478,6 +532,11 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 	default:
 		e.Why = "a round takes it as soon as there is one"
 	}
+}
+
+// onceMore is the command that queues a URL, if the set of URLs knows it.
+func (d *Driver) onceMore(e *Explained) string {
+	return fault.Quote("echo", e.URL) + " | " + mcrawl("again", d.Crawl.Dir(), "-f", "-")
 }
 
 func waitsFor(w *politeness.Window) string {
