@@ -14,7 +14,7 @@ import (
 
 type explainCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
-	URL   string `arg:"" name:"url" help:"The URL."`
+	URL   string `arg:"" name:"url" help:"The URL; one without a scheme is taken as https."`
 	JSON  bool   `name:"json" help:"Print JSON."`
 }
 
@@ -58,8 +58,8 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 	switch f := e.Filter; {
 	case f == nil:
 		line("filter", "none: every URL is allowed")
-	case f.File == "":
-		line("filter", "%s, by default", verdict[f.Allow])
+	case f.Line == 0:
+		line("filter", "%s, by default%s", verdict[f.Allow], strings.TrimSuffix(" ("+f.File+")", " (default)"))
 	default:
 		line("filter", "%s, by rule %s (%s:%d): %s", verdict[f.Allow], f.Rule, f.File, f.Line, f.Condition)
 	}

@@ -31,14 +31,15 @@ import (
 
 // Explained is what a crawl decides of one URL.
 type Explained struct {
-	Input string `json:"input"`
-	URL   string `json:"url"` // canonical
-	Host  string `json:"host"`
-	Key   string `json:"url_key"`
-	Shard *int   `json:"shard,omitempty"` // owner of the host; nil: the crawl has no shards
-	owner int    // owner of the host; 0: the crawl has no shards
-	kind  string // of the link that was refused; "": none was
-	limit string // of new URLs that dropped it, or may have; "": none is known
+	Input   string `json:"input"`
+	URL     string `json:"url"` // canonical
+	Host    string `json:"host"`
+	Key     string `json:"url_key"`
+	Shard   *int   `json:"shard,omitempty"` // owner of the host; nil: the crawl has no shards
+	owner   int    // owner of the host; 0: the crawl has no shards
+	program bool   // keeps the set of URLs
+	kind    string // of the link that was refused; "": none was
+	limit   string // of new URLs that dropped it, or may have; "": none is known
 
 	most uint64    // the host's limit of bytes, if it is reached; 0: it is not
 	hold time.Time // no host is contacted before this time, since the last run was killed; zero: it was not
@@ -123,9 +124,13 @@ func (d *Driver) Explain(ctx context.Context, input string) (*Explained, error) 
 	if err != nil {
 		return nil, err
 	}
-	url, host, err := form.URL(input)
+	given, _, err := urlset.Seed(input, form)
 	if err != nil {
-		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q, which is no URL that the crawl could have", input), Want: "a URL such as https://www.example.org/", Err: err}
+		return nil, err
+	}
+	url, host, err := form.URL(given)
+	if err != nil {
+		return nil, err
 	}
 	key := form.URLKey(host, url)
 	e := &Explained{Input: input, URL: url, Host: host, Key: fmt.Sprintf("%016x", key)}
@@ -182,7 +187,7 @@ func (d *Driver) Explain(ctx context.Context, input string) (*Explained, error) 
 			e.most = 0
 		}
 	}
-	if e.State == stateDropped {
+	if e.State == stateDropped || e.State == stateUnknown && conf.File.Stages.Seen != "" {
 		if err := d.explainDropped(ctx, e, &conf.File, sheets, key); err != nil {
 			return nil, err
 		}
@@ -210,7 +215,7 @@ func (d *Driver) explainState(ctx context.Context, e *Explained, form canon.Opti
 		return err
 	}
 	seen, err := d.seen(e.owner, form, row)
-	if err != nil && !errors.Is(err, fault.WrongKind) { // a program keeps the set
+	if e.program = errors.Is(err, fault.WrongKind); err != nil && !e.program {
 		return err
 	}
 	e.Known = seen || waits
@@ -340,6 +345,10 @@ func (d *Driver) explainDropped(ctx context.Context, e *Explained, f *config.Fil
 			return err
 		}
 	}
+	if e.State == stateUnknown && e.Depth == nil {
+		return nil
+	}
+	e.Known, e.State = true, stateDropped
 	own := f.Frontier.NewURLs
 	sheets.Apply(sheets.Of(e.URL, e.Host), &own)
 	host, _, err := d.frontier[e.owner].Host(ctx, e.Host)
@@ -385,14 +394,14 @@ func explainFilter(ctx context.Context, e *Explained, conf *config.Config, form 
 	if err != nil {
 		return err
 	}
-	e.Filter = &DecidedBy{Allow: v.Allow, Rule: v.Name()}
+	e.Filter = &DecidedBy{Allow: v.Allow, Rule: v.Name(), File: file}
 	if r := v.Rule; r != nil {
 		e.Filter.File, e.Filter.Line, e.Filter.Condition = r.File, r.Line, r.Text
 	}
 	if e.Last == nil {
 		return nil
 	}
-	for _, r := range append(rules.Rules, filter.Rule{Name: "default", File: file}, filter.Rule{Name: e.Filter.Rule, File: cmp.Or(e.Filter.File, file), Line: e.Filter.Line}) {
+	for _, r := range append(rules.Rules, filter.Rule{Name: "default", File: file}, filter.Rule{Name: e.Filter.Rule, File: e.Filter.File, Line: e.Filter.Line}) {
 		if e.Last.Error == "filter:"+r.Name {
 			e.rule = fmt.Sprintf("rule %s (%s)", r.Name, strings.TrimSuffix(fmt.Sprintf("%s:%d", r.File, r.Line), ":0"))
 		}
@@ -470,7 +479,7 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 		e.Ever, e.Why = false, fmt.Sprintf("robots.txt forbids it; that file holds until %s; ask for it sooner: %s", e.Robots.At.Add(keep).UTC().Format(time.RFC3339), sooner+" && "+mcrawl("run", dir)+" && "+mcrawl("set", dir, "robots.keep="))
 		return
 	case e.State == stateDropped && e.limit != "":
-		e.Why = e.limit + "; take it in, whatever the limits: " + d.onceMore(e)
+		e.Why = e.limit + d.onceMore(e, "; take it in, whatever the limits")
 		return
 	case e.State == stateDropped:
 		e.Why = "it was found, and no page of the crawl is kept of it; see whether a rule dropped it: " + mcrawl("refused", dir)
@@ -491,7 +500,7 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 		e.Why = "it failed and is done; fetch it, and others that failed so, once more: " + mcrawl("again", dir, "--outcome", e.Last.Outcome)
 		return
 	case e.State == stateDone:
-		e.Why = "it is done; fetch it once more: " + d.onceMore(e)
+		e.Why = "it is done" + d.onceMore(e, "; fetch it once more")
 		return
 	case e.State == frontier.InFlight:
 		e.Why = "it is in a round that is not closed; go on: " + mcrawl("run", dir)
@@ -534,9 +543,15 @@ func (e *Explained) conclude(d *Driver, due record.Time, next time.Time, window 
 	}
 }
 
-// onceMore is the command that queues a URL, if the set of URLs knows it.
-func (d *Driver) onceMore(e *Explained) string {
-	return fault.Quote("echo", e.URL) + " | " + mcrawl("again", d.Crawl.Dir(), "-f", "-")
+// onceMore ends a sentence with the command that queues a URL, if the set of URLs knows it. A program's set (stages.seen) cannot be asked.
+func (d *Driver) onceMore(e *Explained, what string) string {
+	switch {
+	case !e.program:
+		return what + ": " + fault.Quote("echo", e.URL) + " | " + mcrawl("again", d.Crawl.Dir(), "-f", "-")
+	case e.Last != nil:
+		return what + ", and all others with its outcome: " + mcrawl("again", d.Crawl.Dir(), "--outcome", e.Last.Outcome)
+	}
+	return ", and the program of stages.seen knows it"
 }
 
 func waitsFor(w *politeness.Window) string {
