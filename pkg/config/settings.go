@@ -297,8 +297,13 @@ type Fetch struct {
 
 	Deny string `key:"network.deny" path:"yes" like:"deny.txt" placeholder:"FILE" help:"Hosts and URL prefixes not to contact, one a line." note:"the file is read again when it changes"`
 
-	RobotsKeep   time.Duration `key:"robots.keep" default:"24h" range:"1s 24h" more:"" group:"Requests:" help:"How long a robots.txt holds for later rounds."`
-	RobotsEngine string        `key:"robots.engine" enum:"rfc9309,temoto" default:"rfc9309" more:"" group:"Requests:" placeholder:"rfc9309" help:"Parser of robots.txt: rfc9309, or temoto to compare (files with more than 2 KiB of wildcard lines are still judged by rfc9309)."`
+	RobotsKeepFlag
+	RobotsEngine string `key:"robots.engine" enum:"rfc9309,temoto" default:"rfc9309" more:"" group:"Requests:" placeholder:"rfc9309" help:"Parser of robots.txt: rfc9309, or temoto to compare (files with more than 2 KiB of wildcard lines are still judged by rfc9309)."`
+}
+
+// RobotsKeepFlag says how old a robots.txt may get.
+type RobotsKeepFlag struct {
+	RobotsKeep time.Duration `key:"robots.keep" default:"24h" range:"1s 24h" more:"" group:"Requests:" help:"How long a robots.txt holds for later rounds."`
 }
 
 // AllowNetFlag opens special-purpose networks.

@@ -253,7 +253,7 @@ func planPoliteness(conf *config.Config) (frontier.Politeness, error) {
 	of := conf.File.Politeness
 	sheets, err := sheet.OfCrawl(conf)
 	return frontier.Politeness{Policy: sheets.Politeness(of.Delays), AddrDelay: of.AddrDelay,
-		Connections: conf.File.Fetch.Connections, Duration: frontier.DefaultPoliteness.Duration}, err
+		Connections: conf.File.Fetch.Connections, KeepRobots: conf.File.Fetch.RobotsKeep, Duration: frontier.DefaultPoliteness.Duration}, err
 }
 
 // addTotals adds the sums of all stages.

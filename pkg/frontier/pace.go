@@ -15,6 +15,7 @@ type Politeness struct {
 	politeness.Policy
 	AddrDelay   time.Duration
 	Connections int           // at least 1
+	KeepRobots  time.Duration // for how long a robots.txt holds; 0: politeness.KeepRobots
 	Duration    time.Duration // assumed of a contact with a host that was never contacted
 }
 

@@ -138,7 +138,7 @@ func (p *planner) contacts(h *Host, n uint64) (pages uint64, robots bool) {
 	if had := h.Finished - min(h.Dead, h.Finished); h.Contacts < had {
 		n = max(uint64(float64(n)*float64(h.Contacts)/float64(had)), 1)
 	}
-	return n, p.now-h.LastContact > record.Time(politeness.KeepRobots.Microseconds())
+	return n, p.now-h.LastContact > record.Time(cmp.Or(p.p.KeepRobots, politeness.KeepRobots).Microseconds())
 }
 
 // plan adds up. A host's n contacts take n durations and n-1 gaps, one after the

@@ -55,6 +55,13 @@ func TestPlan(t *testing.T) {
 	}
 	b.check()
 
+	// Its robots.txt does not hold for an hour any more: one contact and one gap more.
+	old := p
+	old.KeepRobots = time.Minute
+	if plan, err = b.f.PlanNext(context.Background(), NextOptions{N: 100}, now, old); err != nil || plan.ByHost != want+7*time.Second {
+		t.Errorf("%+v %v", plan, err)
+	}
+
 	// Where the delay of addresses is the longer one, it holds a host up as well.
 	far := p
 	far.AddrDelay = 8 * time.Second

@@ -237,6 +237,7 @@ type planCmd struct {
 	Files []string `arg:"" optional:"" help:"The batch; default: what \"next\" would take."`
 	Text  bool     `help:"The input is text, one URL a line."`
 	batchFlags
+	config.RobotsKeepFlag
 	config.RewriteFlags
 	JSON bool `name:"json" help:"Print JSON."`
 }
@@ -269,6 +270,7 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	polite.KeepRobots = c.RobotsKeep
 	var plan *frontier.Plan
 	if len(c.Files) > 0 {
 		in, err := urls(std, c.Files, c.Text, false, c.RewriteFlags)
@@ -288,7 +290,7 @@ func (c *planCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err != nil {
 			return err
 		}
-		plan, err = f.PlanNext(ctx, o, record.TimeOf(std.Now()), o.Politeness)
+		plan, err = f.PlanNext(ctx, o, record.TimeOf(std.Now()), polite)
 		if err := cmp.Or(err, end()); err != nil {
 			return err
 		}
