@@ -227,7 +227,9 @@ func (p Program) begin(ctx context.Context, st *store.Store, tx *store.Tx, txn, 
 // placed is err with the setting's name, if it is of the program.
 func (p Program) placed(err error) error {
 	if e := (*fault.Error)(nil); errors.As(err, &e) && e.Class == fault.Program && e.Place == "" {
-		e.Place = p.Setting
+		if e.Place = p.Setting; strings.HasPrefix(e.Found, "no answer") || strings.HasPrefix(e.Found, "no end") {
+			e.Hint = strings.TrimPrefix(e.Hint+"; a slow program gets more time by stages.timeout", "; ")
+		}
 	}
 	return err
 }

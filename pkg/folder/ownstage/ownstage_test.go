@@ -139,7 +139,7 @@ func TestBadPrograms(t *testing.T) {
 			dir := newStore(t)
 			_, err := pass(t, dir, "r1", test.command, test.drop, "a", "b")
 			var f *fault.Error
-			if !errors.As(err, &f) || f.Class != fault.Program || f.Place != "stages.seen" || strings.Contains(err.Error(), "module failed") || !strings.Contains(err.Error(), test.says) {
+			if !errors.As(err, &f) || f.Class != fault.Program || f.Place != "stages.seen" || strings.Contains(err.Error(), "module failed") || !strings.Contains(err.Error(), test.says) || (name == "hangs") != strings.HasSuffix(f.Hint, "by stages.timeout") {
 				t.Fatalf("%v, want %q", err, test.says)
 			}
 			empty(t, dir)
