@@ -31,11 +31,11 @@ func SheetValue(name, text string) (v Value, err error) {
 		}
 	}
 	if v.Key.Name == "" {
-		found := "unknown setting " + fmt.Sprintf("%q", name)
+		found, hint := "unknown setting "+fmt.Sprintf("%q", name), fault.DidYouMean(name, names)
 		if _, known := keyAt(name); known {
-			found = name + ", a setting of the whole crawl"
+			found, hint = name+", a setting of the whole crawl", "" // it is no slip of a key that sheets may give
 		}
-		return v, &fault.Error{Class: fault.Usage, Found: found, Want: "one that sheets may give: " + strings.Join(names, ", "), Hint: fault.DidYouMean(name, names)}
+		return v, &fault.Error{Class: fault.Usage, Found: found, Want: "one that sheets may give: " + strings.Join(names, ", "), Hint: hint}
 	}
 	v.Text, v.of = text, reflect.New(v.Key.typ).Elem()
 	if at := strings.IndexFunc(text, isInvisible); at >= 0 {
