@@ -81,6 +81,10 @@ func (c *changesCmd) Run(std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	if changes.Unknown {
+		std.Warn("%s is unknown: no row of a fetch has it; see where it is: %s", c.URL, fault.Quote("mcrawl", "explain", c.Crawl, c.URL))
+		return nil
+	}
 	std.Warn("%d new, %d changed, %d gone, %d failed", counts["new"], counts["changed"], counts["gone"], counts["failed"])
 	return nil
 }

@@ -40,6 +40,8 @@ type PageChange struct {
 type Changes struct {
 	d, before   *Driver
 	rows, other []string // files of fetch rows
+
+	Unknown bool // Each was asked for a URL that has no row
 }
 
 // Changes compares the crawl as it was after a round, or after the checkpoint of a number, with what it was at another one; to, if it is "", is now, and
@@ -106,12 +108,14 @@ func (c *Changes) Each(url string, each func(*PageChange) error) (err error) {
 	sorter := merge.NewSorter(historyMemory/3, "") // by what, URL: then the change and both rows
 	sorter.Ties = bytes.Compare
 	defer func() { err = errors.Join(err, sorter.Close()) }()
+	c.Unknown = url != ""
 	some := func(files []string) func(func(*record.Fetch) error) error {
 		return func(row func(*record.Fetch) error) error {
 			return eachRow(files, func(r *record.Fetch) error {
 				if url != "" && r.URL != url {
 					return nil
 				}
+				c.Unknown = false
 				return row(r)
 			})
 		}
