@@ -88,7 +88,7 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Into != "" {
 		folder = c.Into
 	}
-	spec := driver.Spec{URLs: c.URLs, Runs: true, Config: string(std.Common.Config), Files: map[string]string{driver.FilterFile: rules}, Others: others,
+	spec := driver.Spec{URLs: c.URLs, Scoped: scope != driver.Hosts, Runs: true, Config: string(std.Common.Config), Files: map[string]string{driver.FilterFile: rules}, Others: others,
 		Preset: []config.Pair{{Key: "frontier.retry_delay", Value: "5s"}, // the end of a small crawl is not to wait for minutes
 			{Key: "urls.url_rules", Value: "session-ids,tracking"}}, // a page is fetched once, however readers came to it
 		Set: append(pairs, config.Pair{Key: "extract.filter", Value: driver.FilterFile})}

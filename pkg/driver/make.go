@@ -42,6 +42,7 @@ type Spec struct {
 	Files  map[string]string // further files of the folder, by name
 	Others []string          // contents of Files with other flags: a crawl that has fetched nothing replaces such a file
 	Shards int               // 0 or 1: the crawl has none
+	Scoped bool              // flags say the scope of a site: a crawl of another one is an error
 	Runs   bool              // the crawl runs at once: settings that forbid any contact are an error
 }
 
@@ -536,6 +537,9 @@ func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format str
 			}
 			if len(other) == 0 {
 				other = append(other, "without "+strings.TrimSpace(partsRule))
+			}
+			if s.Scoped && strings.HasPrefix(other[0], siteRule) {
+				return &fault.Error{Class: fault.Usage, File: file, Found: "another scope", Want: other[0], Hint: "edit that file, name another folder, or go on with it: " + mcrawl("run", dir)}
 			}
 			warn("%s was made with other flags, and counts as it is; to have this scope, edit it: %s", file, strings.Join(other, "; "))
 		default:
