@@ -82,7 +82,7 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d MiB at the peak, index of %d MiB", kib>>10, st.Size()>>20)
-	if kib >= 128<<10 || st.Size() < 10<<20 {
+	if kib >= 128<<10 || st.Size() < 2<<20 {
 		t.Errorf("%d MiB at the peak, want below 128; index of %d bytes", kib>>10, st.Size())
 	}
 }

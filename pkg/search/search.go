@@ -1,8 +1,8 @@
 // Package search keeps a full-text index of the pages of a crawl, an SQLite file with an FTS5 table.
 //
 //	page   a URL that ever had a document, where the archive has it, and the number of its document in the index
-//	doc    a document, by its content fingerprint: URLs with the same content share it
-//	text   title and text of each document: the FTS5 table (unicode61, without diacritics)
+//	doc    a document, by its content fingerprint: URLs with the same content share it; its title, and its text as a zstd frame
+//	text   the words of each document and where they stand: the FTS5 table (unicode61, without diacritics), which reads titles and texts through view shown
 //	file   the record files that were read, in their order
 //
 // # Invariants
@@ -13,7 +13,7 @@
 //   - A page leaves the index when its URL is gone, redirects, is refused, or has failed for the last time,
 //     or when it asks not to be indexed (noindex, by meta element or X-Robots-Tag); its document leaves with its last URL.
 //   - Titles and text hold no control characters, nor those that change the direction of what follows.
-//   - A file with other tables, with views or with triggers is refused: it may come from somebody else.
+//   - A file with other tables, views or triggers is refused: it may come from somebody else.
 //   - Memory is bounded: SQLite's cache, and two windows of documents, of each at most MaxText bytes of text.
 //
 // An Index serves one goroutine. Several processes may use the file.
@@ -40,21 +40,22 @@ import (
 )
 
 // Version is that of the tables.
-const Version = 2
+const Version = 3
 
 // application marks our databases (SQLite's application_id): "MFTX".
 const application = 0x4d465458
 
-const drop = `DROP TABLE text; DROP TABLE page; DROP TABLE doc; DROP TABLE file;`
+const drop = `DROP TABLE text; DROP VIEW shown; DROP TABLE page; DROP TABLE doc; DROP TABLE file;`
 
 // What the bytes of a URL's document are is in the fetch store "store" of the crawl, by the columns of its fetch record.
 const tables = `
 CREATE TABLE file(n INTEGER PRIMARY KEY, path TEXT NOT NULL, bytes INTEGER NOT NULL, end TEXT NOT NULL);
-CREATE TABLE doc(id INTEGER PRIMARY KEY, fp INTEGER NOT NULL UNIQUE);
+CREATE TABLE doc(id INTEGER PRIMARY KEY, fp INTEGER NOT NULL UNIQUE, title TEXT NOT NULL, packed BLOB NOT NULL);
 CREATE TABLE page(url TEXT PRIMARY KEY, host TEXT NOT NULL, doc INTEGER, gone INTEGER NOT NULL, fp INTEGER NOT NULL, fetched INTEGER NOT NULL,
 	store TEXT NOT NULL, warc TEXT NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL, body INTEGER NOT NULL, mime TEXT NOT NULL, charset TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX page_doc ON page(doc) WHERE doc IS NOT NULL;
-CREATE VIRTUAL TABLE text USING fts5(title, body, tokenize = 'unicode61 remove_diacritics 2');
+CREATE VIEW shown AS SELECT id, title, msearch_unpack(packed) AS body FROM doc;
+CREATE VIRTUAL TABLE text USING fts5(title, body, content = 'shown', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2');
 INSERT INTO text(text, rank) VALUES('rank', 'bm25(4.0, 1.0)');
 `
 
@@ -113,17 +114,23 @@ func (x *Index) Close() error {
 // prepare checks what file it is, and makes the tables of a new one.
 func (x *Index) prepare(ctx context.Context, create bool) error {
 	fresh, err := x.fresh(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case create:
+		err = x.make(ctx)
+	case fresh:
+		err = none(x.path)
 	}
-	if !create {
-		if fresh {
-			return none(x.path)
-		}
-		return nil
+	if err == nil { // all views are ours: shown may call msearch_unpack
+		err = x.exec(ctx, `PRAGMA trusted_schema = on`)
 	}
+	return err
+}
+
+func (x *Index) make(ctx context.Context) error {
 	// While an update runs, queries read what was there before.
-	if err := x.exec(ctx, `PRAGMA journal_mode = WAL`); err != nil {
+	if err := x.exec(ctx, `PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL`); err != nil {
 		return err
 	}
 	return x.change(ctx, func() error {
@@ -135,7 +142,7 @@ func (x *Index) prepare(ctx context.Context, create bool) error {
 	})
 }
 
-// maxValue bounds what SQLite reads as one value or row, in bytes: the file may be another's. A title and a text take at most twice MaxText.
+// maxValue bounds what SQLite reads as one value or row, in bytes, and what a text unpacks to: the file may be another's. A title and a text take at most twice MaxText.
 const maxValue = 4 << 20
 
 // schemaOf lists what a database is made of.
@@ -242,7 +249,7 @@ func (x *Index) named(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	code := e.Code() & 0xff
-	if code == sqlite3.SQLITE_ERROR && strings.Contains(e.Error(), "unsupported file format") { // in the header
+	if code == sqlite3.SQLITE_ERROR && (strings.Contains(e.Error(), "unsupported file format") || strings.Contains(e.Error(), unpackFailed)) { // in the header; a text
 		code = sqlite3.SQLITE_CORRUPT
 	}
 	switch code {

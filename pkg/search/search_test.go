@@ -225,10 +225,27 @@ func TestPagesComeAndLeave(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	check("gamma", b)
+	if urls, results := find(t, crawl, Query{Words: "gamma"}); len(urls) != 1 || results[0].Title != "Other" || results[0].Marked("<", ">") != "beta <gamma> alpha words more" {
+		t.Errorf("%q %+v", urls, results)
+	}
 	if r := upToDate(t, crawl); !r.Anew || r.Files != 0 {
 		t.Errorf("%+v", r)
 	}
 	check("gamma")
+}
+
+// An index packs texts, and gives back the room of documents that leave.
+func TestRoom(t *testing.T) {
+	crawl := t.TempDir()
+	const url = "http://h/"
+	var files []File
+	for i, v := range []visit{page(url, "Long", strings.Repeat("a text that is packed ", 20_000)), page(url, "Words", strings.Trim(fmt.Sprint(rand.New(rand.NewPCG(1, 2)).Perm(50_000)), "[]")), status(url, 410)} {
+		files = append(files, round(t, crawl, "", fmt.Sprintf("r%d", i), i+1, v))
+		upToDate(t, crawl, files...)
+		if n := sizes(filepath.Join(crawl, "search.db"))[0]; (n > 200_000) != (i == 1) {
+			t.Errorf("round %d: %d bytes", i, n)
+		}
+	}
 }
 
 // Pages that ask not to be indexed, by meta element or by X-Robots-Tag, are not; they leave when they begin to ask, also where the content is as it was or that
@@ -288,9 +305,9 @@ func dump(t testing.TB, crawl string) string {
 	}
 	defer x.Close()
 	var all strings.Builder
-	for _, query := range []string{`SELECT json_array(n, path, bytes, end) FROM file ORDER BY n`, `SELECT json_array(id, fp) FROM doc ORDER BY id`,
+	for _, query := range []string{`SELECT json_array(n, path, bytes, end) FROM file ORDER BY n`, `SELECT json_array(id, fp, hex(packed)) FROM doc ORDER BY id`,
 		`SELECT json_array(url, host, doc, gone, fp, fetched, store, warc, offset, length, body, mime, charset) FROM page ORDER BY url`,
-		`SELECT json_array(rowid, title, body) FROM text ORDER BY rowid`, `SELECT json_array(n) FROM (SELECT count(*) n FROM text WHERE text MATCH 'common')`} {
+		`SELECT json_array(rowid, title, body) FROM text ORDER BY rowid`, `SELECT json_array(rowid, rank) FROM text WHERE text MATCH 'common OR meta OR delta' ORDER BY rowid`} {
 		rows, err := x.conn.QueryContext(t.Context(), query)
 		if err != nil {
 			t.Fatal(err)
@@ -388,7 +405,7 @@ func TestOtherFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	exec("PRAGMA user_version = 7")
+	exec("PRAGMA user_version = 2")
 	open(false, fault.Version)
 	open(true, fault.Version)
 	os.Remove(path)
@@ -556,6 +573,7 @@ func TestTogether(t *testing.T) {
 // The file may come from somebody else: what it says is not run, and a value is bounded.
 func TestForeignIndex(t *testing.T) {
 	ctx := context.Background()
+	const word = `; INSERT INTO text(rowid, title, body) VALUES (1, 'word', 'word')`
 	for _, c := range []struct {
 		name, change string
 		class        fault.Class
@@ -567,7 +585,10 @@ func TestForeignIndex(t *testing.T) {
 		{"a column that is computed", `DROP TABLE doc; CREATE TABLE doc(id INTEGER PRIMARY KEY, fp INTEGER AS (id + 1))`, fault.WrongKind},
 		{"an index on an expression", `CREATE INDEX i ON doc(abs(fp))`, fault.WrongKind},
 		{"a table less", `DROP INDEX page_doc`, fault.WrongKind},
-		{"a large value", `INSERT INTO doc VALUES (1, 1); INSERT INTO text(rowid, title, body) VALUES (1, 'word ' || hex(zeroblob(3000000)), 'word')`, fault.Corrupt},
+		{"a large value", `INSERT INTO doc VALUES (1, 1, '', zeroblob(5000000))` + word, fault.Corrupt},
+		{"a text that unpacks to much", fmt.Sprintf(`INSERT INTO doc VALUES (1, 1, '', x'%x')`, packer.EncodeAll(make([]byte, maxValue+1), nil)) + word, fault.Corrupt},
+		{"a text that is not packed", `INSERT INTO doc VALUES (1, 1, '', x'00')` + word, fault.Corrupt},
+		{"words of no document", word, fault.Corrupt},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "search.db")

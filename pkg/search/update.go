@@ -3,14 +3,18 @@ package search
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"unicode"
 
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
+	"modernc.org/sqlite"
 
 	"mercator/formats/record"
 	"mercator/pkg/extract"
@@ -65,16 +69,11 @@ func (x *Index) Update(ctx context.Context, files []File, s Settings) (r Report,
 	if s.Retries.MaxAttempts == 0 {
 		s.Retries = frontier.DefaultRetries
 	}
-	crawl := filepath.Dir(x.path)
-	var stamps []history.Stamp
-	for _, f := range files {
-		stamp, err := history.StampOf(f.Path, crawl)
-		if err != nil {
-			return r, err
-		}
-		stamps = append(stamps, stamp)
+	stamps, err := x.stamps(files)
+	if err != nil {
+		return r, err
 	}
-	u := &update{Index: x, Settings: s, crawl: crawl, report: &r}
+	u := &update{Index: x, Settings: s, crawl: filepath.Dir(x.path), report: &r}
 	if err := u.prepare(ctx); err != nil {
 		return r, err
 	}
@@ -105,8 +104,8 @@ func (x *Index) Update(ctx context.Context, files []File, s Settings) (r Report,
 			break
 		}
 	}
-	// The index is one file again, which people without a right to write can read. Where others read it at the moment, the next update does this.
-	if _, err := x.conn.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = 0; PRAGMA journal_mode = DELETE;`); ctx.Err() != nil {
+	// The index is one file again, without free pages, and people without a right to write can read it. Where others read it at the moment, the next update does this.
+	if _, err := x.conn.ExecContext(ctx, `PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = 0; PRAGMA journal_mode = DELETE;`); ctx.Err() != nil {
 		return r, err
 	}
 	return r, nil
@@ -114,16 +113,23 @@ func (x *Index) Update(ctx context.Context, files []File, s Settings) (r Report,
 
 // Behind is how many of the files are not in the index yet. anew: the next update makes it anew, since the files that were read are no longer the first of these.
 func (x *Index) Behind(ctx context.Context, files []File) (n int, anew bool, err error) {
-	var stamps []history.Stamp
-	for _, f := range files {
-		stamp, err := history.StampOf(f.Path, filepath.Dir(x.path))
-		if err != nil {
-			return 0, false, err
-		}
-		stamps = append(stamps, stamp)
+	stamps, err := x.stamps(files)
+	if err != nil {
+		return 0, false, err
 	}
 	next, anew, err := (&update{Index: x}).behind(ctx, stamps)
 	return len(files) - next, anew, x.named(ctx, err)
+}
+
+func (x *Index) stamps(files []File) (stamps []history.Stamp, err error) {
+	for _, f := range files {
+		stamp, err := history.StampOf(f.Path, filepath.Dir(x.path))
+		if err != nil {
+			return nil, err
+		}
+		stamps = append(stamps, stamp)
+	}
+	return stamps, nil
 }
 
 // update is an update at work.
@@ -176,7 +182,7 @@ func (u *update) prepare(ctx context.Context) error {
 		{&u.put, `INSERT OR REPLACE INTO page VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&u.left, `SELECT EXISTS (SELECT 1 FROM page WHERE doc = ?)`},
 		{&u.find, `SELECT id FROM doc WHERE fp = ?`},
-		{&u.addDoc, `INSERT INTO doc(fp) VALUES (?)`},
+		{&u.addDoc, `INSERT INTO doc(fp, title, packed) VALUES (?, ?, ?)`},
 		{&u.addText, `INSERT INTO text(rowid, title, body) VALUES (?, ?, ?)`},
 		{&u.dropText, `DELETE FROM text WHERE rowid = ?`},
 		{&u.dropDoc, `DELETE FROM doc WHERE id = ?`},
@@ -394,7 +400,7 @@ func (u *update) document(ctx context.Context, store string, j *job) (doc sql.Nu
 	if j.noindex || j.text.empty() {
 		return doc, nil
 	}
-	made, err := u.addDoc.ExecContext(ctx, int64(r.ContentFP))
+	made, err := u.addDoc.ExecContext(ctx, int64(r.ContentFP), j.text.title, j.text.packed)
 	if err != nil {
 		return doc, err
 	}
@@ -468,7 +474,29 @@ func (u *update) release(ctx context.Context, doc sql.NullInt64) error {
 }
 
 // text is what is indexed of a document.
-type text struct{ title, body string }
+type text struct {
+	title, body string
+	packed      []byte // the body
+}
+
+// The options are constants: there is no error.
+var (
+	packer, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(4), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(MaxText), zstd.WithSingleSegment(true))
+	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxValue))
+)
+
+const unpackFailed = "the text of a document"
+
+func init() {
+	sqlite.MustRegisterDeterministicScalarFunction("msearch_unpack", 1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+		packed, _ := args[0].([]byte)
+		body, err := unpacker.DecodeAll(packed, nil)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", unpackFailed, err)
+		}
+		return string(body), nil
+	})
+}
 
 func (t *text) empty() bool { return t.title == "" && t.body == "" }
 
@@ -526,6 +554,7 @@ func (d reader) read(store string, j *job) error {
 	if rest, ok := strings.CutPrefix(t.body, t.title); ok {
 		t.body = strings.TrimPrefix(rest, "\n") // of HTML the title comes first
 	}
+	t.packed = packer.EncodeAll([]byte(t.body), nil)
 	j.text = t
 	return nil
 }
@@ -533,7 +562,7 @@ func (d reader) read(store string, j *job) error {
 // clean replaces control characters, and those that change the direction of text.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r != '\n' && unicode.IsControl(r) || slices.Contains(turns, r) {
+		if r != '\n' && unicode.IsControl(r) || r >= turns[0] && slices.Contains(turns, r) {
 			return ' '
 		}
 		return r
