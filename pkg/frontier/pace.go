@@ -25,7 +25,7 @@ func (p *Politeness) connections(own politeness.Rules) int {
 }
 
 // DefaultPoliteness is what the flags of mfetch and mfrontier say by default.
-var DefaultPoliteness = Politeness{Policy: politeness.Policy{Rules: politeness.Default}, AddrDelay: 500 * time.Millisecond, Connections: 256, Duration: 500 * time.Millisecond}
+var DefaultPoliteness = Politeness{Policy: politeness.Policy{Rules: politeness.Default}, AddrDelay: 500 * time.Millisecond, Connections: 256, KeepRobots: politeness.KeepRobots, Duration: 500 * time.Millisecond}
 
 const (
 	maxConnections = 100_000
