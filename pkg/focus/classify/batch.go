@@ -118,7 +118,7 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	if err != nil {
 		return report, err
 	}
-	scorer := NewScorer(s.Model.Fit(l))
+	scorer, unlike := NewScorer(s.Model.Fit(l)), l.tally()
 	err = s.each(ctx, again.Read, func(j *job) error {
 		topic := ""
 		switch j.what {
@@ -129,8 +129,8 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 				topic = s.Model.Topics[r.Topic].Name
 				l.lead(j.row.URL, topic)
 			}
-			if r.Topic < 0 || l.Pages < earlyPages && report.Scored%4 == 0 {
-				l.Count(j.words)
+			if r.Topic < 0 || l.Pages < earlyPages && mixed(fingerprint.OfString(j.row.URL))%4 == 0 {
+				unlike.add(j.words)
 			}
 			report.Scored++
 		case textless:
@@ -159,6 +159,7 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 		}
 		return nil
 	})
+	unlike.count()
 	return report, err
 }
 

@@ -339,7 +339,7 @@ func TestMostPagesAreRelevant(t *testing.T) {
 		for i, text := range texts {
 			l.Add(uint64(1000*batch+i), 0, Texts{Texts: []string{text}}.words(&learner.stem))
 		}
-		s := NewScorer(m.Fit(l))
+		s, unlike := NewScorer(m.Fit(l)), l.tally()
 		wrong := 0
 		for i, text := range texts {
 			r := s.Texts(Texts{Texts: []string{text}}, 0)
@@ -347,9 +347,10 @@ func TestMostPagesAreRelevant(t *testing.T) {
 				wrong++
 			}
 			if r.Topic < 0 {
-				l.Count(Texts{Texts: []string{text}}.words(&s.stem))
+				unlike.add(Texts{Texts: []string{text}}.words(&s.stem))
 			}
 		}
+		unlike.count()
 		if wrong > 8 {
 			t.Errorf("batch %d: %d of %d pages are judged wrongly", batch, wrong, len(texts))
 		}

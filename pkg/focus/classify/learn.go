@@ -193,13 +193,29 @@ func (l *Learned) Add(key uint64, before float32, words Words) {
 	}
 }
 
-// Count takes the words of a page that is about no topic: how rare a word is, such pages say.
-func (l *Learned) Count(words Words) {
-	l.Pages++
+// tally counts pages of a batch that are about no topic: how rare a word is, such pages say. They count when all of the batch was scored, so that their order does not.
+type tally struct {
+	l     *Learned
+	pages int
+	on    []int // of each stem
+}
+
+func (l *Learned) tally() *tally { return &tally{l: l, on: make([]int, len(l.Stems))} }
+
+// add takes a page whose words are known.
+func (t *tally) add(words Words) {
+	t.pages++
 	for _, w := range words {
-		if id := l.id(w.Stem); id >= 0 {
-			l.On[id]++
+		if id, found := t.l.ids[w.Stem]; found && int(id) < len(t.on) {
+			t.on[id]++
 		}
+	}
+}
+
+func (t *tally) count() {
+	t.l.Pages += t.pages
+	for id, n := range t.on {
+		t.l.On[id] += n
 	}
 }
 
