@@ -215,7 +215,7 @@ type batchFlags struct {
 
 func (f *batchFlags) politeness(names []string) (frontier.Politeness, *sheet.Sheets, error) {
 	sheets, err := sheetsOf(f.SheetsFlag, names)
-	return frontier.Politeness{Policy: sheets.Politeness(f.Delays), AddrDelay: f.AddrDelay, Connections: f.Connections, Duration: f.Duration}, sheets, err
+	return frontier.Politeness{Policy: sheets.Politeness(f.Delays), AddrDelay: f.AddrDelay, Connections: f.Connections, KeepRobots: frontier.DefaultPoliteness.KeepRobots, Duration: f.Duration}, sheets, err
 }
 
 // judge has the filter, if there is one, judge the URLs of a batch. It takes of the frontier's memory. An error of end means that
