@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,70 +46,21 @@ func mouseModel(t *testing.T) (file string) {
 	return file
 }
 
-// scored are the pages of a crawl that were fetched: as lines "URL score topic", and by URL the page with the link that found it: the best one of the first round that
-// had any. Of equal pages the first is scored. In which round a page is fetched, and which of equal pages is first, the order in which hosts answer decides.
-func scored(t *testing.T, marked []string) (lines string, via map[string]string) {
+// scores are those of the pages of a crawl that were fetched, as lines "URL score topic".
+func scores(t *testing.T, files []string) string {
 	t.Helper()
-	var all []string
-	via = map[string]string{}
-	for line := range strings.Lines(output(t, "mcat", append([]string{"--format", "tsv", "--columns", "url,score,topic,mime,status,duplicate,role,via"}, marked...)...)) {
-		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(f) == 8 && strings.HasPrefix(f[3], "text/html") && f[4] == "200" && f[5] == "false" && f[6] == "page" {
-			all = append(all, strings.Join(f[:3], " ")+"\n")
-		}
-		if len(f) == 8 {
-			via[f[0]] = f[7]
+	var lines []string
+	for line := range strings.Lines(output(t, "mcat", append([]string{"--format", "tsv", "--columns", "url,score,topic,mime,status,duplicate,role"}, files...)...)) {
+		f := strings.Split(strings.TrimSpace(line), "\t")
+		if len(f) == 7 && strings.HasPrefix(f[3], "text/html") && f[4] == "200" && f[5] == "false" && f[6] == "page" {
+			lines = append(lines, strings.Join(f[:3], " ")+"\n")
 		}
 	}
-	slices.Sort(all)
-	return strings.Join(all, ""), via
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
 
-// path is the chain of pages that led to a URL.
-func path(via map[string]string, url string) (chain string) {
-	for range 20 {
-		if url = via[url]; url != "" {
-			chain += url + " "
-		}
-	}
-	return chain
-}
-
-// sameScores wants the pages of got that the same links led to as in want to have the same score and topic, and at least half of want to be such pages. A shard
-// learns from its own pages alone, so that scores of shards may differ by what that changes.
-func sameScores(t *testing.T, name, want, got string, wantVia, gotVia map[string]string) {
-	t.Helper()
-	others := map[string]string{}
-	for line := range strings.Lines(want) {
-		url, _, _ := strings.Cut(line, " ")
-		others[url] = line
-	}
-	same, differ := 0, 0
-	for line := range strings.Lines(got) {
-		url, _, _ := strings.Cut(line, " ")
-		other := others[url]
-		if other == "" || path(wantVia, url) != path(gotVia, url) {
-			continue
-		}
-		near := 0.0
-		if name == "shards" {
-			near = 0.1
-		}
-		a, b := strings.Fields(line), strings.Fields(other)
-		x, _ := strconv.ParseFloat(a[1], 64)
-		y, _ := strconv.ParseFloat(b[1], 64)
-		if same++; !slices.Equal(a[2:], b[2:]) || math.Abs(x-y) > near {
-			differ++
-			t.Logf("%s: by %s: %s not %s", name, path(gotVia, url), line, other)
-		}
-	}
-	if differ > 0 || same < strings.Count(want, "\n")/2 {
-		t.Errorf("%s: %d of %d pages that the same links led to have other scores", name, differ, same)
-	}
-}
-
-// TestFocused: with focus.model every driver has the documents scored in the round: the same scores by make, by mcrawl and in shards, as far as
-// the same links led to the pages. Links have the score of
+// TestFocused: with focus.model every driver has the documents scored in the round: the same scores by make, by mcrawl and in shards. Links have the score of
 // their page, and the frontier the queue of it. The crawl can be verified, and repeated from its records.
 func TestFocused(t *testing.T) {
 	t.Parallel()
@@ -128,7 +78,6 @@ func TestFocused(t *testing.T) {
 		t.Errorf("policy opic: %v\n%s", err, out)
 	}
 	var want string
-	var wantVia map[string]string
 	for _, driver := range []string{"mcrawl", "mercator.mk", "shards"} {
 		if !long && driver != "mcrawl" {
 			continue
@@ -137,8 +86,18 @@ func TestFocused(t *testing.T) {
 		if driver == "shards" {
 			output(t, "mckpt", "init", "--quiet", "--shards", "2", "--config", conf, c.dir)
 			c.finish(t, "mcrawl")
-			got, via := scored(t, c.kept(t, "marked.arrows.zst"))
-			sameScores(t, driver, want, got, wantVia, via)
+			same := 0
+			for line := range strings.Lines(scores(t, c.kept(t, "marked.arrows.zst"))) {
+				url, _, _ := strings.Cut(line, " ") // another page may be the duplicate
+				if strings.Contains(want, line) {
+					same++
+				} else if strings.Contains(want, url+" ") {
+					t.Errorf("in a shard: %s", line)
+				}
+			}
+			if same < strings.Count(want, "\n")/2 {
+				t.Errorf("%d pages of the shards have the scores of those of one crawl:\n%s", same, want)
+			}
 			output(t, "mckpt", "verify", "--quiet", c.dir)
 			continue
 		}
@@ -151,14 +110,13 @@ func TestFocused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, via := scored(t, marked)
+		got := scores(t, marked)
 		if want == "" {
-			want, wantVia = got, via
+			want = got
 		}
-		if n := strings.Count(got, " mouse.rodent\n") + strings.Count(got, " mouse.device\n"); n < 2 || n > strings.Count(got, "\n")/2 {
-			t.Errorf("%s: %d relevant of\n%s", driver, n, got)
+		if n := strings.Count(got, " mouse.rodent\n") + strings.Count(got, " mouse.device\n"); got != want || n < 2 || n > strings.Count(got, "\n")/2 {
+			t.Errorf("%s: %d relevant of\n%s", driver, n, diff(want, got))
 		}
-		sameScores(t, driver, want, got, wantVia, via)
 		output(t, "mckpt", "verify", c.dir)
 		of := map[string]string{}
 		for line := range strings.Lines(got) {

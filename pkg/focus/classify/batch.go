@@ -118,6 +118,7 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	if err != nil {
 		return report, err
 	}
+	l.countEarly()
 	scorer, unlike := NewScorer(s.Model.Fit(l)), l.tally()
 	err = s.each(ctx, again.Read, func(j *job) error {
 		topic := ""
@@ -129,7 +130,7 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 				topic = s.Model.Topics[r.Topic].Name
 				l.lead(j.row.URL, topic)
 			}
-			if r.Topic < 0 || l.Pages < earlyPages && mixed(fingerprint.OfString(j.row.URL))%4 == 0 {
+			if r.Topic < 0 {
 				unlike.add(j.words)
 			}
 			report.Scored++

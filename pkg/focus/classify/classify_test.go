@@ -339,6 +339,7 @@ func TestMostPagesAreRelevant(t *testing.T) {
 		for i, text := range texts {
 			l.Add(uint64(1000*batch+i), 0, Texts{Texts: []string{text}}.words(&learner.stem))
 		}
+		l.countEarly()
 		s, unlike := NewScorer(m.Fit(l)), l.tally()
 		wrong := 0
 		for i, text := range texts {

@@ -8,8 +8,7 @@
 //
 // Nothing else is known beforehand: a Fitted model is made for a crawl as it is. Learned has what its pages teach:
 //
-//   - English text about nothing in particular (background.txt) and pages of no topic say how rare a word is. The mean that is taken off is that of pages of no
-//     topic; with examples, all pages may be about it at first, since of a crawl that finds little else nothing would be left.
+//   - Pages of no topic, and the first 100 whatever they are about, say how rare a word is. The mean that is taken off is that of pages of no topic; with examples, all pages may be about it at first, since of a crawl that finds little else nothing would be left.
 //   - From 150 pages on, a topic without examples takes pages that have most of the query's words, and then, six times, those that are surely about it, at most 64
 //     (Nigam, McCallum, Thrun and Mitchell, 2000, as Chakrabarti's crawler retrains).
 //   - The likeness of a sample of pages has two normal distributions, found by EM, as scores of search engines have (Manmatha, Rath and Feng, 2001). That of pages

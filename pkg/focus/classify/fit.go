@@ -201,18 +201,21 @@ func (m *Model) Fit(l *Learned) *Fitted {
 			of[i] = 1
 		}
 	}
-	// unlike makes others anew: the mean of pages that are about no topic.
+	// unlike makes others anew: the mean of pages that are about no topic. Of a page that rather is about one nothing counts: where most are, what is left of each would add up.
 	unlike := func() {
 		clear(others)
-		n := float64(20 + len(none))
-		for i := range l.Sample {
-			n += 1 - of[i]
+		n, weights := float64(20+len(none)), make([]float64, len(l.Sample))
+		for i := range weights {
+			if of[i] < Relevant {
+				weights[i] = 1 - of[i]
+			}
+			n += weights[i]
 		}
 		for _, v := range none {
 			v.addTo(others, 1/n)
 		}
 		for i := range l.Sample {
-			vectors[i].addTo(others, (1-of[i])/n)
+			vectors[i].addTo(others, weights[i]/n)
 		}
 	}
 	anchors := m.anchors(l, size)

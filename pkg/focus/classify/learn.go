@@ -2,14 +2,10 @@ package classify
 
 import (
 	"cmp"
-	_ "embed" // background.txt
 	"encoding/json"
 	"io"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
 
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
@@ -36,22 +32,9 @@ const (
 // LearnedName is the name of the store of what is learned, among those of modules.
 const LearnedName = "focus"
 
-//go:embed background.txt
-var backgroundText string
-
-// background is on how many of a thousand documents about nothing in particular a stem stands (bench/focus/background.py).
-var background = sync.OnceValue(func() map[string]float64 {
-	of := make(map[string]float64)
-	for line := range strings.Lines(backgroundText) {
-		stem, n, _ := strings.Cut(strings.TrimSpace(line), " ")
-		of[stem], _ = strconv.ParseFloat(n, 64)
-	}
-	return of
-})
-
 const (
-	backgroundPages = 60  // pages that the background weighs as much as
-	earlyPages      = 100 // as long as fewer are about no topic, every fourth page counts as one, for languages that the background has not
+	blankPages = 50  // pages without a word that count, too: no word of few pages is common
+	earlyPages = 100 // of the sample count as pages of no topic, whatever they are about
 )
 
 // Learned is what the pages of a crawl teach: on how many pages of no topic a word stands, a sample of pages, and those that are likest to the topics. One goroutine.
@@ -63,7 +46,6 @@ type Learned struct {
 	Pool   []Page           `json:"pool"`
 	Leads  []Lead           `json:"leads"` // relevant pages, the newest last
 	ids    map[string]int32 // of Stems
-	before []float64        // of each stem on how many pages of the background it stands
 }
 
 // Lead is a relevant page: what has no text is about the topic of the page that it was found on.
@@ -136,13 +118,9 @@ func ReadLearned(in io.Reader, name string) (*Learned, error) {
 	}
 	for i, s := range l.Stems {
 		l.ids[s] = int32(i)
-		l.before = append(l.before, usually(s))
 	}
 	return l, nil
 }
-
-// usually is on how many pages of the background a stem stands.
-func usually(stem string) float64 { return background()[stem] * backgroundPages / 1000 }
 
 // Write writes the state.
 func (l *Learned) Write(out io.Writer) error { return json.NewEncoder(out).Encode(l) }
@@ -156,7 +134,7 @@ func (l *Learned) id(stem string) int32 {
 		}
 		id = int32(len(l.Stems))
 		l.ids[stem] = id
-		l.Stems, l.On, l.before = append(l.Stems, stem), append(l.On, 0), append(l.before, usually(stem))
+		l.Stems, l.On = append(l.Stems, stem), append(l.On, 0)
 	}
 	return id
 }
@@ -190,6 +168,16 @@ func (l *Learned) Add(key uint64, before float32, words Words) {
 	l.Pool = append(l.Pool, p)
 	if i, found := slices.BinarySearchFunc(l.Sample, p.Key, byKey); !found && i < maxSample {
 		l.Sample = slices.Insert(l.Sample[:min(len(l.Sample), maxSample-1)], i, p)
+	}
+}
+
+// countEarly counts pages of the sample, as long as few are known to be about no topic: with no word known to be common, each would tell.
+func (l *Learned) countEarly() {
+	for _, p := range l.Sample[:min(len(l.Sample), max(0, earlyPages-l.Pages))] {
+		l.Pages++
+		for i := 0; i < len(p.Words); i += 2 {
+			l.On[p.Words[i]]++
+		}
 	}
 }
 
@@ -231,7 +219,8 @@ func (l *Learned) trim(p *Page) {
 	for i := 0; i < len(p.Words); i += 2 {
 		words = append(words, word{p.Words[i], p.Words[i+1], float64(damp(p.Words[i+1]) * l.rarity(p.Words[i]))})
 	}
-	slices.SortFunc(words, func(a, b word) int { return cmp.Or(cmp.Compare(b.x, a.x), cmp.Compare(a.id, b.id)) })
+	// Numbers of stems depend on the order in which pages came.
+	slices.SortFunc(words, func(a, b word) int { return cmp.Or(cmp.Compare(b.x, a.x), cmp.Compare(l.Stems[a.id], l.Stems[b.id])) })
 	words = words[:min(len(words), telling)]
 	slices.SortFunc(words, func(a, b word) int { return cmp.Compare(a.id, b.id) })
 	p.Words = p.Words[:0]
@@ -247,13 +236,13 @@ const telling = 200
 // damp is what n times one word count as.
 func damp(n int32) float64 { return float64(damped(int(n))) / 1000 }
 
-// rarity of a stem is its inverse document frequency, in the background and the pages of no topic.
+// rarity of a stem is its inverse document frequency in the pages of no topic.
 func (l *Learned) rarity(id int32) float64 {
-	on, usual := 0, 0.0
+	on := 0
 	if id >= 0 && int(id) < len(l.On) {
-		on, usual = l.On[id], l.before[id]
+		on = l.On[id]
 	}
-	return math.Log(1 + (float64(l.Pages)+backgroundPages)/(float64(on)+usual+1))
+	return math.Log(1 + float64(l.Pages+blankPages)/float64(on+1))
 }
 
 // vector is a page of length 1 in the space of stems.
