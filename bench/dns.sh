@@ -6,7 +6,7 @@
 #   N=10000000 MEMORY=filter bench/dns.sh    instead, the peak memory of one cold run of the filter
 #   N=10000000 MEMORY=names bench/dns.sh     or of mresolve names, type A
 #
-# It prints, in names a second:
+# It prints, in names a second, with the processor time that a name takes:
 #
 #   names       mresolve names, type A, 1,000 in flight
 #   massdns     the same questions, JSON lines, -s 1000
@@ -68,10 +68,10 @@ filter | names)
 esac
 
 timed() { # LABEL NAMES COMMAND…
-	local label=$1 names=$2 t0 t1
+	local label=$1 names=$2 TIMEFORMAT='%R %U %S'
 	shift 2
-	t0=$(date +%s%N); "$@" > "$dir/result"; t1=$(date +%s%N)
-	awk -v l="$label" -v n="$names" -v ns=$((t1 - t0)) 'BEGIN { printf "%s %.0f\n", l, n / ns * 1e9 }' >> "$dir/rates"
+	{ time "$@" > "$dir/result" 2>&3; } 3>&2 2> "$dir/time"
+	awk -v l="$label" -v n="$names" '{ printf "%s %.0f %.1f\n", l, n / $1, 1e6 * ($2 + $3) / n }' "$dir/time" >> "$dir/rates"
 }
 slow() { # NAME FLAG…: a slow server, whose address is then in the file of that name
 	"$dir/slowdns" "${@:2}" > "$dir/$1" &
@@ -106,7 +106,7 @@ for _ in $(seq "$rounds"); do
 	timed fdead "$n" behind dead
 done
 awk -v n="$n" '
-	{ r[$1] = r[$1] " " $2; if (!($1 in seen)) { seen[$1] = 1; order[++k] = $1 } }
+	{ r[$1] = r[$1] " " $2; c[$1] = c[$1] " " $3; if (!($1 in seen)) { seen[$1] = 1; order[++k] = $1 } }
 	function median(list, a, n, i, j, t) {
 		n = split(list, a, " ")
 		for (i = 2; i <= n; i++) for (j = i; j > 1 && a[j] + 0 < a[j-1] + 0; j--) { t = a[j]; a[j] = a[j-1]; a[j-1] = t }
@@ -118,7 +118,7 @@ awk -v n="$n" '
 		for (i = 1; i <= rounds; i++) all = all " " sprintf("%.2f", (n / dead[i] - 3.5) / (n / live[i]))
 		printf "%-22s %.2f  (%s; wanted: at most 1.3)\n", b " - 3.5 s ÷ " a, median(all), all }
 	END {
-		for (i = 1; i <= k; i++) { m[order[i]] = median(r[order[i]]); printf "%-8s %9d names/s  (%s )\n", order[i], m[order[i]], r[order[i]] }
+		for (i = 1; i <= k; i++) { m[order[i]] = median(r[order[i]]); printf "%-8s %9d names/s  (%s ), %s µs of processor each\n", order[i], m[order[i]], r[order[i]], median(c[order[i]]) }
 		if ("massdns" in m) ratio("names", "massdns", "1")
 		if ("zdns" in m) ratio("names", "zdns", "4")
 		if ("dnsx" in m) ratio("names", "dnsx", "1.5")
