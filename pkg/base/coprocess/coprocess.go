@@ -11,7 +11,7 @@
 //   - There is exactly one answer to each question, in their order. More is an error,
 //     and so is an answer before the whole question was read.
 //   - Time for an answer and its length are bounded, and so is what is kept of
-//     standard error. The last line of it is the hint of the error.
+//     standard error. The line of it that says why (Tail.Why) is the hint of the error.
 //   - A program runs in a process group of its own, which is killed when it has
 //     ended, however it did: nothing that it started is left.
 //   - What goes wrong is one error of class fault.Program, which names the command
@@ -42,7 +42,6 @@ const (
 	DefaultTimeout = 10 * time.Second // for an answer
 	DefaultAnswer  = 4 << 10          // bytes of an answer
 	Fruitless      = 3                // deaths of a program that is started again, without an answer between them
-	maxError       = 4 << 10          // the end of standard error that is kept
 )
 
 // Program is a program that answers questions.
@@ -65,7 +64,7 @@ type process struct {
 	in     *os.File
 	out    *os.File
 	lines  *bufio.Reader
-	stderr tail
+	stderr Tail
 }
 
 // errDied says that a program ended, or closed its output, before it had answered.
@@ -246,13 +245,13 @@ func (r *process) speaks() (yes bool) {
 	return yes
 }
 
-// kill ends the program and returns the last line of its standard error.
+// kill ends the program and returns what its standard error says of it.
 func (r *process) kill() string {
 	r.in.Close()
 	r.out.Close()
 	syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
 	r.cmd.Wait()
-	return r.stderr.last()
+	return r.stderr.Why()
 }
 
 // Close ends the program's input and waits for its end. An error says that it
@@ -279,7 +278,7 @@ func (p *Program) Close() error {
 	kill.Stop()
 	syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) // what it left running; mostly there is none
 	if err != nil {
-		return p.fault("it ended with "+err.Error(), r.stderr.last())
+		return p.fault("it ended with "+err.Error(), r.stderr.Why())
 	}
 	return nil
 }
@@ -290,26 +289,4 @@ func (p *Program) Kill() {
 		p.running.kill()
 		p.running = nil
 	}
-}
-
-// tail keeps the end of what is written.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p[max(0, len(p)-maxError):]...)
-	t.b = t.b[max(0, len(t.b)-maxError):]
-	return len(p), nil
-}
-
-// last is the last line that is not empty.
-func (t *tail) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := strings.TrimSpace(string(t.b))
-	return s[strings.LastIndexByte(s, '\n')+1:]
 }

@@ -21,7 +21,7 @@
 // It ends with status 0. Status 75 (EX_TEMPFAIL) says that the server could not be
 // reached, and the URL is tried again in a later round ("connect-failed"). Status 126 or 127 is
 // the shell's: there is no such program, and the run ends. Any other says that the URL cannot
-// be had ("protocol-error"). The last line on its standard error is the row's error.
+// be had ("protocol-error"). The line on its standard error that says why (coprocess.Tail) is the row's error.
 //
 // MERCATOR_EVENT is "fetch". A program that keeps state (--exec-state) also runs for the
 // events of processing modules (pkg/web/process, Exec): begin, commit and abort, without a URL.
@@ -42,7 +42,6 @@ package program
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -57,6 +56,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/coprocess"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/fetch"
 )
@@ -64,7 +64,6 @@ import (
 const (
 	headMax     = 64 << 10 // bytes of all header lines,
 	lineMax     = 8 << 10  // bytes of a header line
-	stderrMax   = 4 << 10  // the end of standard error that is kept
 	argumentMax = 64 << 10 // bytes of an argument; Linux takes 128 KiB
 	tempFail    = 75       // EX_TEMPFAIL of sysexits.h
 	cannotRun   = 126      // exit status of a shell for a file that is no program
@@ -128,12 +127,12 @@ func (m *Module) run(ctx context.Context, req *fetch.Request) (*fetch.Reply, err
 		err = &fetch.Failure{Outcome: record.OutcomeTimeout, Err: errors.New("the program did not end in time")}
 	case full || err != nil && ended == nil:
 	case errors.As(ended, &exit) && exit.ExitCode() == tempFail:
-		err = &fetch.Failure{Outcome: record.OutcomeConnect, Err: errors.New(said.line("the program could not reach the server"))}
+		err = &fetch.Failure{Outcome: record.OutcomeConnect, Err: errors.New(cmp.Or(said.Why(), "the program could not reach the server"))}
 	case errors.As(ended, &exit) && (exit.ExitCode() == cannotRun || exit.ExitCode() == notFound):
-		err = &fault.Error{Class: fault.Program, Place: "--exec " + m.Command, Found: fmt.Sprintf("status %d: %s", exit.ExitCode(), said.line("no message")), Want: "a program that can be run",
+		err = &fault.Error{Class: fault.Program, Place: "--exec " + m.Command, Found: fmt.Sprintf("status %d: %s", exit.ExitCode(), cmp.Or(said.Why(), "no message")), Want: "a program that can be run",
 			Hint: "what was fetched is kept: mend the command, and run this again"}
 	case errors.As(ended, &exit) && exit.ExitCode() > 0:
-		err = fetch.Broken("%s", said.line(fmt.Sprintf("the program ended with status %d", exit.ExitCode())))
+		err = fetch.Broken("%s", cmp.Or(said.Why(), fmt.Sprintf("the program ended with status %d", exit.ExitCode())))
 	case ended != nil && err == nil:
 		err = fetch.Broken("the program: %v", ended)
 	}
@@ -150,7 +149,7 @@ func (m *Module) run(ctx context.Context, req *fetch.Request) (*fetch.Reply, err
 type process struct {
 	out, messages *os.File // what it writes
 	ended         chan error
-	said          chan *tail
+	said          chan *coprocess.Tail
 	forget        func() bool
 }
 
@@ -162,7 +161,7 @@ func (m *Module) start(ctx context.Context, req *fetch.Request) (*process, error
 		"MERCATOR_EVENT=fetch", "MERCATOR_TXN="+m.Txn, "MERCATOR_MODULE_DIR="+m.State)
 	// A group of its own, so that its children end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p := &process{ended: make(chan error, 1), said: make(chan *tail, 1)}
+	p := &process{ended: make(chan error, 1), said: make(chan *coprocess.Tail, 1)}
 	var stdout, stderr *os.File
 	var err error
 	if p.out, stdout, err = os.Pipe(); err != nil {
@@ -193,7 +192,7 @@ func (m *Module) start(ctx context.Context, req *fetch.Request) (*process, error
 		p.ended <- err
 	}()
 	go func() {
-		said := &tail{}
+		said := &coprocess.Tail{}
 		_, _ = io.Copy(said, p.messages) // what came by its end counts
 		p.said <- said
 	}()
@@ -201,7 +200,7 @@ func (m *Module) start(ctx context.Context, req *fetch.Request) (*process, error
 }
 
 // wait returns what the program wrote to standard error, and how it ended.
-func (p *process) wait() (said *tail, ended error) {
+func (p *process) wait() (said *coprocess.Tail, ended error) {
 	ended = <-p.ended
 	_ = p.messages.SetReadDeadline(time.Now().Add(time.Second))
 	said = <-p.said
@@ -270,24 +269,4 @@ func argument(s string) string {
 		return ""
 	}
 	return strings.ReplaceAll(s, "\x00", "")
-}
-
-// tail keeps the end of what is written.
-type tail struct{ b []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.b = append(t.b, p[max(0, len(p)-stderrMax):]...)
-	if len(t.b) > stderrMax {
-		t.b = t.b[:copy(t.b, t.b[len(t.b)-stderrMax:])]
-	}
-	return len(p), nil
-}
-
-// line is the last line, or another text where there is none.
-func (t *tail) line(otherwise string) string {
-	b := bytes.TrimSpace(t.b)
-	if b = b[bytes.LastIndexByte(b, '\n')+1:]; len(b) > 0 {
-		return string(b)
-	}
-	return otherwise
 }

@@ -146,8 +146,8 @@ func (e *Exec) run(ctx context.Context, timeoutAfter time.Duration, stdin io.Rea
 	cmd.Stdin = stdin
 	out := &boundedBuffer{limit: e.Limits.output(), full: func() { cancel(errOutput) }}
 	cmd.Stdout = out
-	var complaint complaint
-	cmd.Stderr = &complaint
+	var said coprocess.Tail
+	cmd.Stderr = &said
 	// A group of its own, so that its children end with it. It ends with the thread that starts it, so that a kill of this process ends it.
 	cmd.SysProcAttr = coprocess.EndWithUs()
 	cmd.SysProcAttr.Setpgid = true
@@ -163,27 +163,10 @@ func (e *Exec) run(ctx context.Context, timeoutAfter time.Duration, stdin io.Rea
 	if limited.Err() != nil {
 		return "", context.Cause(limited)
 	}
-	if line := complaint.line(); err != nil && line != "" {
-		err = fmt.Errorf("%w: %s", err, line)
+	if why := said.Why(); err != nil && why != "" {
+		err = fmt.Errorf("%w: %s", err, why)
 	}
 	return out.b.String(), err
-}
-
-// maxComplaint bounds what is kept of a program's standard error, in bytes.
-const maxComplaint = 512
-
-// complaint keeps the beginning of a program's standard error.
-type complaint struct{ b []byte }
-
-func (c *complaint) Write(p []byte) (int, error) {
-	c.b = append(c.b, p[:min(len(p), maxComplaint-len(c.b))]...)
-	return len(p), nil
-}
-
-// line is the first that is not empty.
-func (c *complaint) line() string {
-	first, _, _ := strings.Cut(strings.TrimSpace(string(c.b)), "\n")
-	return strings.TrimSpace(first)
 }
 
 func noNUL(s string) string { return strings.ReplaceAll(s, "\x00", "") }

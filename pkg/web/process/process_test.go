@@ -114,8 +114,8 @@ func TestExec(t *testing.T) {
 		"true":                        nil, // does not read its input
 		"yes":                         {"error=output too long"},
 		"no-such-program 2>/dev/null": {"error=exit status 127"},
-		"echo out; for i in 1 2 3; do seq 999 >&2; done; exit 4": {"error=exit status 4: 1"},
-		"printf '\\n why \\377\\nmore' >&2; exit 5":              {"error=exit status 5: why \uFFFD"},
+		"echo out; for i in 1 2 3; do seq 999 >&2; done; exit 4": {"error=exit status 4: 999"},
+		"printf '\n why \n\nmore \377\n' >&2; exit 5":            {"error=exit status 5: more \uFFFD"},
 		"echo fine >&2": nil,
 	} {
 		if diff := cmp.Diff(want, run(t, "m=*/*:"+command, doc)); diff != "" {
