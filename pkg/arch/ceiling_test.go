@@ -12,8 +12,8 @@ import (
 
 // ceilings bound the size of the project, in lines or words. Whoever raises one adds behind it for which user.
 var ceilings = map[string]int{
-	"lines of floor 0": 3_150,
-	"lines of floor 1": 19_500,
+	"lines of floor 0": 3_250, // whoever needs a temporary file: its one maker came from floor 1
+	"lines of floor 1": 19_400,
 	"lines of floor 2": 52_600,
 	"lines of floor 3": 30_400,
 	"lines of floor 4": 11_600,

@@ -16,9 +16,9 @@ import (
 	"strings"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/frontier"
-	"mercator/pkg/merge"
 	"mercator/pkg/web/canon"
 )
 
@@ -52,7 +52,7 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 		return "", &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a request of %d bytes", len(head)), Want: fmt.Sprintf("less than %d", maxRequest)}
 	}
 	// The list is complete before the crawl is locked: nobody waits for its writer.
-	list, err := merge.TempFile("")
+	list, err := durable.TempFile("")
 	if err != nil {
 		return "", err
 	}

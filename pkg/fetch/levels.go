@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"mercator/formats/run"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/merge"
 )
 
@@ -66,7 +67,7 @@ func (l *levels) addRun(rows *merge.Iter) error {
 
 // temporary writes rows as the newest run.
 func (l *levels) temporary(rows *merge.Iter) error {
-	f, err := merge.TempFile(l.dir)
+	f, err := durable.TempFile(l.dir)
 	if err != nil {
 		return err
 	}

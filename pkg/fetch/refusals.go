@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/fetch/localfault"
 	"mercator/pkg/folder/bodies"
-	"mercator/pkg/merge"
 )
 
 // settingsRefusals holds the rows of URLs that were not contacted because a setting refused them, or because
@@ -86,7 +86,7 @@ func (o *settingsRefusals) mistaken(hosts, others int64) bool {
 
 // newSettingsRefusals makes the file at once: there may be too many open ones when it is needed.
 func newSettingsRefusals(dir string) (*settingsRefusals, error) {
-	f, err := merge.TempFile(dir)
+	f, err := durable.TempFile(dir)
 	if err != nil {
 		return nil, err
 	}

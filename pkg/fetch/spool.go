@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"mercator/formats/record"
-	"mercator/pkg/merge"
+	"mercator/pkg/base/durable"
 )
 
 // spool keeps the rows of the batch on disk, chained by host, so that memory
@@ -41,7 +41,7 @@ type queue struct {
 var noRows = queue{head: none, tail: none, second: none}
 
 func newSpool(dir string, like *record.Schema) (*spool, error) {
-	f, err := merge.TempFile(dir)
+	f, err := durable.TempFile(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -5,19 +5,20 @@ import (
 	"io"
 
 	"mercator/formats/fpfile"
+	"mercator/pkg/base/durable"
 )
 
 // KeyFile is a fingerprint file without a name: keys that wait on disk, if they are many, until
 // they are merged.
 type KeyFile struct {
-	file *Temp
+	file *durable.Temp
 	w    *fpfile.Writer
 	r    *fpfile.Reader // of Finish
 }
 
 // NewKeyFile makes one in dir ("": the system's folder for temporary files).
 func NewKeyFile(dir string, polynomial uint64) *KeyFile {
-	f := &Temp{Dir: dir}
+	f := &durable.Temp{Dir: dir}
 	return &KeyFile{file: f, w: fpfile.NewWriter(f, polynomial)}
 }
 

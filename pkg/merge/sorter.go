@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"mercator/formats/run"
+	"mercator/pkg/base/durable"
 )
 
 // Limits of a Sorter.
@@ -346,7 +347,7 @@ type section struct {
 // write appends the rows that next gives, in order, as a run.
 func (p *spill) write(next func() (key uint64, payload []byte, err error)) error {
 	if p.file == nil {
-		f, err := TempFile(p.dir)
+		f, err := durable.TempFile(p.dir)
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/run"
-	"mercator/pkg/merge"
+	"mercator/pkg/base/durable"
 )
 
 // answer is what is known of a name: addresses, or why there are none.
@@ -208,7 +208,7 @@ func (l *learnt) flush() error {
 
 // write adds a run in a temporary file without a name.
 func (l *learnt) write(rows func(w *run.Writer) error) (err error) {
-	f, err := merge.TempFile("")
+	f, err := durable.TempFile("")
 	if err != nil {
 		return err
 	}

@@ -3,13 +3,13 @@ package classify
 import (
 	"context"
 	"io"
-	"os"
 	"slices"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/extract"
 	"mercator/pkg/web/process"
@@ -83,14 +83,11 @@ const (
 func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	s.Threads = max(s.Threads, 1)
 	report := Report{Topics: make(map[string]uint64)}
-	spool, err := os.CreateTemp("", "mercator-score-")
+	spool, err := durable.TempFile("")
 	if err != nil {
 		return report, err
 	}
 	defer spool.Close()
-	if err := os.Remove(spool.Name()); err != nil {
-		return report, err
-	}
 	rows, err := record.NewWriter[record.Fetch](spool, record.WriterOptions{Name: "temporary file", Level: record.Stored, Like: s.Schema})
 	if err != nil {
 		return report, err

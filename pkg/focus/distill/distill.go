@@ -522,7 +522,7 @@ func (f *Folder) write(kind string, runs int, rows func(add func(key uint64, pay
 
 // temporary makes a run that has no name.
 func temporary(kind string, rows func(add func(key uint64, payload []byte) error) error) (*table, error) {
-	file, err := merge.TempFile("")
+	file, err := durable.TempFile("")
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/trace"
 )
@@ -369,14 +370,11 @@ func (b *Batch[In, Out]) openSpool() error {
 	if b.spool != nil {
 		return nil
 	}
-	f, err := os.CreateTemp("", "mercator-spool-")
+	f, err := durable.TempFile("")
 	if err != nil {
 		return err
 	}
 	b.spool = f
-	if err := os.Remove(f.Name()); err != nil {
-		return err
-	}
 	o := b.fileOptions("temporary file")
 	o.Level = record.Stored // it is read once, and goes down a pipe as it is
 	b.spoolW, err = record.NewWriter[Out](f, o)

@@ -19,8 +19,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"mercator/formats/warc"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
-	"mercator/pkg/merge"
 )
 
 // WACZOptions say how a WACZ file is made.
@@ -169,7 +169,7 @@ func (w *wacz) indexes() error {
 	if err != nil {
 		return err
 	}
-	second, err := merge.TempFile("") // grows with the archive
+	second, err := durable.TempFile("") // grows with the archive
 	if err != nil {
 		return err
 	}

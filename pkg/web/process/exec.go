@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"mercator/pkg/base/coprocess"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 )
 
@@ -209,7 +210,7 @@ func (e *Exec) beginState(ctx context.Context, old io.Reader, txn string, maxFil
 		return nil, err
 	}
 	f := &folder{Exec: e, dir: dir, txn: txn}
-	if f.findings, err = unnamedFile(); err == nil {
+	if f.findings, err = durable.TempFile(""); err == nil {
 		f.out = bufio.NewWriter(f.findings)
 		err = unpack(dir, old, maxFiles)
 	}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"strconv"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 )
 
@@ -169,7 +169,7 @@ func (c *Change) Commit(ctx context.Context, stage string, in record.Trailer) er
 	}
 	defer c.Close(ctx)
 	// The new state lies in a file without a name until the lock is held.
-	spool, err := unnamedFile()
+	spool, err := durable.TempFile("")
 	if err != nil {
 		return err
 	}
@@ -267,19 +267,6 @@ func WriteState(tx *store.Tx, write func(to io.Writer) error) error {
 		tx.Drop(old.Path)
 	}
 	return nil
-}
-
-// unnamedFile is a temporary file that leaves nothing behind, whatever happens.
-func unnamedFile() (*os.File, error) {
-	f, err := os.CreateTemp("", "mercator-module-")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(f.Name()); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 func stateFile(m *store.Manifest) *store.Entry {

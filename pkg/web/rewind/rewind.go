@@ -27,6 +27,8 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+
+	"mercator/pkg/base/durable"
 )
 
 // Sizes of memory, in bytes.
@@ -280,12 +282,8 @@ func (s *Stream) spill() error {
 // append writes p behind the bytes in the backing file.
 func (s *Stream) append(p []byte) (int64, error) {
 	if s.file == nil {
-		f, err := os.CreateTemp(s.dir, "mercator-rewind-*")
+		f, err := durable.TempFile(s.dir)
 		if err != nil {
-			return 0, err
-		}
-		if err := os.Remove(f.Name()); err != nil {
-			f.Close()
 			return 0, err
 		}
 		s.file = f
