@@ -202,7 +202,7 @@ func (c *crawl) command(t *testing.T, driver string, env ...string) *exec.Cmd {
 	own := []string{
 		"BIN=" + bin, "CRAWL=" + c.dir, "SEEDS=" + c.web.seeds,
 		"RESOLVE_FLAGS=--server " + c.web.dns,
-		"UPDATE_FLAGS=--max-attempts 1", // mweb's errors are for good
+		"UPDATE_FLAGS=--max-attempts 1 --retry-delay 1s", // mweb's errors are for good; hosts that fail are left alone for a second
 		"POLITENESS_FLAGS=--min-delay 0 --delay-factor 0 --addr-delay 0", "FETCH_FLAGS=--allow-net 127.0.0.0/8"}
 	own = append(append(own, c.env...), env...)
 	if driver == "mcrawl" {
