@@ -20,7 +20,7 @@ var ceilings = map[string]int{
 	"lines of floor 5": 10_100,
 	"lines of floor 6": 6_600,
 	"lines of tests":   79_900,
-	"words of pages":   83_500,
+	"words of pages":   70_000,
 }
 
 // TestCeilings: what the project has to read and test does not grow unseen.
