@@ -142,11 +142,7 @@ func manuals(app *kong.Application, manual string) (map[string][]byte, error) {
 		detail, examples, _ := strings.Cut(verb.Detail, "Examples:\n")
 		head(&b, name, verb.Help)
 		fmt.Fprintf(&b, "# SYNOPSIS\n\n**%s** %s\n\n", plain(verb.FullPath()), arguments(verb))
-		long := text.verbs[verb.Name]
-		if long == "" {
-			long = paragraphs(detail)
-		}
-		fmt.Fprintf(&b, "# DESCRIPTION\n\n%s\n\n%s\n\n", plain(verb.Help), long)
+		fmt.Fprintf(&b, "# DESCRIPTION\n\n%s\n\n%s\n\n%s\n\n", plain(verb.Help), paragraphs(detail), text.verbs[verb.Name])
 		flags(&b, slices.DeleteFunc(slices.Clone(verb.Flags), hiddenFlag))
 		fmt.Fprintf(&b, "The options of all verbs are in **%s**(1).\n\n", app.Name)
 		if examples != "" {
