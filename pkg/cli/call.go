@@ -63,7 +63,7 @@ func (c Command) Call(ctx context.Context, call Call) *Failed {
 		said.Emit = func(string) {}
 	}
 	std := &Std{Name: c.Name, In: in, Out: out, Err: said, Now: time.Now, args: call.Args, defaultMemory: c.Memory, call: &call}
-	kctx, _ := c.parse(std, c.Grammar(), io.Discard)
+	kctx, _ := c.parse(std, io.Discard)
 	err := std.parsed
 	if kctx != nil {
 		err = std.runHere(ctx, kctx)
@@ -72,6 +72,7 @@ func (c Command) Call(ctx context.Context, call Call) *Failed {
 		err = context.Cause(ctx)
 	}
 	if err == nil {
+		std.parser.release()
 		return nil
 	}
 	failed := FailedBy(err)

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"mercator/pkg/base/fault"
@@ -114,6 +117,61 @@ func TestCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+type reused struct {
+	Common
+	Verb reusedVerb `cmd:""`
+}
+
+type reusedVerb struct {
+	Name string   `arg:""`
+	List []string `arg:"" optional:""`
+	Flag bool     `short:"f"`
+	Size int      `default:"3"`
+	own  int
+}
+
+func (r *reusedVerb) Run(std *Std) error {
+	fmt.Fprintln(std.Out, r.Name, r.List, r.Flag, r.Size, r.own, std.Given("size"))
+	r.own++
+	return nil
+}
+
+// TestCallAgain: nothing of a call is left in the next, which has the same parser, nor in one beside it.
+func TestCallAgain(t *testing.T) {
+	c := Command{Name: "again", Grammar: func() any { return new(reused) }}
+	say := func(args ...string) string {
+		var out bytes.Buffer
+		if f := c.Call(t.Context(), Call{Args: append([]string{"verb"}, args...), Out: &out}); f != nil {
+			return f.Lines[0]
+		}
+		return out.String()
+	}
+	for range 2 {
+		for _, test := range []struct{ args, want string }{
+			{"", `again: expected "<name>"`},
+			{"a b c -f --size 5", "a [b c] true 5 0 true\n"},
+			{"d", "d [] false 3 0 false\n"},
+		} {
+			if got := say(strings.Fields(test.args)...); got != test.want {
+				t.Errorf("%q: %q, want %q", test.args, got, test.want)
+			}
+		}
+	}
+	if n := len(idle[use{"again", reflect.TypeFor[*reused](), "^$"}]); n != 1 {
+		t.Errorf("%d parsers of calls one after the other", n)
+	}
+	var group sync.WaitGroup
+	for i := range 20 {
+		group.Go(func() {
+			name := strings.Repeat("x", i+1)
+			if got, want := say(name), name+" [] false 3 0 false\n"; got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+	}
+	group.Wait()
 }
 
 // A line of standard error that does not end is told in pieces, and nothing of it is lost.

@@ -87,6 +87,7 @@ type Std struct {
 	manual        string            // manual.md of the command
 	args          []string          // of the command line
 	call          *Call             // in which the command runs; nil: it is a process
+	parser        *parser           // of the command line
 	hintSets      bool              // the hint that was printed is the command that changes a setting
 	parsed        error             // what is wrong with the command line
 	given         []string          // flags of the command line
@@ -130,7 +131,7 @@ func (c Command) Main(manual string) int {
 	// A reader that goes away is seen as EPIPE, so that temporary files are removed.
 	// To ignore the signal would do too, but programs that this one starts inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	kctx, code := c.parse(std, c.Grammar(), out)
+	kctx, code := c.parse(std, out)
 	if out.failed() != nil { // --help or --version
 		return std.fail(out.failed())
 	}
@@ -175,27 +176,15 @@ func startTrace(file string) error {
 
 // parse reads the command line. Without a verb to run it returns nil: std.parsed says what is wrong, or --help or --version was answered on out, and
 // code is the exit code.
-func (c Command) parse(std *Std, grammar any, out io.Writer) (kctx *kong.Context, code int) {
-	g, ok := grammar.(interface{ common() *Common })
-	if !ok {
-		panic("grammar of " + c.Name + " does not embed cli.Common")
-	}
-	std.Common = g.common()
+func (c Command) parse(std *Std, out io.Writer) (kctx *kong.Context, code int) {
 	exit := -1
-	parser, err := kong.New(grammar,
-		kong.Name(c.Name),
-		kong.Description(c.About),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: wide}),
-		kong.Help(printHelp),
-		kong.Vars{"version": c.Name + " " + buildInfo(), "memory": fmt.Sprintf("%dM", c.Memory>>20), "memory_setting": c.Setting},
+	p := c.parser(std,
 		kong.Writers(out, std.Err),
 		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
 		kong.Bind(std),
-		withoutOthers(grammar, std.args),
 	)
-	if err != nil {
-		panic(err)
-	}
+	parser, grammar := p.kong, p.grammar
+	std.parser, std.Common = p, grammar.(interface{ common() *Common }).common()
 	if std.call == nil && completes(parser) {
 		return nil, 0
 	}
@@ -208,7 +197,7 @@ func (c Command) parse(std *Std, grammar any, out io.Writer) (kctx *kong.Context
 			return fail(&fault.Error{Class: fault.Usage, Found: fmt.Sprintf("argument %q", arg), Want: "UTF-8", Hint: "a symbolic link gives a file another name"})
 		}
 	}
-	kctx, err = parse(parser, std.args)
+	kctx, err := parse(parser, std.args)
 	if exit >= 0 {
 		return nil, exit
 	}

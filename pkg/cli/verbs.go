@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/alecthomas/kong"
 )
 
 // verbs lists the names of the verbs of a grammar.
@@ -36,9 +34,9 @@ func eachVerb(grammar any, f func(field string, called []string, isDefault bool)
 	}
 }
 
-// withoutOthers has kong build the flags of those verbs alone that a command line can mean: the default verb and each whose
-// name is among the arguments. All of them would be most of the start of a command. Help and manuals show all.
-func withoutOthers(grammar any, args []string) kong.Option {
+// withoutOthers is a pattern of fields, for kong to build the flags of those verbs alone that a command line can mean: the default verb and each
+// whose name is among the arguments. All of them would be most of the start of a command. Help and manuals show all.
+func withoutOthers(grammar any, args []string) string {
 	var others []string
 	kept := 0
 	eachVerb(grammar, func(field string, called []string, isDefault bool) {
@@ -56,7 +54,7 @@ func withoutOthers(grammar any, args []string) kong.Option {
 		return short && strings.Contains(arg, "h") || strings.HasPrefix(arg, "--help") || strings.HasPrefix(arg, "--manuals")
 	})
 	if all || kept == 0 || len(args) == 0 || len(others) == 0 {
-		return kong.IgnoreFields()
+		return "^$"
 	}
-	return kong.IgnoreFields("^" + regexp.QuoteMeta(reflect.TypeOf(grammar).Elem().Name()) + `\.(` + strings.Join(others, "|") + ")$")
+	return "^" + regexp.QuoteMeta(reflect.TypeOf(grammar).Elem().Name()) + `\.(` + strings.Join(others, "|") + ")$"
 }
