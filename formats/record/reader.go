@@ -36,7 +36,7 @@ var ErrNoStream = errors.New("no record stream")
 // Open reads the head and the schema of a record stream.
 func Open(in io.Reader, opt ReaderOptions) (*Source, error) {
 	s := &Source{opt: opt}
-	s.frames.in = bufio.NewReaderSize(in, 64<<10)
+	s.frames.in = bufio.NewReaderSize(in, 16<<10) // what is longer is read past it
 	magic, err := s.frames.beginFrame()
 	switch {
 	case err == io.EOF:

@@ -30,6 +30,9 @@ func (s *Store) FindName(m *Manifest, txn string) (checkpoint uint64, found bool
 			continue
 		}
 		err := s.readNames(e, func(line []byte) error {
+			if !bytes.Contains(line, []byte(txn)) {
+				return nil
+			}
 			name, n, err := parseName(line)
 			if name == txn {
 				checkpoint, found = n, true
@@ -88,26 +91,28 @@ func decodeNames(file string, in io.Reader, sum string, each func(line []byte) e
 		return &fault.Error{Class: fault.Corrupt, File: file, Place: place, Err: err}
 	}
 	hash := xxh3.New()
-	scan := bufio.NewScanner(bufio.NewReaderSize(io.TeeReader(in, hash), 64<<10)) // the scanner itself reads a line's length at a time
-	scan.Buffer(nil, maxNameLine)
-	n := 0
-	for scan.Scan() {
-		n++
-		place := fmt.Sprintf("line %d", n)
-		if n == 1 {
-			if scan.Text() != namesMagic {
-				return corrupt(place, fmt.Errorf("%q, want %q", clip(scan.Text()), namesMagic))
-			}
-			continue
+	scan := bufio.NewScanner(io.TeeReader(in, hash))
+	scan.Buffer(make([]byte, 4<<10), 0)
+	for n := 1; ; n++ {
+		more, line := scan.Scan(), scan.Bytes()
+		var err error
+		switch {
+		case len(line) >= maxNameLine, errors.Is(scan.Err(), bufio.ErrTooLong):
+			err = fmt.Errorf("no end of line within %d bytes", maxNameLine)
+		case scan.Err() != nil:
+			return scan.Err()
+		case !more:
+		case n > 1:
+			err = each(line)
+		case string(line) != namesMagic:
+			err = fmt.Errorf("%q, want %q", clip(string(line)), namesMagic)
 		}
-		if err := each(scan.Bytes()); err != nil {
-			return corrupt(place, err)
+		if err != nil {
+			return corrupt(fmt.Sprintf("line %d", n), err)
 		}
-	}
-	if err := scan.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return corrupt(fmt.Sprintf("line %d", n+1), fmt.Errorf("no end of line within %d bytes", maxNameLine))
-	} else if err != nil {
-		return err
+		if !more {
+			break
+		}
 	}
 	if have := HexSum(hash); have != sum {
 		return corrupt("whole file", fmt.Errorf("checksum %s, want %s", have, sum))

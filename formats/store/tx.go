@@ -425,7 +425,7 @@ func (t *Tx) Create(prefix, suffix, role string) (*NewFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &NewFile{path: name, role: role, file: a, buf: bufio.NewWriterSize(a, 64<<10), hash: xxh3.New()}
+	f := &NewFile{path: name, role: role, file: a, buf: bufio.NewWriterSize(a, 16<<10), hash: xxh3.New()}
 	t.files = append(t.files, f)
 	return f, nil
 }
