@@ -21,16 +21,10 @@ type cache struct {
 	Hits  uint64
 }
 
-// newCache makes a cache of size entries; none if size is 0 or less.
+// newCache makes a cache of size entries; none if size is 0 or less. Its table grows with what is in it.
 func newCache(size int) *cache {
-	c := &cache{size: max(size, 0), shift: 63}
-	for 1<<(64-c.shift) < 2*c.size {
-		c.shift--
-	}
-	if c.size > 0 {
-		c.table = make([]uint32, 1<<(64-c.shift))
-	}
-	return c
+	const first = 8 // bits
+	return &cache{size: max(size, 0), shift: 64 - first, table: make([]uint32, 1<<first)}
 }
 
 // home is the slot that a key is looked for from. Keys share their high bits
@@ -63,6 +57,9 @@ func (c *cache) seen(key uint64, score float32) bool {
 		c.used = append(c.used, false)
 		c.table[slot] = uint32(len(c.keys))
 		c.note(len(c.keys)-1, score)
+		if 2*len(c.keys) > len(c.table) {
+			c.grow()
+		}
 		return false
 	}
 	for c.used[c.hand] {
@@ -77,6 +74,19 @@ func (c *cache) seen(key uint64, score float32) bool {
 	c.note(c.hand, score)
 	c.advance()
 	return false
+}
+
+// grow doubles the table.
+func (c *cache) grow() {
+	c.shift--
+	c.table = make([]uint32, 2*len(c.table))
+	for i, key := range c.keys {
+		slot := c.home(key)
+		for c.table[slot] != 0 {
+			slot = (slot + 1) & (len(c.table) - 1)
+		}
+		c.table[slot] = uint32(i + 1)
+	}
 }
 
 // note keeps the score of a new entry.
