@@ -90,19 +90,23 @@ func (s *Store) remove(rel string) error {
 }
 
 // removeLeftovers deletes unpublished files, journals of generations that have come, and
-// files named after the one that is to come, but for those of its journal j.
-func (s *Store) removeLeftovers(j journal) error {
+// files named after the one that is to come, but for those of its journal j. It returns the generations that there are.
+func (s *Store) removeLeftovers(j journal) (all []uint64, err error) {
 	keep := map[string]bool{}
 	for _, name := range j.Names {
 		keep[name], keep[name+OpenSuffix] = true, true
 	}
-	top := func(list []fs.DirEntry) error { return s.reached(list, j.Generation-1) }
-	return s.walk(top, func(rel string) error {
+	top := func(list []fs.DirEntry) error {
+		all = s.generationsIn(list)
+		return s.reached(all, j.Generation-1)
+	}
+	err = s.walk(top, func(rel string) error {
 		if durable.IsTemp(path.Base(rel)) || staleJournal(rel, j.Generation) || generationOf(rel) == j.Generation && !keep[rel] {
 			return s.remove(rel)
 		}
 		return nil
 	})
+	return all, err
 }
 
 // staleJournal reports whether rel is a journal of another generation than the one to come.
@@ -112,7 +116,8 @@ func staleJournal(rel string, next uint64) bool {
 
 // sweep deletes what base → next has made useless. An error leaves a file too
 // many, which the next gc finds: the change itself is done.
-func (s *Store) sweep(base, next *Manifest, j journal) {
+func (t *Tx) sweep(base, next *Manifest) {
+	s, j := t.s, t.journal
 	if s.fenced() {
 		if err := s.removeAttempts(next); err != nil {
 			return
@@ -131,9 +136,12 @@ func (s *Store) sweep(base, next *Manifest, j journal) {
 	}
 	// On this line of generations, which an epoch does not leave, there is no
 	// checkpoint between base's and base itself.
-	list, err := s.Generations()
-	if err != nil {
-		return
+	list := t.standing
+	if s.fenced() {
+		var err error
+		if list, err = s.Generations(); err != nil {
+			return
+		}
 	}
 	for _, g := range list {
 		if g <= base.Base || g >= base.Generation {

@@ -1,11 +1,15 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"path"
 	"sort"
 	"strconv"
 	"strings"
+	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
 
 	"mercator/formats/record"
 	"mercator/pkg/base/durable"
@@ -89,12 +93,29 @@ func DecodeManifest(name string, data []byte) (*Manifest, error) {
 	return m, m.check(name)
 }
 
+// keptManifest is a manifest that was read, with its bytes: the commands of a small round read the same few again and again.
+type keptManifest struct {
+	data []byte
+	m    *Manifest
+}
+
+const maxKept = 64 << 10 // bytes
+
+var lastManifests [16]atomic.Pointer[keptManifest] // by the hash of the file's name
+
 func readManifest(fsys durable.FS, file string, generation uint64) (*Manifest, error) {
 	data, err := durable.ReadFile(fsys, file, MaxFile)
 	if err != nil {
 		return nil, err
 	}
+	last := &lastManifests[xxh3.HashString(file)%uint64(len(lastManifests))]
+	if kept := last.Load(); kept != nil && bytes.Equal(kept.data, data) && kept.m.Generation == generation {
+		return kept.m, nil
+	}
 	m, err := DecodeManifest(file, data)
+	if err == nil && len(data) <= maxKept {
+		last.Store(&keptManifest{data, m})
+	}
 	if err == nil && m.Generation != generation {
 		err = &fault.Error{Class: fault.Corrupt, File: file, Place: "generation", Found: strconv.FormatUint(m.Generation, 10), Want: strconv.FormatUint(generation, 10)}
 	}

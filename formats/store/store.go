@@ -54,6 +54,14 @@ type Store struct {
 	kind string
 	wait time.Duration
 	last atomic.Pointer[Manifest] // last result of newest: a generation stays as it is
+
+	fresh atomic.Pointer[newName] // last name that no closed round has
+}
+
+// newName is a transaction's name that no closed round of a generation has.
+type newName struct {
+	m   *Manifest
+	txn string
 }
 
 // head is the content of HEAD.
@@ -280,7 +288,7 @@ func (s *Store) ManifestPath(generation uint64) string {
 	return s.Path(fmt.Sprintf("%s%06d", manifestPrefix, generation))
 }
 
-// At returns the manifest of a generation that still exists.
+// At returns the manifest of a generation that still exists. Others get the same one: it is not to be changed.
 func (s *Store) At(generation uint64) (*Manifest, error) {
 	return readManifest(s.fs, s.ManifestPath(generation), generation)
 }
@@ -364,7 +372,10 @@ func (s *Store) Generations() ([]uint64, error) {
 func (s *Store) generationsIn(list []fs.DirEntry) (gens []uint64) {
 	for _, e := range list {
 		digits, ok := strings.CutPrefix(e.Name(), manifestPrefix)
-		if g, err := strconv.ParseUint(digits, 10, 64); ok && err == nil && g > 0 && e.Name() == filepath.Base(s.ManifestPath(g)) {
+		if !ok || len(digits) < 6 || len(digits) > 6 && digits[0] == '0' { // not as ManifestPath writes it
+			continue
+		}
+		if g, err := strconv.ParseUint(digits, 10, 64); err == nil && g > 0 {
 			gens = append(gens, g)
 		}
 	}
@@ -617,10 +628,14 @@ func (s *Store) lookup(v *View, verb, txn string) (*Done, error) {
 	if sameRound != nil && v.closed(sameRound, txn) {
 		return nil, s.outputGone(verb, txn, v.closedBy(txn))
 	}
-	if checkpoint, found, err := s.FindName(v.Counts, txn); err != nil {
-		return nil, err
-	} else if found {
-		return nil, s.outputGone(verb, txn, checkpoint)
+	fresh := newName{v.Counts, txn}
+	if last := s.fresh.Load(); last == nil || *last != fresh { // Lookup has looked before Begin does
+		if checkpoint, found, err := s.FindName(v.Counts, txn); err != nil {
+			return nil, err
+		} else if found {
+			return nil, s.outputGone(verb, txn, checkpoint)
+		}
+		s.fresh.Store(&fresh)
 	}
 	if open != "" && open != txn {
 		return nil, s.RoundOpen(fmt.Sprintf("transaction %q", txn), v)

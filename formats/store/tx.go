@@ -48,6 +48,8 @@ type Tx struct {
 	claimed time.Time
 	before  []Attempt // earlier attempts that may be at work still
 	earlier []string  // growing files of earlier attempts at this transaction
+
+	standing []uint64 // generations when the change began; outside of shards
 }
 
 // journal is the content of JOURNAL-G, or JOURNAL-G.K of attempt K: the growing files of the transaction that is
@@ -163,7 +165,8 @@ func (t *Tx) takeOver() (err error) {
 	}
 	t.earlier = t.journal.Names
 	t.serial = t.journal.Serial
-	return t.s.removeLeftovers(t.journal)
+	t.standing, err = t.s.removeLeftovers(t.journal)
+	return err
 }
 
 // of reports whether a journal is of the same transaction as another, which can go on with it.
@@ -176,9 +179,9 @@ func (j *journal) of(other *journal) bool {
 func (s *Store) Settle() (*View, error) {
 	v, err := s.settled()
 	if err == nil && !s.fenced() { // in a shard Newest searches the folder
-		var list []fs.DirEntry
-		if list, err = s.fs.ReadDir(s.dir); err == nil {
-			err = s.reached(list, v.Newest.Generation)
+		var all []uint64
+		if all, err = s.Generations(); err == nil {
+			err = s.reached(all, v.Newest.Generation)
 		}
 	}
 	return v, err
@@ -232,10 +235,9 @@ func (s *Store) settle() (*View, error) {
 	return v, nil
 }
 
-// reached refuses a newest generation that is not the highest in a list of the folder: an old copy of HEAD does not lead over manifests
+// reached refuses a newest generation that is not the highest of all in the folder: an old copy of HEAD does not lead over manifests
 // that were deleted, and the change would use a number again.
-func (s *Store) reached(list []fs.DirEntry, newest uint64) error {
-	all := s.generationsIn(list)
+func (s *Store) reached(all []uint64, newest uint64) error {
 	if len(all) == 0 || all[len(all)-1] <= newest {
 		return nil
 	}
@@ -530,7 +532,7 @@ func (t *Tx) Commit(inRows uint64, inHash string, l record.Ledger) (*Manifest, e
 		return nil, err
 	}
 	t.v.Newest, t.v.Counts = next, next
-	t.s.sweep(base, next, t.journal)
+	t.sweep(base, next)
 	return next, nil
 }
 
