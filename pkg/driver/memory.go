@@ -3,6 +3,7 @@ package driver
 import (
 	"cmp"
 	"runtime"
+	"sync"
 
 	"mercator/pkg/base/setting"
 	"mercator/pkg/cli"
@@ -56,6 +57,10 @@ func (d *Driver) needs(conf *config.Config, alone bool) (one, all config.Size) {
 	return one, all
 }
 
+// ballast is part of the heap, but nobody touches it, so that no memory stands behind it. Garbage is collected when the heap has doubled: without
+// ballast that is once or twice in a round of one URL, where the heap has a few megabytes.
+var ballast = sync.OnceValue(func() []byte { return make([]byte, 8<<20) })
+
 // boundMemory keeps this process to memory.total, or to what the tasks at a time may take. It refuses a bound that is too small for one task.
 func (d *Driver) boundMemory(conf *config.Config, alone bool) error {
 	one, all := d.needs(conf, alone)
@@ -65,7 +70,7 @@ func (d *Driver) boundMemory(conf *config.Config, alone bool) error {
 		e.File, e.Hint = conf.Path, "give it: "+mcrawl("set", d.Crawl.Dir(), "memory.total="+setting.Text(one))
 		return e
 	}
-	cli.BoundMemory(int64(cmp.Or(total, all)))
+	cli.BoundMemory(int64(cmp.Or(total, all)) + int64(len(ballast())))
 	return nil
 }
 
