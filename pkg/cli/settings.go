@@ -107,12 +107,12 @@ const DriverVariable = "MERCATOR_DRIVER"
 // warnOfFlags names flags of the command line that differ from the settings of the crawl folder, before a
 // command of a round does anything: the next run would be without them.
 func (s *Std) warnOfFlags(kctx *kong.Context) error {
-	path := config.Find(s.args)
-	if path == "" || s.call != nil || os.Getenv(DriverVariable) != "" || s.Common.Quiet {
+	inRound := slices.ContainsFunc(kctx.Flags(), func(f *kong.Flag) bool { return f.Name == "txn" })
+	if !inRound || s.call != nil || os.Getenv(DriverVariable) != "" || s.Common.Quiet {
 		return nil
 	}
-	inRound := slices.ContainsFunc(kctx.Flags(), func(f *kong.Flag) bool { return f.Name == "txn" })
-	if !inRound {
+	path := config.Find(s.args)
+	if path == "" {
 		return nil
 	}
 	if given := string(s.Common.Config); given != "" {
