@@ -33,10 +33,19 @@ func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 func Open(name string) (*os.File, error) { return openRegular(name, os.O_RDONLY, 0) }
 
 func openRegular(name string, flag int, perm fs.FileMode) (*os.File, error) {
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+	f, err := os.OpenFile(name, flag|unix.O_NONBLOCK, perm) // does not wait for the other end of a named pipe
+	if errors.Is(err, unix.EAGAIN) {
+		f, err = os.OpenFile(name, flag, perm) // waits until a file server gives back its lease of a regular file
+	}
+	look := f.Stat
+	if err != nil {
+		look = func() (fs.FileInfo, error) { return os.Stat(name) }
+	}
+	if info, err := look(); err == nil && !info.Mode().IsRegular() {
+		f.Close()
 		return nil, NotRegular(name, info.Mode())
 	}
-	return os.OpenFile(name, flag, perm)
+	return f, err
 }
 
 // NotRegular is the error of something that stands where a file of ours belongs.
