@@ -547,7 +547,7 @@ func TestNoAttempts(t *testing.T) {
 }
 
 // callsOfChange is how many calls the change of TestNoAttempts makes of its file system.
-const callsOfChange = 39
+const callsOfChange = 38
 
 // seenFS notes the calls.
 type seenFS struct {

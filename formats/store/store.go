@@ -397,21 +397,28 @@ func (s *Store) newestNumber() (uint64, error) {
 // where to begin looking, so that a pointer that came late or never does no harm.
 // In a shard another machine may write an old one much later, after manifests went: there the folder is searched too.
 func (s *Store) Newest() (*Manifest, error) {
+	m, _, err := s.newest()
+	return m, err
+}
+
+// newest is Newest, and the generation that HEAD names.
+func (s *Store) newest() (m *Manifest, head uint64, err error) {
 	h, err := s.readHead()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	head = h.Generation
 	if s.fenced() {
 		if h.Generation, err = s.newestNumber(); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 	for g := h.Generation; ; g++ {
 		if ok, err := durable.Exists(s.fs, s.ManifestPath(g+1)); err != nil {
-			return nil, err
+			return nil, 0, err
 		} else if !ok {
 			if m := s.last.Load(); m != nil && m.Generation == g {
-				return m, nil
+				return m, head, nil
 			}
 			m, err := s.At(g)
 			if g == h.Generation && errors.Is(err, fs.ErrNotExist) {
@@ -424,7 +431,7 @@ func (s *Store) Newest() (*Manifest, error) {
 			if err == nil {
 				s.last.Store(m)
 			}
-			return m, err
+			return m, head, err
 		}
 	}
 }
@@ -452,6 +459,8 @@ type View struct {
 	Current Current   // zero outside a crawl folder
 	Base    uint64    // the checkpoint's generation: what is above it belongs to the open round
 	Outside bool      // not in a crawl folder
+
+	head uint64 // generation that HEAD names
 }
 
 // Open is the name of the open round, or "". Outside a crawl folder no
@@ -499,11 +508,11 @@ func (s *Store) lookOnce() (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.Newest()
+	m, head, err := s.newest()
 	if err != nil {
 		return nil, err
 	}
-	v := &View{Newest: m, Counts: m, Current: c, Base: c.base(s.NameInCrawl()), Outside: outside}
+	v := &View{head: head, Newest: m, Counts: m, Current: c, Base: c.base(s.NameInCrawl()), Outside: outside}
 	switch {
 	case outside:
 	case m.Epoch > c.Epoch:

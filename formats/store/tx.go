@@ -207,11 +207,7 @@ func (s *Store) settle() (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := s.readHead()
-	if err != nil {
-		return nil, err
-	}
-	if h.Generation != v.Newest.Generation {
+	if v.head != v.Newest.Generation {
 		// The writer of that generation stopped between link and pointer; the
 		// link may not be on the disk yet.
 		if err := s.fs.SyncDir(s.dir); err != nil {
