@@ -54,14 +54,6 @@ type Store struct {
 	kind string
 	wait time.Duration
 	last atomic.Pointer[Manifest] // last result of newest: a generation stays as it is
-
-	fresh atomic.Pointer[newName] // last name that no closed round has
-}
-
-// newName is a transaction's name that no closed round of a generation has.
-type newName struct {
-	m   *Manifest
-	txn string
 }
 
 // head is the content of HEAD.
@@ -637,14 +629,10 @@ func (s *Store) lookup(v *View, verb, txn string) (*Done, error) {
 	if sameRound != nil && v.closed(sameRound, txn) {
 		return nil, s.outputGone(verb, txn, v.closedBy(txn))
 	}
-	fresh := newName{v.Counts, txn}
-	if last := s.fresh.Load(); last == nil || *last != fresh { // Lookup has looked before Begin does
-		if checkpoint, found, err := s.FindName(v.Counts, txn); err != nil {
-			return nil, err
-		} else if found {
-			return nil, s.outputGone(verb, txn, checkpoint)
-		}
-		s.fresh.Store(&fresh)
+	if checkpoint, found, err := s.FindName(v.Counts, txn); err != nil {
+		return nil, err
+	} else if found {
+		return nil, s.outputGone(verb, txn, checkpoint)
 	}
 	if open != "" && open != txn {
 		return nil, s.RoundOpen(fmt.Sprintf("transaction %q", txn), v)
