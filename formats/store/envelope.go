@@ -44,7 +44,10 @@ func Sum(b []byte) string {
 }
 
 // Seal encodes v under a magic.
-func Seal(magic string, v any) ([]byte, error) {
+func Seal(magic string, v any) ([]byte, error) { return SealAs(magic, version, v) }
+
+// SealAs is Seal of a file with versions of its own.
+func SealAs(magic string, version int, v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -60,32 +63,38 @@ func Seal(magic string, v any) ([]byte, error) {
 // Unseal decodes the file name, of content data, into v. It checks magic, version,
 // length and checksum before it looks at the JSON.
 func Unseal(name, magic string, data []byte, v any) error {
-	corrupt := func(place, found, want string) error {
-		return &fault.Error{Class: fault.Corrupt, File: name, Place: place, Found: found, Want: want}
+	_, err := UnsealAs(release.Store, name, magic, version, data, v)
+	return err
+}
+
+// UnsealAs is Unseal of a file with versions of its own, from 1 to newest. It returns the file's version.
+func UnsealAs(of release.Format, name, magic string, newest int, data []byte, v any) (is int, err error) {
+	corrupt := func(place, found, want string) (int, error) {
+		return 0, &fault.Error{Class: fault.Corrupt, File: name, Place: place, Found: found, Want: want}
 	}
 	if len(data) == 0 {
-		return &fault.Error{Class: fault.Truncated, File: name, Found: "empty file", Want: magic}
+		return 0, &fault.Error{Class: fault.Truncated, File: name, Found: "empty file", Want: magic}
 	}
 	line, _, ok := bytes.Cut(data[:min(len(data), maxHeader)], []byte("\n"))
 	if !ok {
 		switch n := min(len(line), len(magic)); {
 		case string(line[:n]) != magic[:n]:
-			return &fault.Error{Class: fault.WrongKind, File: name, Place: "line 1", Found: strconv.Quote(clip(string(line))), Want: magic}
+			return 0, &fault.Error{Class: fault.WrongKind, File: name, Place: "line 1", Found: strconv.Quote(clip(string(line))), Want: magic}
 		case len(data) < maxHeader:
-			return &fault.Error{Class: fault.Truncated, File: name, Place: "line 1", Found: "the file ends in it"}
+			return 0, &fault.Error{Class: fault.Truncated, File: name, Place: "line 1", Found: "the file ends in it"}
 		}
 		return corrupt("line 1", fmt.Sprintf("no end of line within %d bytes", maxHeader), "")
 	}
 	body := data[len(line)+1:]
 	field := strings.Split(string(line), " ")
 	if field[0] != magic {
-		return &fault.Error{Class: fault.WrongKind, File: name, Place: "line 1", Found: strconv.Quote(field[0]), Want: magic}
+		return 0, &fault.Error{Class: fault.WrongKind, File: name, Place: "line 1", Found: strconv.Quote(field[0]), Want: magic}
 	}
 	if len(field) < 2 {
-		return corrupt("line 1", "no version", strconv.Itoa(version))
+		return corrupt("line 1", "no version", strconv.Itoa(newest))
 	}
-	if field[1] != strconv.Itoa(version) {
-		return otherVersion(release.Store, name, "line 1", magic, clip(field[1]), version)
+	if is, err = strconv.Atoi(field[1]); err != nil || is < 1 || is > newest || strconv.Itoa(is) != field[1] {
+		return 0, otherVersion(of, name, "line 1", magic, clip(field[1]), newest)
 	}
 	if len(field) != 4 {
 		return corrupt("line 1", fmt.Sprintf("%d fields", len(field)), "4")
@@ -95,7 +104,7 @@ func Unseal(name, magic string, data []byte, v any) error {
 		return corrupt("line 1", "length "+strconv.Quote(field[2]), fmt.Sprintf("at most %d", maxBody))
 	}
 	if n := uint64(len(body)); n < length {
-		return &fault.Error{Class: fault.Truncated, File: name, Place: fmt.Sprintf("byte %d", len(data)),
+		return 0, &fault.Error{Class: fault.Truncated, File: name, Place: fmt.Sprintf("byte %d", len(data)),
 			Found: fmt.Sprintf("%d bytes after line 1", n), Want: field[2]}
 	} else if n > length {
 		return corrupt(fmt.Sprintf("byte %d", uint64(len(line)+1)+length), fmt.Sprintf("%d bytes too many", n-length), "")
@@ -104,9 +113,9 @@ func Unseal(name, magic string, data []byte, v any) error {
 		return corrupt("line 1", "checksum "+s, field[3])
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		return &fault.Error{Class: fault.Corrupt, File: name, Place: "body", Err: err}
+		return 0, &fault.Error{Class: fault.Corrupt, File: name, Place: "body", Err: err}
 	}
-	return nil
+	return is, nil
 }
 
 func otherVersion(of release.Format, file, place, what, have string, want int) error {

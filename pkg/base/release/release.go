@@ -27,6 +27,7 @@ const (
 	Run          Format = "run"
 	Store        Format = "file of a store"
 	Exchange     Format = "manifest of an exchange"
+	Map          Format = "bucket map"
 )
 
 // OfStore is the format of stores of a kind.
@@ -49,6 +50,7 @@ var formats = map[Format]struct {
 	Run:          {"formats/run", []version{{1, First, ""}}},
 	Store:        {"formats/store", []version{{1, First, ""}}},
 	Exchange:     {"pkg/folder/exchange", []version{{2, First, ""}}},
+	Map:          {"pkg/folder/shard", []version{{1, First, ""}, {2, First, ""}}},
 
 	OfStore("frontier"): {"pkg/frontier", []version{{3, First, ""}}},
 	OfStore("urls"):     {"pkg/fpset", []version{{1, First, ""}}},

@@ -5,21 +5,24 @@
 // bucket map says which shard owns a bucket:
 //
 //   - of hosts: by the url_key of a row, since all URLs of a host share its top 16 bits. These buckets move
-//   - of documents, by content_fp, and of addresses, by AddressKey: as the first map of a crawl with that number of shards says; it never changes
+//   - of addresses, by AddressKey: as the first map of a crawl with that number of shards says
+//   - of documents, by content_fp: as the map says with which the crawl was made; it never changes
 //
 // Only hosts make shards uneven, since each is as large as it is; documents and addresses are small and evenly spread. If they
 // moved with the hosts, whoever gives hosts away would fetch less than the others.
 //
 // The map is the file MAP-V of the crawl folder; CURRENT says which version V counts. The layout is SPEC.md beside
-// this file, version 1. A crawl folder whose CURRENT names no map has no shards.
+// this file, version 2. A crawl folder whose CURRENT names no map has no shards.
 package shard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/zeebo/xxh3"
@@ -27,6 +30,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/release"
 )
 
 const (
@@ -45,6 +49,8 @@ type Map struct {
 	Version uint64 `json:"version"`
 	Shards  int    `json:"shards"`
 	Owners  []int  `json:"owners"` // of each bucket, in order
+	// Documents is how many shards own documents, the first ones: those that the crawl was made with. 0: all.
+	Documents int `json:"documents,omitempty"`
 }
 
 // New is the first map of a crawl: ranges of buckets of equal width, or nearly so, as "mmerge split --buckets" cuts.
@@ -54,13 +60,40 @@ func New(shards int) (*Map, error) {
 	}
 	m := &Map{Version: 1, Shards: shards, Owners: make([]int, Buckets)}
 	for b := range m.Owners {
-		m.Owners[b] = m.first(uint64(b))
+		m.Owners[b] = first(uint64(b), shards)
 	}
 	return m, nil
 }
 
-// first is the owner of a bucket in the first map.
-func (m *Map) first(bucket uint64) int { return int(bucket) * m.Shards / Buckets }
+// first is the owner of a bucket in the first map of so many shards.
+func first(bucket uint64, shards int) int { return int(bucket) * shards / Buckets }
+
+// Next is the map of other owners, without a version. It has more shards if owners names some that the map lacks: these own no documents.
+func (m *Map) Next(owners []int) *Map {
+	next := &Map{Shards: max(m.Shards, slices.Max(owners)+1), Owners: owners, Documents: m.Documents}
+	if next.Shards > m.Shards {
+		next.Documents = cmp.Or(m.Documents, m.Shards)
+	}
+	return next
+}
+
+// Grow gives new shards, up to a number of shards, an equal share of the buckets: each shard that there is gives the same part of its own, spread over them.
+func (m *Map) Grow(shards int) (owners []int) {
+	owners = slices.Clone(m.Owners)
+	order := make([]int, Buckets)
+	for b := range order {
+		order[b] = b
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return m.Owners[a] - m.Owners[b] })
+	more, given := shards-m.Shards, 0
+	for i, b := range order {
+		if (i+1)*more/shards > i*more/shards {
+			owners[b] = m.Shards + given%more
+			given++
+		}
+	}
+	return owners
+}
 
 // Bucket is the bucket of a key.
 func Bucket(key uint64) int { return int(key >> (64 - bucketBits)) }
@@ -77,22 +110,33 @@ func (m *Map) Count() int {
 func (m *Map) Of(key uint64) int { return m.Owners[Bucket(key)] }
 
 // OfDocument is the shard that owns a document, by its content_fp.
-func (m *Map) OfDocument(key uint64) int { return m.first(key >> (64 - bucketBits)) }
+func (m *Map) OfDocument(key uint64) int {
+	return first(key>>(64-bucketBits), cmp.Or(m.Documents, m.Shards))
+}
 
 // OfAddress is the shard that owns an address, which is written as in a row's column addr.
-func (m *Map) OfAddress(addr string) int { return m.first(AddressKey(addr) >> (64 - bucketBits)) }
+func (m *Map) OfAddress(addr string) int {
+	return first(AddressKey(addr)>>(64-bucketBits), m.Shards)
+}
 
 // AddressKey is the key of an address: the xxh3-64 of its text. Fingerprints would not spread addresses: the top bits
 // of one are those of the text's last characters, which are digits.
 func AddressKey(addr string) uint64 { return xxh3.HashString(addr) }
 
 // Encode gives the content of the map's file.
-func (m *Map) Encode() ([]byte, error) { return store.Seal(magic, m) }
+func (m *Map) Encode() ([]byte, error) {
+	version := 1 // which releases before shards could be added read
+	if m.Documents != 0 {
+		version = 2
+	}
+	return store.SealAs(magic, version, m)
+}
 
 // Decode reads the content of the file of a name, and checks it.
 func Decode(name string, data []byte) (*Map, error) {
 	m := new(Map)
-	if err := store.Unseal(name, magic, data, m); err != nil {
+	version, err := store.UnsealAs(release.Map, name, magic, 2, data, m)
+	if err != nil {
 		return nil, err
 	}
 	bad := func(place, found, want string) (*Map, error) {
@@ -111,6 +155,12 @@ func Decode(name string, data []byte) (*Map, error) {
 		if n < 0 || n >= m.Shards {
 			return bad(fmt.Sprintf("bucket %d", b), fmt.Sprintf("shard %d", n), fmt.Sprintf("0 to %d", m.Shards-1))
 		}
+	}
+	switch {
+	case version == 1 && m.Documents != 0:
+		return bad("documents", strconv.Itoa(m.Documents), "none in version 1")
+	case version == 2 && (m.Documents < 1 || m.Documents >= m.Shards):
+		return bad("documents", strconv.Itoa(m.Documents), fmt.Sprintf("1 to %d", m.Shards-1))
 	}
 	return m, nil
 }

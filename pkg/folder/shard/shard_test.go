@@ -34,11 +34,15 @@ func vectors(t *testing.T) []spectest.Vector {
 	}
 	four := edited(func(*Map) {})
 	later := edited(func(m *Map) { m.Version = 2; m.Owners[7] = 3 })
-	another := spectest.Vector{Name: "bad/R5-version-2.map", Bytes: bytes.Replace(four, []byte(magic+" 1"), []byte(magic+" 2"), 1),
-		Class: fault.Version, Says: "mercator-map version 2, want 1"}
+	versioned := func(version string, data []byte) []byte {
+		return bytes.Replace(data, data[:len(magic)+2], []byte(magic+" "+version), 1)
+	}
+	grown := edited(func(m *Map) { *m = *m.Next(m.Grow(6)); m.Version = 3 })
+	another := spectest.Vector{Name: "bad/R5-version-3.map", Bytes: versioned("3", four), Class: fault.Version, Says: "mercator-map version 3, want 2"}
 	return []spectest.Vector{
 		{Name: "good/four.map", Bytes: four, Gives: string(four)},
 		{Name: "good/moved.map", Bytes: later, Gives: string(later)},
+		{Name: "good/grown.map", Bytes: grown, Gives: string(grown)},
 		bad("R1-version-0.map", edited(func(m *Map) { m.Version = 0 }), "version: 0, want 1 or more"),
 		bad("R2-no-shards.map", edited(func(m *Map) { m.Shards = 0 }), "shards: 0, want 1 to 512"),
 		bad("R2-513-shards.map", edited(func(m *Map) { m.Shards = 513 }), "shards: 513, want 1 to 512"),
@@ -46,6 +50,10 @@ func vectors(t *testing.T) []spectest.Vector {
 		bad("R4-owner.map", edited(func(m *Map) { m.Owners[5] = 4 }), "bucket 5: shard 4, want 0 to 3"),
 		bad("R4-owner-below-0.map", edited(func(m *Map) { m.Owners[5] = -1 }), "bucket 5: shard -1, want 0 to 3"),
 		another,
+		bad("R6-none.map", versioned("2", four), "documents: 0, want 1 to 3"),
+		bad("R6-below-0.map", edited(func(m *Map) { m.Documents = -1 }), "documents: -1, want 1 to 3"),
+		bad("R6-all.map", edited(func(m *Map) { m.Documents = 4 }), "documents: 4, want 1 to 3"),
+		bad("R6-in-version-1.map", versioned("1", grown), "documents: 4, want none in version 1"),
 	}
 }
 
@@ -83,9 +91,10 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	_, body, _ := strings.Cut(string(data), "\n")
-	f.Add(body)
-	f.Fuzz(func(t *testing.T, body string) {
-		data := fmt.Sprintf("%s 1 %d %s\n%s", magic, len(body), store.Sum([]byte(body)), body)
+	f.Add(1, body)
+	f.Add(2, strings.Replace(body, "}", `,"documents":2}`, 1))
+	f.Fuzz(func(t *testing.T, version int, body string) {
+		data := fmt.Sprintf("%s %d %d %s\n%s", magic, version, len(body), store.Sum([]byte(body)), body)
 		m, err := Decode("MAP", []byte(data))
 		if err != nil {
 			return
@@ -139,6 +148,40 @@ func TestSpread(t *testing.T) {
 		if _, err := New(n); !errors.Is(err, fault.Usage) {
 			t.Errorf("%d shards: %v", n, err)
 		}
+	}
+}
+
+// TestGrow: new shards get their share of the buckets, an equal part of each shard's, and no documents. All else stays where it was.
+func TestGrow(t *testing.T) {
+	for _, test := range []struct{ from, to int }{{1, 2}, {2, 3}, {3, 5}, {16, 17}, {511, 512}, {1, Max}} {
+		t.Run(fmt.Sprintf("%d to %d", test.from, test.to), func(t *testing.T) {
+			m, err := New(test.from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := m.Next(m.Grow(test.to))
+			if next.Shards != test.to || next.Documents != test.from {
+				t.Fatalf("%d shards, %d with documents", next.Shards, next.Documents)
+			}
+			count := make([]int, test.to)
+			for b, owner := range next.Owners {
+				count[owner]++
+				if owner != m.Owners[b] && owner < test.from {
+					t.Fatalf("bucket %d goes from shard %d to %d", b, m.Owners[b], owner)
+				}
+				if key := uint64(b) << 52; next.OfDocument(key) != m.OfDocument(key) {
+					t.Fatalf("documents of bucket %d move", b)
+				}
+			}
+			for n, c := range count {
+				if share := Buckets / test.to; c < share-1 || c > share+2 {
+					t.Errorf("shard %d has %d buckets, want about %d", n, c, share)
+				}
+			}
+			if again := next.Next(next.Owners); again.Shards != test.to || again.Documents != test.from {
+				t.Errorf("after a move: %d shards, %d with documents", again.Shards, again.Documents)
+			}
+		})
 	}
 }
 
