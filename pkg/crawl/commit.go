@@ -164,10 +164,15 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 	refuse := func(s *store.Store, found, hint string) error {
 		return &fault.Error{Class: fault.Conflict, File: s.Dir(), Found: found, Want: fmt.Sprintf("round %q committed", txn), Hint: hint}
 	}
-	views, err := c.parts()
-	if err != nil {
-		return nil, false, err
+	n := 0
+	if cur.Map > 0 {
+		m, err := shard.ReadVersion(c.fs, c.dir, cur.Map)
+		if err != nil {
+			return nil, false, err
+		}
+		n = m.Shards
 	}
+	views := c.partsOf(n)
 	parts := make([]partRound, len(views))
 	at := map[string]*partRound{}
 	for i, view := range views {
@@ -186,6 +191,11 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		byName[name] = s
 		part := at[s.Shard()]
 		if part == nil {
+			if spare, err := c.isSpare(shardOf(s)); err != nil {
+				return nil, false, err
+			} else if spare {
+				continue
+			}
 			return nil, false, &fault.Error{Class: fault.Conflict, File: s.Dir(), Found: "a store that belongs to no shard", Want: fmt.Sprintf("%s, as version %d of the bucket map says", countShards(len(parts)), cur.Map),
 				Hint: "move it elsewhere"}
 		}
@@ -219,7 +229,7 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		}
 		k.Stores = append(k.Stores, CheckpointStore{Name: s.NameInCrawl(), Kind: v.Newest.Kind, Generation: v.Counts.Generation, Sum: sum})
 	}
-	if !open && !slices.ContainsFunc(parts, func(p partRound) bool { return !p.closed }) {
+	if !open && slices.ContainsFunc(parts, func(p partRound) bool { return p.closed }) { // and so in all shards that there were
 		return &Checkpoint{Number: findCheckpoint(c.fs, c.dir, cur.Checkpoint, txn), Txn: txn}, false, nil
 	}
 	again := fmt.Sprintf("run the round's commands again with --txn %s; those that committed only repeat their output", txn)

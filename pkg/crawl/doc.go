@@ -46,7 +46,8 @@
 //
 // A move of buckets between shards (Crawl.Move) is a round of its own, whose transactions have the verb move: first the file of the new bucket
 // map, then the transactions in all shards' stores, then steps 1 to 7 with the version of that map in the checkpoint and in CURRENT. A kill before step 5
-// leaves the round open under the old map.
+// leaves the round open under the old map. A move to shards that the old map lacks makes their stores, empty, behind the file of the new map; until CURRENT names
+// that map, nothing in their folders counts.
 //
 // Stores are not written to, but for step 2. Each learns from CURRENT that its generation 42 is the base, when it
 // is next opened. Its next transaction moves the name r12 from the manifest to a file of names, and deletes

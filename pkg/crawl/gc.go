@@ -15,6 +15,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/folder/shard"
 )
 
 // GC forgets all but the newest keep checkpoints, and the current one, and
@@ -254,7 +255,7 @@ func (c *Crawl) removeLeftovers(cur store.Current, freed *store.Freed) error {
 	return nil
 }
 
-// mapsNeeded are the versions of the bucket map that count, or that a checkpoint names.
+// mapsNeeded are the versions of the bucket map that count, that a checkpoint names, or that tell of spare shards.
 func (c *Crawl) mapsNeeded(cur store.Current) (map[uint64]bool, error) {
 	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
 	if err != nil {
@@ -268,5 +269,15 @@ func (c *Crawl) mapsNeeded(cur store.Current) (map[uint64]bool, error) {
 		}
 		needed[k.Map] = true
 	}
-	return needed, nil
+	versions, err := c.mapVersions()
+	if err != nil {
+		return nil, err
+	}
+	is, err := c.Shards()
+	for _, version := range versions {
+		if m, err := shard.ReadVersion(c.fs, c.dir, version); err == nil && m.Shards > is {
+			needed[version] = true
+		}
+	}
+	return needed, err
 }

@@ -291,11 +291,7 @@ func odd(r rune) bool {
 
 // roundsOf adds the files of a checkpoint's round that are there.
 func (in *collector) roundsOf(k *Checkpoint) error {
-	parts, err := in.c.parts()
-	if err != nil {
-		return err
-	}
-	for _, part := range parts {
+	for _, part := range in.c.partsOf(len(k.Shards)) {
 		for _, f := range k.filesOf(part.under) {
 			p := path.Join(part.under, roundsDir, k.Txn, f.Name)
 			if there, err := durable.Exists(in.c.fs, in.c.path(filepath.FromSlash(p))); err != nil {

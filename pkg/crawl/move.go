@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,7 +88,7 @@ func (c *Crawl) mapVersions() (versions []uint64, err error) {
 	return versions, err
 }
 
-// Move gives buckets other owners: under a new version of the bucket map it moves what the stores of movers have of them, and
+// Move gives buckets other owners, which may be shards that the crawl has not yet: these are made. Under a new version of the bucket map it moves what the stores of movers have of them, and
 // closes this as a round of its own, move1 and so on, by a checkpoint. CURRENT's rename is the move. A kill before leaves a round open, and
 // the same again finishes it; it can be given up, too.
 //
@@ -186,10 +187,13 @@ func (c *Crawl) writeMap(cur store.Current, owners []int) (*shard.Map, error) {
 		return nil, err
 	}
 	last := versions[len(versions)-1]
-	if left, err := shard.ReadVersion(c.fs, c.dir, last); err == nil && last > cur.Map && left.Shards == old.Shards && slices.Equal(left.Owners, owners) {
-		return left, nil
+	next := old.Next(owners)
+	if left, err := shard.ReadVersion(c.fs, c.dir, last); err == nil && last > cur.Map {
+		if next.Version = last; reflect.DeepEqual(left, next) {
+			return left, nil
+		}
 	}
-	next := &shard.Map{Version: last + 1, Shards: old.Shards, Owners: owners}
+	next.Version = last + 1
 	data, err := next.Encode()
 	if err == nil {
 		_, err = shard.Decode(shard.File(c.dir, next.Version), data)
@@ -204,13 +208,40 @@ func (c *Crawl) writeMap(cur store.Current, owners []int) (*shard.Map, error) {
 	return next, err
 }
 
+// makeShard makes the stores of a new shard, empty, with the parameters of the first shard's.
+func (c *Crawl) makeShard(n int) error {
+	stores, err := c.Stores()
+	if err != nil {
+		return err
+	}
+	for _, s := range stores {
+		name, ofFirst := strings.CutPrefix(s.NameInCrawl(), shard.Name(0)+"/")
+		if !ofFirst {
+			continue
+		}
+		m, err := s.At(1)
+		if err != nil {
+			return err
+		}
+		if err := store.Create(filepath.Join(shard.Dir(c.dir, n), filepath.FromSlash(name)), m.Kind, m.Version, m.Params, c.opt.stores()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // FinishMove makes what is not made of a move, and closes it.
 func (c *Crawl) FinishMove(ctx context.Context, begun *Moving, movers []Mover, now time.Time) (*Checkpoint, error) {
 	old, err := shard.Read(c.fs, c.dir)
 	if err != nil {
 		return nil, err
 	}
-	for n := range old.Shards {
+	for n := old.Shards; n < begun.Map.Shards; n++ {
+		if err := c.makeShard(n); err != nil {
+			return nil, err
+		}
+	}
+	for n := range begun.Map.Shards {
 		for _, mover := range movers {
 			m := &shard.Move{Old: old, New: begun.Map, Shard: n, Txn: begun.Txn, Base: func(other int) (*store.Store, *store.Manifest, error) {
 				s := c.folder(filepath.Join(shard.Name(other), mover.Kind))

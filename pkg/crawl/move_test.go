@@ -82,13 +82,40 @@ func mapState(t *testing.T, fsys durable.FS) string {
 	return fmt.Sprint(m.Version, m.Owners)
 }
 
+// grownOwners are those of three shards, with which two become three.
+func grownOwners(t *testing.T) []int {
+	owners := testOwners(t, 7)
+	owners[8], owners[4000] = 2, 2
+	return owners
+}
+
+// mapRound runs and commits a round of the shards that count.
+func mapRound(t *testing.T, fsys durable.FS, txn string) {
+	t.Helper()
+	m, err := shard.Read(fsys, "/c")
+	must(t, err)
+	for n := range m.Shards {
+		must(t, stagesOfRound(fsys, n, txn))
+	}
+	must(t, commit(fsys, txn))
+}
+
 // TestCrashMove stops a move at every call of the file system. The old map counts, or the new one with all that moved; the same move
-// again ends in the new one, and one that was begun can be given up.
+// again ends in the new one, and one that was begun can be given up. So it is with a move to a shard that is made by it.
 func TestCrashMove(t *testing.T) {
-	t.Parallel()
+	t.Run("between shards", func(t *testing.T) {
+		t.Parallel()
+		crashMove(t, testOwners(t, 7, 8, 4000))
+	})
+	t.Run("to a new shard", func(t *testing.T) {
+		t.Parallel()
+		crashMove(t, grownOwners(t))
+	})
+}
+
+func crashMove(t *testing.T, owners []int) {
 	base := testShards(t)
 	shardRound(t, base, "r1")
-	owners := testOwners(t, 7, 8, 4000)
 	before, oldMap := crawlState(t, base), mapState(t, base)
 	ended := clone(base)
 	must(t, move(ended, owners))
@@ -123,10 +150,19 @@ func TestCrashMove(t *testing.T) {
 					verified(n, found)
 					given := clone(found)
 					must(t, abandon(given))
-					if got := crawlState(t, given); strings.TrimPrefix(got, "epoch 1") != strings.TrimPrefix(before, "epoch 0") || mapState(t, given) != oldMap {
+					got, spare, _ := strings.Cut(crawlState(t, given), "\nshard/002/")
+					if strings.Contains(spare, "from") { // rows of another shard
+						t.Fatalf("call %d: given up: %s", n, spare)
+					}
+					if strings.TrimPrefix(got, "epoch 1") != strings.TrimPrefix(before, "epoch 0") || mapState(t, given) != oldMap {
 						t.Fatalf("call %d: given up:\n%s\nwant:\n%s", n, got, before)
 					}
 					must(t, move(given, testOwners(t, 9)))
+					mapRound(t, given, "r2")
+					must(t, gc(given, 1))
+					verified(n, given)
+					must(t, move(given, owners))
+					mapRound(t, given, "r3")
 					verified(n, given)
 				}
 				if err := move(found, owners); err != nil {
@@ -138,7 +174,7 @@ func TestCrashMove(t *testing.T) {
 			}
 			verified(n, found)
 			if loss == crashtest.LoseAll {
-				must(t, stagesOfRound(found, 0, "r2"), stagesOfRound(found, 1, "r2"), commit(found, "r2"))
+				mapRound(t, found, "r2")
 			}
 		}
 		if !crashed {
@@ -265,4 +301,78 @@ func TestMove(t *testing.T) {
 	if !errors.Is(err, fault.No) || !strings.Contains(err.Error(), "that came to shard/001/urls") {
 		t.Error(err)
 	}
+}
+
+// TestMoreShards: a crawl that has got a shard goes back to before and on again, and what the shard had meanwhile does not count.
+func TestMoreShards(t *testing.T) {
+	fsys := testShards(t)
+	mapRound(t, fsys, "r1")
+	must(t, move(fsys, grownOwners(t)))
+	mapRound(t, fsys, "r2")
+	c, err := Open("/c", Options{FS: fsys})
+	must(t, err)
+	shards := func(want int) {
+		t.Helper()
+		if n, err := c.Shards(); err != nil || n != want {
+			t.Fatalf("%d shards, %v, want %d", n, err, want)
+		}
+		if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
+			t.Errorf("%v, %q", err, v.Problems)
+		}
+	}
+	shards(3)
+	kept, err := c.Kept()
+	must(t, err)
+	var names []string
+	for _, r := range kept.rounds {
+		names = append(names, r.in.under+" "+r.name)
+	}
+	if want := []string{"shard/000 r1", "shard/001 r1", "shard/000 move1", "shard/001 move1", "shard/002 move1", "shard/000 r2", "shard/001 r2", "shard/002 r2"}; !slices.Equal(names, want) {
+		t.Errorf("rounds %q, want %q", names, want)
+	}
+	must(t, commit(fsys, "r1")) // closed before, by two shards
+	if k, err := c.Current(); err != nil || k.Number != 3 || len(k.Shards) != 3 {
+		t.Errorf("%+v, %v", k, err)
+	}
+	inv, err := c.FilesOf(ctx, 1)
+	must(t, err)
+	if slices.ContainsFunc(inv.Files, func(f CrawlFile) bool { return strings.HasPrefix(f.Path, "shard/002") }) {
+		t.Error("a checkpoint of two shards needs files of the third")
+	}
+
+	must(t, restore(fsys, 1))
+	shards(2)
+	if _, err := c.FilesOf(ctx, 3); err != nil {
+		t.Error(err)
+	}
+	mapRound(t, fsys, "r2")
+	must(t, move(fsys, testOwners(t, 9)))
+	shards(2)
+	must(t, restore(fsys, 3))
+	shards(3)
+	mapRound(t, fsys, "r3")
+	must(t, restore(fsys, 5))
+	mapRound(t, fsys, "r3")
+	must(t, gc(fsys, 1))
+	shards(2)
+	mapRound(t, fsys, "r4") // the folder of the third shard is in nobody's way
+	must(t, move(fsys, grownOwners(t)))
+	shards(3)
+	for _, store := range shardStores {
+		state, err := storeState(fsys, "shard/002/"+store)
+		must(t, err)
+		if strings.Count(state, "from") != 2 {
+			t.Errorf("%s of the new shard: %s, want what the other two gave", store, state)
+		}
+	}
+	mapRound(t, fsys, "r5")
+	shards(3)
+
+	// Another number for Init.
+	for shards, hint := range map[int]string{2: "name another folder", 4: "name another folder, or add shards: mcrawl reshard /c 4"} {
+		if err := newShards(fsys, "/c", shards); !errors.Is(err, fault.Usage) || fault.HintOf(err) != hint {
+			t.Errorf("%v, hint %q", err, fault.HintOf(err))
+		}
+	}
+	must(t, newShards(fsys, "/c", 3))
 }

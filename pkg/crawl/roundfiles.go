@@ -43,20 +43,25 @@ func (c *Crawl) Kept() (*RoundFiles, error) {
 	}
 	kept := &RoundFiles{c: c}
 	all := make([][]keptRound, len(parts))
+	var open []keptRound
 	longest := 0
 	for i, part := range parts {
 		if all[i], err = part.kept(cur); err != nil {
 			return nil, err
 		}
+		if n := len(all[i]) - 1; n >= 0 && all[i][n].open {
+			all[i], open = all[i][:n], append(open, all[i][n])
+		}
 		longest = max(longest, len(all[i]))
 	}
-	for i := range longest { // a commit closes a round in all shards: they differ in the open one alone
+	for i := range longest { // a commit closes a round in all shards that there are, and the last is of all
 		for _, rounds := range all {
-			if i < len(rounds) {
-				kept.rounds = append(kept.rounds, rounds[i])
+			if at := len(rounds) - longest + i; at >= 0 {
+				kept.rounds = append(kept.rounds, rounds[at])
 			}
 		}
 	}
+	kept.rounds = append(kept.rounds, open...)
 	return kept, nil
 }
 

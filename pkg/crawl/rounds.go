@@ -117,13 +117,17 @@ func (c *Crawl) tidyRounds(cur store.Current) (next uint64, err error) {
 	if next, err = c.NextRound(); err != nil {
 		return 0, err
 	}
-	parts, err := c.parts()
-	if err != nil {
-		return 0, err
-	}
+	var parts []*Crawl
 	if cur.Map > 0 {
-		parts = append(parts, c) // what they exchanged
+		shards, err := c.shardFolders() // also those from before which the crawl was restored
+		if err != nil {
+			return 0, err
+		}
+		for _, n := range shards {
+			parts = append(parts, c.part(shard.Name(n)))
+		}
 	}
+	parts = append(parts, c) // of shards: what they exchanged
 	aside, back := map[string]bool{}, map[string]bool{}
 	for _, part := range parts {
 		if err := part.tidyPart(cur, next, aside, back); err != nil {

@@ -36,7 +36,7 @@ func (c *Crawl) initMap() (*shard.Map, error) {
 	}
 	if c.opt.Shards > 0 && c.opt.Shards != is && (m != nil || made) {
 		return nil, &fault.Error{Class: fault.Usage, File: c.dir, Found: fmt.Sprintf("a crawl of %s", countShards(is)), Want: countShards(c.opt.Shards),
-			Hint: "name another folder: how many shards a crawl has is fixed when it is made"}
+			Hint: hintShards(c.dir, is, c.opt.Shards)}
 	}
 	if m != nil || c.opt.Shards == 0 {
 		return m, nil
@@ -54,6 +54,15 @@ func (c *Crawl) initMap() (*shard.Map, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// hintShards says how a crawl comes to another number of shards.
+func hintShards(dir string, is, want int) string {
+	hint := "name another folder"
+	if is > 0 && is < want {
+		hint += ", or add shards: " + fault.Quote("mcrawl", "reshard", dir, fmt.Sprint(want))
+	}
+	return hint
 }
 
 func countShards(n int) string {
@@ -81,14 +90,19 @@ func (c *Crawl) parts() ([]*Crawl, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.partsOf(n), nil
+}
+
+// partsOf is parts of so many shards.
+func (c *Crawl) partsOf(n int) []*Crawl {
 	if n == 0 || c.under != "" {
-		return []*Crawl{c}, nil
+		return []*Crawl{c}
 	}
 	parts := make([]*Crawl, n)
 	for i := range parts {
 		parts[i] = c.part(shard.Name(i))
 	}
-	return parts, nil
+	return parts
 }
 
 // part is the view of a shard, or of a crawl without any ("").
@@ -149,6 +163,26 @@ func (c *Crawl) shardFolders() (numbers []int, err error) {
 		}
 	}
 	return numbers, err
+}
+
+// shardOf is the number of the shard that a store is of; -1 of one outside of shards.
+func shardOf(s *store.Store) int {
+	if n, ok := numbered(s.Shard(), store.ShardsDir+"/"); ok {
+		return int(n)
+	}
+	return -1
+}
+
+// isSpare says whether the folder of a shard above those that count is one of a bucket map that does not: of a change to more shards that was killed or
+// given up, or from before which the crawl was restored. What is in it does not count.
+func (c *Crawl) isSpare(n int) (bool, error) {
+	versions, err := c.mapVersions()
+	for _, version := range versions {
+		if m, err := shard.ReadVersion(c.fs, c.dir, version); err == nil && 0 <= n && n < m.Shards {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 // exchanged binds the exchanges of the round that a checkpoint is to close: k has its ledgers already. It returns the

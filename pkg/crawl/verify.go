@@ -132,7 +132,9 @@ func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
 			Want: fmt.Sprintf("round %q and the generations of checkpoint %d", k.Txn, k.Number)})
 	}
 	for _, s := range stores {
-		v.store(s)
+		if made, err := s.Made(); made || err != nil || shardOf(s) < len(v.parts) { // else of a change to more shards that was killed
+			v.store(s)
+		}
 	}
 	steps := []func() error{v.regular, v.contents}
 	for _, part := range v.parts {
@@ -349,7 +351,12 @@ func (v *verifier) shards(cur store.Current, stores []*store.Store) ([]*Crawl, e
 		}
 	}
 	for _, n := range there {
-		if n >= len(parts) && err == nil {
+		if n < len(parts) || err != nil {
+			continue
+		}
+		if spare, err := v.c.isSpare(n); err != nil {
+			return nil, err
+		} else if !spare {
 			v.problem(&fault.Error{File: shard.Dir(v.c.dir, n), Found: "the folder of a shard", Want: fmt.Sprintf("%s, as version %d of the bucket map says", countShards(len(parts)), cur.Map)})
 		}
 	}
