@@ -40,6 +40,7 @@ type grammar struct {
 	Measure measureCmd `cmd:"" help:"Estimate from a random walk which share of a web sets of URLs hold."`
 	Move    moveCmd    `cmd:"" help:"Move buckets of hosts to another shard."`
 	Balance balanceCmd `cmd:"" help:"Show how even the shards are, and moves that make them so."`
+	Reshard reshardCmd `cmd:"" help:"Add shards to a crawl of several."`
 	Set     setCmd     `cmd:"" help:"Change settings of a crawl, or print them."`
 	Seal    sealCmd    `cmd:"" help:"Give the WARC files their final names, and write their index."`
 	Export  exportCmd  `cmd:"" help:"Write a crawl as WACZ, Parquet, CDXJ, WET or WAT."`

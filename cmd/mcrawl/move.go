@@ -104,6 +104,38 @@ func (c *balanceCmd) Run(ctx context.Context, std *cli.Std) error {
 	return b.Print(std.Screen(), c.Crawl)
 }
 
+type reshardCmd struct {
+	Crawl  string `arg:"" help:"The crawl folder."`
+	Shards int    `arg:"" placeholder:"N" help:"How many shards it then has."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+}
+
+// Help is part of --help.
+func (*reshardCmd) Help() string {
+	return `The new shards get an equal share of the buckets, as by "mcrawl move". Between rounds
+only. If the command is killed, run it again; "mcrawl run" finishes it too.
+
+Examples:
+  mcrawl reshard crawl 3
+  mcrawl reshard crawl 3 && mcrawl balance crawl --do`
+}
+
+func (c *reshardCmd) Run(ctx context.Context, std *cli.Std) error {
+	d, err := driver.OpenShards(c.Crawl, "mcrawl reshard", driverOptions(std))
+	if err != nil {
+		return err
+	}
+	moved, err := d.Reshard(ctx, c.Shards)
+	if err == nil && moved == nil && !c.JSON {
+		_, err = fmt.Fprintf(std.Out, "nothing to do: the crawl has %d shards\n", c.Shards)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return printMoved(std, moved, c.JSON)
+}
+
 func printMoved(std *cli.Std, moved *driver.Moved, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(std.Out).Encode(moved)

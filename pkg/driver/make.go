@@ -490,7 +490,11 @@ func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format str
 	if m, err := shard.Read(durable.OS, dir); err != nil {
 		return err
 	} else if is := m.Count(); s.Shards > 0 && s.Shards != is {
-		return other("--shards", fmt.Sprintf("it has %d, which cannot change", is))
+		hint := fmt.Sprintf("it has %d", is)
+		if m != nil && s.Shards > is {
+			hint = "add shards: " + mcrawl("reshard", dir, strconv.Itoa(s.Shards))
+		}
+		return other("--shards", hint)
 	}
 	want, err := config.Load(filepath.Join(tmp, config.Name))
 	if err != nil {

@@ -112,7 +112,7 @@ func portless(host string) string {
 func (d *Driver) Move(ctx context.Context, buckets []int, to int) (*Moved, error) {
 	if to < 0 || to >= d.plan.shards {
 		return nil, &fault.Error{Class: fault.Usage, Place: "--to", Found: fmt.Sprintf("shard %d", to), Want: fmt.Sprintf("0 to %d", d.plan.shards-1),
-			Hint: "how many shards a crawl has is fixed when it is made: mcrawl new --shards"}
+			Hint: "add shards: " + mcrawl("reshard", d.plan.crawl, fmt.Sprint(min(max(to, d.plan.shards)+1, shard.Max)))}
 	}
 	return d.holding(ctx, "mcrawl move", func() (*Moved, error) {
 		now, err := shard.Read(durable.OS, d.Crawl.Dir())
@@ -127,6 +127,20 @@ func (d *Driver) Move(ctx context.Context, buckets []int, to int) (*Moved, error
 			return nil, nil
 		}
 		return d.move(ctx, owners)
+	})
+}
+
+// Reshard adds shards, up to a number of them, and gives them an equal share of the buckets. It returns nil if the crawl has as many already.
+func (d *Driver) Reshard(ctx context.Context, shards int) (*Moved, error) {
+	return d.holding(ctx, "mcrawl reshard", func() (*Moved, error) {
+		now, err := shard.Read(durable.OS, d.Crawl.Dir())
+		if err != nil || now.Shards == shards {
+			return nil, err
+		}
+		if shards < now.Shards || shards > shard.Max {
+			return nil, &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Place: "<shards>", Found: fmt.Sprint(shards), Want: fmt.Sprintf("%d to %d", now.Shards+1, shard.Max)}
+		}
+		return d.move(ctx, now.Grow(shards))
 	})
 }
 

@@ -71,20 +71,24 @@ func Open(dir string, opt Options) (*Driver, error) {
 	if err != nil {
 		return nil, NoCrawl(dir, err)
 	}
-	f, err := openFrontiers(dir)
-	if err != nil {
+	d := &Driver{Crawl: folder, opt: opt, plan: plan{crawl: plan{crawl: dir}.path()}}
+	if err := d.openStores(); err != nil {
 		return nil, err
 	}
-	d := &Driver{Crawl: folder, opt: opt, frontier: f, plan: plan{crawl: plan{crawl: dir}.path()}}
-	if d.plan.shards, err = folder.Shards(); err != nil {
-		return nil, err
-	}
-	if d.plan.fromLinks, err = f[0].FromLinks(); err != nil {
+	if d.plan.fromLinks, err = d.frontier[0].FromLinks(); err != nil {
 		return nil, err
 	}
 	d.connectReporter(&d.runner, 0)
 	_, err = d.settings()
 	return d, err
+}
+
+// openStores opens the frontiers of the shards that there are.
+func (d *Driver) openStores() (err error) {
+	if d.frontier, err = openFrontiers(d.Crawl.Dir()); err == nil {
+		d.plan.shards, err = d.Crawl.Shards()
+	}
+	return err
 }
 
 // NoCrawl adds a hint how to make a crawl to an error that there is none.
@@ -243,6 +247,9 @@ func (d *Driver) runRounds(ctx context.Context, begun time.Time) error {
 		return err
 	} else if moved != nil {
 		d.opt.Reporter.Warning("mcrawl: " + strings.TrimSuffix(moved.String(), "\n"))
+		if err := d.openStores(); err != nil { // there may be more shards
+			return err
+		}
 	}
 	n, err := d.Crawl.TidyRounds(ctx)
 	if err != nil {

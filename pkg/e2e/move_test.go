@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -146,4 +147,107 @@ func (c *crawl) fails(t *testing.T, code int, want string, words ...string) {
 	if err == nil || cmd.ProcessState.ExitCode() != code || !strings.Contains(string(out), want) {
 		t.Errorf("%v, want exit code %d and %q:\n%s", err, code, want, out)
 	}
+}
+
+// TestShardsGrow makes three shards of two in mid-crawl, and kills that. The crawl goes back to two shards and on with three, and ends as
+// the oracle does, with its duplicates, with each gap between contacts kept. Then it becomes one of five.
+func TestShardsGrow(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, 57, 6, 20)
+	one := newCrawl(t, w)
+	one.finish(t, "mcrawl")
+	want := duplicates(t, one.outcomes(t))
+	polite := []string{"--min-delay", "20ms", "--delay-factor", "0", "--addr-delay", "0"}
+	c := newCrawl(t, w, "BATCH=50", "POLITENESS_FLAGS="+strings.Join(polite, " "))
+	c.shards(t, 2)
+	c.command(t, "mcrawl")
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "2")
+	_, before, _ := c.waiting(t)
+	if before == 0 {
+		t.Fatal("nothing waits: the test shows little")
+	}
+	checkpoint := func() (k struct{ Checkpoint uint64 }) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(output(t, "mckpt", "show", "--json", c.dir)), &k); err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	two := checkpoint().Checkpoint
+
+	lock, err := os.OpenFile(filepath.Join(c.dir, "DRIVER"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	c.fails(t, 5, "held by", "mcrawl", "reshard", c.dir, "3")
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(6, 7))
+	kills, tries := 0, 4
+	if long {
+		tries = 12
+	}
+	for range tries {
+		if c.kill(t, rng, "reshard", c.dir, "3") {
+			kills++
+			output(t, "mckpt", "verify", "--quiet", c.dir)
+		}
+	}
+	output(t, "mcrawl", "reshard", c.dir, "3")
+	if out := output(t, "mcrawl", "reshard", c.dir, "3"); !strings.HasPrefix(out, "nothing to do") {
+		t.Error(out)
+	}
+	c.checkFrontiers(t)
+	shards, after, _ := c.waiting(t)
+	if after != before || len(shards) != 3 || shards[2] == 0 {
+		t.Errorf("%v URLs wait in the shards, want all of %d in three", shards, before)
+	}
+	t.Logf("%d kills", kills)
+	three := checkpoint().Checkpoint
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "4")
+
+	// Back to two shards, a round with them, and on with three.
+	output(t, "mckpt", "restore", "--quiet", c.dir, fmt.Sprint(two))
+	if shards, _, _ := c.waiting(t); len(shards) != 2 {
+		t.Errorf("%d shards, want 2", len(shards))
+	}
+	output(t, "mckpt", "verify", "--quiet", c.dir)
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "3")
+	output(t, "mckpt", "verify", "--quiet", c.dir)
+	output(t, "mcrawl", "reshard", c.dir, "4")
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "4")
+	c.checkFrontiers(t)
+	output(t, "mckpt", "restore", "--quiet", c.dir, fmt.Sprint(three))
+	output(t, "mckpt", "verify", "--quiet", c.dir)
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "4")
+
+	// A run finishes what was killed.
+	for range tries / 2 {
+		if c.kill(t, rng, "reshard", c.dir, "5") {
+			kills++
+		}
+	}
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "5")
+	output(t, "mcrawl", "reshard", c.dir, "5")
+	output(t, "mckpt", "gc", "--quiet", "--keep", "2", c.dir)
+	c.finish(t, "mcrawl")
+	c.sharded(t)
+	c.checkFrontiers(t)
+	if got := duplicates(t, c.kept(t, "marked.arrows.zst")); got != want {
+		t.Errorf("%d duplicates, want %d", got, want)
+	}
+	fetching := map[string]bool{}
+	for _, f := range c.kept(t, "fetched.arrows.zst") {
+		if strings.Contains(output(t, "mcat", "--format", "tsv", "--columns", "outcome", f), "fetched") {
+			fetching[strings.Split(strings.TrimPrefix(f, c.dir), "/")[2]] = true
+		}
+	}
+	if len(fetching) < 3 {
+		t.Errorf("only the shards %v have fetched", fetching)
+	}
+	output(t, "mfetch", append(append([]string{"audit"}, polite...), c.kept(t, "fetched.arrows.zst")...)...)
 }

@@ -157,7 +157,7 @@ func TestSurface(t *testing.T) {
 	t.Parallel()
 	most := map[string]int{
 		"commands": 14,
-		"verbs":    113,
+		"verbs":    114, // reshard: who crawls on a cluster that grows
 		"flags":    268,
 		"settings": 116,
 	}
