@@ -45,8 +45,9 @@ until [ -s port ]; do sleep 0.1; done
 root=http://127.0.0.1:$(cat port)/
 urls=$(wc -l < site.tsv)
 set=(--contact bench@example.org --set network.allow_net=127.0.0.0/8 --set politeness.min_delay=0s --set politeness.delay_factor=0 --set politeness.addr_delay=0s
-	--set frontier.max_attempts=1 --set batch=$((urls / 100)) --seeds seeds.txt)
+	--set frontier.max_attempts=1 --set batch=$((urls / 100)) --set extract.filter="$dir/filter.txt" --seeds seeds.txt)
 echo "${root}index.html" > seeds.txt
+printf 'allow web: host 127.0.0.1\ndefault deny\n' > filter.txt # no name is asked for
 
 rows() { # CRAWL: URL, score, topic, media type of each page fetched, in order
 	for ((r = 1; r <= 26; r++)); do
