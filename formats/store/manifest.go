@@ -96,7 +96,7 @@ func DecodeManifest(name string, data []byte) (*Manifest, error) {
 // keptManifest is a manifest that was read, with its bytes: the commands of a small round read the same few again and again.
 type keptManifest struct {
 	data []byte
-	m    *Manifest
+	m    Manifest
 }
 
 const maxKept = 64 << 10 // bytes
@@ -110,11 +110,12 @@ func readManifest(fsys durable.FS, file string, generation uint64) (*Manifest, e
 	}
 	last := &lastManifests[xxh3.HashString(file)%uint64(len(lastManifests))]
 	if kept := last.Load(); kept != nil && bytes.Equal(kept.data, data) && kept.m.Generation == generation {
-		return kept.m, nil
+		m := kept.m
+		return &m, nil
 	}
 	m, err := DecodeManifest(file, data)
 	if err == nil && len(data) <= maxKept {
-		last.Store(&keptManifest{data, m})
+		last.Store(&keptManifest{data, *m})
 	}
 	if err == nil && m.Generation != generation {
 		err = &fault.Error{Class: fault.Corrupt, File: file, Place: "generation", Found: strconv.FormatUint(m.Generation, 10), Want: strconv.FormatUint(generation, 10)}

@@ -280,7 +280,7 @@ func (s *Store) ManifestPath(generation uint64) string {
 	return s.Path(fmt.Sprintf("%s%06d", manifestPrefix, generation))
 }
 
-// At returns the manifest of a generation that still exists. Others get the same one: it is not to be changed.
+// At returns the manifest of a generation that still exists. Others may share its slices and maps: these are not to be changed.
 func (s *Store) At(generation uint64) (*Manifest, error) {
 	return readManifest(s.fs, s.ManifestPath(generation), generation)
 }
