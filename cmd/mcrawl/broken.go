@@ -85,7 +85,11 @@ func (c *brokenCmd) Run(ctx context.Context, std *cli.Std) error {
 		return &fault.Error{File: c.Crawl, Found: "no link is broken so far", Want: "a crawl at its end",
 			Hint: "--so-far takes the crawl as it is; to go on: " + fault.Quote("mcrawl", "run", c.Crawl)}
 	default:
-		std.Warn("no link is broken")
+		if c.Since != "" {
+			std.Warn("no link broke since %s", c.Since)
+		} else {
+			std.Warn("no link is broken")
+		}
 		return nil
 	}
 	return &fault.Error{Class: fault.No, File: c.Crawl, Found: sum.String(), Want: "none",

@@ -33,8 +33,9 @@ type exportCmd struct {
 func (*exportCmd) Help() string {
 	return `One of the formats must be named. What the crawl has committed is
 exported; it may go on meanwhile. The file or folder appears when it is whole,
-with the folders above it. An older export is replaced, but nothing else. A crawl without any reply is refused. --parquet takes it as soon as a round has ended:
-its outcomes say what went wrong.
+with the folders above it. A file of that name is replaced; a folder only if it
+is an older export. A crawl without any reply is refused. --parquet takes it as
+soon as a round has ended: its outcomes say what went wrong.
 
 Examples:
   mcrawl export crawl --wacz                # crawl.wacz

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -142,7 +143,7 @@ func manuals(app *kong.Application, manual string) (map[string][]byte, error) {
 		detail, examples, _ := strings.Cut(verb.Detail, "Examples:\n")
 		head(&b, name, verb.Help)
 		fmt.Fprintf(&b, "# SYNOPSIS\n\n**%s** %s\n\n", plain(verb.FullPath()), arguments(verb))
-		fmt.Fprintf(&b, "# DESCRIPTION\n\n%s\n\n%s\n\n%s\n\n", plain(verb.Help), paragraphs(detail), text.verbs[verb.Name])
+		fmt.Fprintf(&b, "# DESCRIPTION\n\n%s\n\n%s\n\n", cmp.Or(paragraphs(detail), plain(verb.Help)), text.verbs[verb.Name])
 		flags(&b, slices.DeleteFunc(slices.Clone(verb.Flags), hiddenFlag))
 		fmt.Fprintf(&b, "The options of all verbs are in **%s**(1).\n\n", app.Name)
 		if examples != "" {
@@ -230,7 +231,11 @@ func flags(b *bytes.Buffer, all []*kong.Flag) {
 			if f.Short != 0 {
 				fmt.Fprintf(b, "**-%c**, ", f.Short)
 			}
-			fmt.Fprintf(b, "**--%s**", f.Name)
+			if f.Tag.Negatable != "" {
+				fmt.Fprintf(b, "**--[no-]%s**", f.Name)
+			} else {
+				fmt.Fprintf(b, "**--%s**", f.Name)
+			}
 			if !f.IsBool() {
 				fmt.Fprintf(b, "=*%s*", plain(f.FormatPlaceHolder()))
 			}

@@ -138,7 +138,7 @@ type RoundTime struct {
 
 // SheetsFlag names the host sheets.
 type SheetsFlag struct {
-	Sheets string `key:"sheets" path:"yes" like:"sheets.txt" more:"" placeholder:"FILE" help:"Sheets: other settings for some hosts or URLs." note:"mfetch(1) has their form"`
+	Sheets string `key:"sheets" path:"yes" like:"sheets.txt" more:"" placeholder:"FILE" help:"Sheets: other settings for some hosts or URLs." note:"mfetch-fetch(1) has their form"`
 }
 
 // IntervalFlag is how often checkpoints are kept.
@@ -378,7 +378,7 @@ type ModelFlag struct {
 
 // SeenProgram is the URL-seen test.
 type SeenProgram struct {
-	Seen string `key:"stages.seen" more:"" runs:"always" like:"python3 myset.py" name:"program" placeholder:"COMMAND" help:"Program that makes the URL-seen test." note:"when the crawl is made; see mextract filter in mextract(1)"`
+	Seen string `key:"stages.seen" more:"" runs:"always" like:"python3 myset.py" name:"program" placeholder:"COMMAND" help:"Program that makes the URL-seen test." note:"when the crawl is made; see mextract-filter(1)"`
 }
 
 // ContentProgram is the content-seen test.

@@ -100,7 +100,7 @@ func HostConnections(urls []string, n int) (string, error) {
 		list = append(list, namesakes(host)...)
 	}
 	slices.Sort(list)
-	return fmt.Sprintf("# Settings of hosts: mfetch(1), Sheets.\nsheet own: host %s\n    politeness.connections %d\n", strings.Join(slices.Compact(list), " "), n), nil
+	return fmt.Sprintf("# Settings of hosts: mfetch-fetch(1), Sheets.\nsheet own: host %s\n    politeness.connections %d\n", strings.Join(slices.Compact(list), " "), n), nil
 }
 
 // BareSeeds are the seeds of a list that name no scheme.
