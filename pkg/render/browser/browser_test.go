@@ -3,6 +3,7 @@ package browser
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -230,6 +231,42 @@ func TestEnds(t *testing.T) {
 			}
 			if _, err := os.Stat(b.dir); !os.IsNotExist(err) {
 				t.Errorf("its folder is left: %v", err)
+			}
+		})
+	}
+}
+
+// TestAnswersEnd: a page that was loaded, or failed, asks for nothing any more.
+func TestAnswersEnd(t *testing.T) {
+	for _, kill := range []bool{false, true} {
+		t.Run(fmt.Sprintf("killed %v", kill), func(t *testing.T) {
+			b := chromium(t, Options{})
+			s := &site{pages: map[string]string{"http://app.test/": `<script>for (let i = 0; i < 400; i++) fetch("/x" + i).catch(() => {})</script>`}}
+			p := pageOf(s)
+			p.Requests, p.Timeout = 1000, 2*time.Second
+			var loaded atomic.Bool
+			var late atomic.Int32
+			data := make([]byte, 8<<20)
+			p.Answer = func(q *render.Request) render.Answer {
+				if q.Type != "Document" {
+					if kill {
+						b.kill()
+						<-b.pipe.gone
+					}
+					sha256.Sum256(data) // long enough for others to queue
+				}
+				if loaded.Load() {
+					late.Add(1)
+				}
+				return s.answer(q)
+			}
+			if _, err := b.Load(t.Context(), p); (err != nil) != kill {
+				t.Error(err)
+			}
+			loaded.Store(true)
+			b.Close()
+			if n := late.Load(); n > 0 {
+				t.Errorf("%d answers to a page that is over", n)
 			}
 		})
 	}

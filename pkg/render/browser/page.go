@@ -44,6 +44,7 @@ type event struct {
 func (b *Browser) Load(ctx context.Context, what render.Page) (r render.Result, err error) {
 	within, stop := context.WithTimeoutCause(ctx, what.Timeout+graceTime, errSlow)
 	defer stop()
+	defer context.AfterFunc(within, b.kill)() // it may not even read what we write
 	defer func() {
 		if why := b.over.Load(); err != nil && why != nil {
 			err = *why
@@ -74,8 +75,10 @@ func (b *Browser) Load(ctx context.Context, what render.Page) (r render.Result, 
 	}
 	p.session, p.frame = made.SessionID, made.TargetID
 	serving, done := context.WithCancel(within)
-	defer done()
-	go p.serve(serving)
+	var served sync.WaitGroup
+	served.Go(func() { p.serve(serving) })
+	end := func() { done(); served.Wait() } // Page.Answer is not called after Load
+	defer end()
 	b.page.Store(p)
 	seed := fnv.New32a()
 	seed.Write([]byte(what.URL))
@@ -105,8 +108,7 @@ func (b *Browser) Load(ctx context.Context, what render.Page) (r render.Result, 
 	if err := p.takeDocument(within, &r); err != nil {
 		return r, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	end()
 	r.Cut, r.Requests, r.Bytes = p.cut, p.requests, p.bytes
 	return r, nil
 }
