@@ -48,7 +48,7 @@ const (
 // Result is a page after its scripts.
 type Result struct {
 	HTML       string // with what stands in shadow roots, and in frames without a URL, behind it
-	Text       string // as a reader sees it
+	Text       string // as a reader sees it; that of shadow roots and frames without a URL behind it
 	Screenshot []byte // PNG; nil: none was asked for
 	Cut        string // it was taken as it stood, for this reason; ""
 	Requests   int

@@ -76,6 +76,7 @@ func TestPages(t *testing.T) {
 		pages  map[string]string // by path; "" is the page
 		change func(*render.Page)
 		has    []string // in its document or text
+		shows  []string // in its text
 		lacks  []string
 		asked  []string // among what it asks for
 		cut    string
@@ -94,6 +95,10 @@ func TestPages(t *testing.T) {
 			has: []string{"2023-11-14T22:13:20", "late 1700000004", "0.2905539874918759"}},
 		{name: "shadow roots and inner frames", pages: map[string]string{"": `<div id=d></div><iframe id=f></iframe><script>d.attachShadow({mode: "open"}).innerHTML = "<a href=/shadow>s</a>"; f.contentDocument.body.innerHTML = "<a href=/inner>i</a>"</script>`},
 			has: []string{`href="/shadow"`, `href="/inner"`}},
+		{name: "text of shadow roots and inner frames", pages: map[string]string{"": `<div id=d>slotted</div><div hidden id=h></div><iframe id=f></iframe><script>d.attachShadow({mode: "open"}).innerHTML = "<style>p { color: red }</style>bare<p>of the shadow<p hidden>unseen</p><slot></slot><span></span>";
+				d.shadowRoot.querySelector("span").attachShadow({mode: "open"}).innerHTML = "<p>of the inner shadow"; h.attachShadow({mode: "open"}).innerHTML = "unseen<p>unseen"; f.contentDocument.body.innerHTML = "<p>of the frame"</script>`},
+			shows: []string{"slotted", "bare", "of the shadow", "of the inner shadow", "of the frame"}, lacks: []string{"unseen", "color"}},
+		{name: "elements with names of the document", pages: map[string]string{"": `<p>before<img name=body><img name=documentElement><img name=querySelectorAll><script>` + say + `</script>`}, has: []string{"<p>before"}, shows: []string{"before"}},
 		{name: "posts, downloads, windows, other pages", pages: map[string]string{"": `<script>` + say + `fetch("/post", {method: "POST", body: "x"}).catch(() => say("no post")); open("/window"); const a = document.createElement("a"); a.href = "/download"; a.download = "d"; document.body.append(a); a.click();
 				alert("x"); setTimeout(() => location.href = "/elsewhere", 100); setTimeout(() => say("still here"), 2000)</script>`},
 			has: []string{"no post", "still here"}, lacks: []string{"/window"}, asked: []string{"POST XHR http://app.test/post", "GET Document http://app.test/elsewhere away"}},
@@ -131,6 +136,11 @@ func TestPages(t *testing.T) {
 			for _, want := range test.has {
 				if !strings.Contains(shows, want) {
 					t.Errorf("no %q in %.2000q", want, shows)
+				}
+			}
+			for _, want := range test.shows {
+				if !strings.Contains(r.Text, want) {
+					t.Errorf("no %q in the text %.2000q", want, r.Text)
 				}
 			}
 			for _, no := range test.lacks {
