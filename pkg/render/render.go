@@ -367,6 +367,7 @@ func (w *batch) settle(r *rendered) error {
 	}
 	if r.failed != nil {
 		rep.Failed++
+		w.tally(p, false)
 		delete(w.state.pages, p.key)
 		return w.Finding(&record.Module{URL: p.URL, Key: p.key, Module: module, Name: process.KeyError, Value: r.failed.Error()})
 	}
@@ -392,25 +393,32 @@ func (w *batch) settle(r *rendered) error {
 	if gained {
 		rep.Gained++
 	}
-	if h := w.state.host(p.Host); h != nil && (p.Why == WhyShell || p.Why == WhyHost) {
-		t := &h.Shells
-		if p.Why == WhyHost {
-			t = &h.Rest
-		}
-		if p.Attempts == 1 {
-			t.Rendered++
-		}
-		if gained && !p.Gained {
-			t.Gained++
-			p.Gained = true
-		}
-	}
+	w.tally(p, gained)
 	if p.Missing = r.missing; len(p.Missing) > 0 && p.Attempts < w.Attempts && (w.state.pages[p.key] != nil || len(w.state.pages) < maxWaiting) {
 		w.state.pages[p.key] = p
 	} else {
 		delete(w.state.pages, p.key)
 	}
 	return w.write(r)
+}
+
+// tally counts what a page that no rule names gave, or that it failed, for other pages of its host.
+func (w *batch) tally(p *Waiting, gained bool) {
+	h := w.state.host(p.Host)
+	if h == nil || p.Why != WhyShell && p.Why != WhyHost {
+		return
+	}
+	t := &h.Shells
+	if p.Why == WhyHost {
+		t = &h.Rest
+	}
+	if p.Attempts == 1 {
+		t.Rendered++
+	}
+	if gained && !p.Gained {
+		t.Gained++
+		p.Gained = true
+	}
 }
 
 // session is what one worker has.

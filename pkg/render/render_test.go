@@ -295,11 +295,13 @@ func TestChoice(t *testing.T) {
 		if _, r := w.fetch([2]string{"http://a.test/3" + html, long}, [2]string{"http://b.test/3" + html, long}); r.Chosen[WhyHost] != 1 {
 			t.Errorf("chosen %v", r.Chosen)
 		}
-		for n := range fruitless {
-			w.fetch([2]string{fmt.Sprintf("http://c.test/%d%s", n, html), shell()})
-		}
-		if _, r := w.fetch([2]string{"http://c.test/last" + html, shell()}); len(r.Chosen) > 0 {
-			t.Errorf("a host where nothing comes of it: %v", r.Chosen)
+		for host, script := range map[string]string{"c.test": "", "d.test": "die"} {
+			for n := range fruitless {
+				w.fetch([2]string{fmt.Sprintf("http://%s/%d%s", host, n, html), shell(script)})
+			}
+			if _, r := w.fetch([2]string{"http://" + host + "/last" + html, shell(script)}); len(r.Chosen) > 0 {
+				t.Errorf("%s, where nothing comes of it: %v", host, r.Chosen)
+			}
 		}
 	})
 }
