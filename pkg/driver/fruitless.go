@@ -252,8 +252,8 @@ func (d *Driver) noteElsewhere(v *visits, conf *config.Config) {
 		case !is.document || is.followed > 0:
 		case is.canonical != "":
 			d.opt.Warn("note: %s is the only page, and says that its URL is %s; crawl that site: %s", is.url, is.canonical, d.siteCommand(conf, is.canonical))
-		case is.html && is.links == 0:
-			d.opt.Warn("note: %s is the only page, and has no link to follow; if a browser shows any, a script makes them, and mcrawl runs none", is.url)
+		case is.html && is.links == 0 && !d.plan.rendered:
+			d.opt.Warn("note: %s is the only page, and has no link to follow; if a browser shows any, a script makes them: a crawl made with --render runs scripts", is.url)
 		}
 	}
 }

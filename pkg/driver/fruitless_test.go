@@ -159,3 +159,19 @@ func TestHappened(t *testing.T) {
 		})
 	}
 }
+
+// TestNoteElsewhere: a crawl that runs no scripts says so of a single page without links.
+func TestNoteElsewhere(t *testing.T) {
+	for _, rendered := range []bool{false, true} {
+		t.Run(fmt.Sprintf("rendered %v", rendered), func(t *testing.T) {
+			var notes []string
+			d := &Driver{Crawl: crawl.Folder("c", crawl.Options{})}
+			d.plan.rendered = rendered
+			d.opt.Warn = func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+			d.noteElsewhere(&visits{order: []*visit{{url: "http://a.test/", document: true, html: true}}, documents: 1}, &config.Config{})
+			if n := len(notes); (n == 0) != rendered {
+				t.Errorf("notes %q", notes)
+			}
+		})
+	}
+}
