@@ -16,7 +16,7 @@ import (
 // asked is a request of a page, as its record has it.
 type asked struct {
 	URL    string `json:"-"`
-	Status int    `json:"status,omitempty"`
+	Status int    `json:"status"` // 0: it failed
 	MIME   string `json:"mime,omitempty"`
 	Type   string `json:"type,omitempty"`
 	Said   string `json:"answer"`
@@ -39,7 +39,8 @@ func (a *answerer) answer(q *Request) Answer {
 		a.err = err
 	}
 	a.r.answers[said]++
-	a.r.asked = append(a.r.asked, asked{q.URL, reply.Status, reply.Header.Get("Content-Type"), q.Type, said})
+	mime, _, _ := strings.Cut(reply.Header.Get("Content-Type"), ";")
+	a.r.asked = append(a.r.asked, asked{q.URL, reply.Status, strings.TrimSpace(mime), strings.ToLower(q.Type), said})
 	return reply
 }
 

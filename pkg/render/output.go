@@ -3,13 +3,13 @@ package render
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 	"strings"
 	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/base/release"
 	"mercator/pkg/web/process"
 )
@@ -55,6 +55,8 @@ func (o *output) close() error {
 type pageInfo struct {
 	PageID   string           `json:"pageid"`
 	URL      string           `json:"url"`
+	TS       time.Time        `json:"ts"`
+	TSStatus uint16           `json:"tsStatus"`
 	URLs     map[string]asked `json:"urls"`
 	Counts   map[string]int   `json:"counts"`
 	Attempt  int              `json:"attempt"`
@@ -66,8 +68,8 @@ type pageInfo struct {
 // write writes the records and the findings of a page. Records have the date of its document, so that the same page gives the same again.
 func (w *batch) write(r *rendered) error {
 	p, date := r.page, r.page.Fetched.Go()
-	info := pageInfo{PageID: strconv.FormatUint(p.key, 16), URL: p.URL, URLs: map[string]asked{}, Counts: map[string]int{"requests": r.result.Requests}, Attempt: p.Attempts, Why: p.Why, Cut: r.result.Cut,
-		Software: "mercator/" + release.Version}
+	info := pageInfo{PageID: string(fingerprint.Append(nil, p.key)), URL: p.URL, TS: date, TSStatus: p.Part.Status, URLs: map[string]asked{}, Counts: map[string]int{"requests": r.result.Requests},
+		Attempt: p.Attempts, Why: p.Why, Cut: r.result.Cut, Software: "mercator/" + release.Version}
 	for _, a := range r.asked {
 		info.URLs[a.URL] = a
 	}

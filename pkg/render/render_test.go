@@ -3,12 +3,14 @@ package render
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -323,6 +325,50 @@ func TestFilter(t *testing.T) {
 	same(t, "links", got, "requested http://a.test/x.json", "rendered http://a.test/y")
 	if r.Answers[refused] != 1 || r.Answers[missing] != 1 {
 		t.Errorf("%v", r.Answers)
+	}
+}
+
+// TestPageInfo: the record of a page has the fields and the spelling of browsertrix-crawler.
+func TestPageInfo(t *testing.T) {
+	w := newWeb(t)
+	w.fetch([2]string{"http://a.test/x.json 200 application/json;charset=utf-8", "1"})
+	w.fetch([2]string{"http://a.test/" + html, shell("GET http://a.test/x.json", "GET http://a.test/y.json")})
+	list, _ := filepath.Glob(w.dir + "/render/warc/*")
+	if len(list) != 1 {
+		t.Fatalf("files %q", list)
+	}
+	f, err := os.Open(list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	in := warc.NewReader(f, warc.ReaderOptions{})
+	for {
+		rec, err := in.Next()
+		if err != nil {
+			t.Fatal("no record: ", err)
+		}
+		if rec.TargetURI != "urn:pageinfo:http://a.test/" {
+			continue
+		}
+		var got struct {
+			URL      string
+			TS       time.Time
+			TSStatus int
+			URLs     map[string]map[string]any
+		}
+		if err := json.NewDecoder(rec.Block).Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]map[string]any{
+			"http://a.test/":       {"status": 200.0, "mime": "text/html", "type": "document", "answer": answered},
+			"http://a.test/x.json": {"status": 200.0, "mime": "application/json", "type": "fetch", "answer": answered},
+			"http://a.test/y.json": {"status": 0.0, "type": "fetch", "answer": missing},
+		}
+		if got.URL != "http://a.test/" || !got.TS.Equal(time.Unix(2, 0)) || got.TSStatus != 200 || !reflect.DeepEqual(got.URLs, want) {
+			t.Errorf("%+v, want the URLs %v", got, want)
+		}
+		return
 	}
 }
 
