@@ -297,20 +297,20 @@ func decodeError(path string, err error) error {
 	return &fault.Error{Class: fault.Usage, File: path, Err: err}
 }
 
-// tomlHint says how to write what the TOML decoder stopped at; "" if its error says enough.
+// tomlHint says how to write what the TOML decoder stopped at.
 func tomlHint(err string) string {
 	const quotes = "put text in quotes, as in min_delay = \"1s\""
 	for _, f := range []struct{ says, hint string }{
 		{"keyword", quotes}, {"quoted", quotes}, {"start of value", quotes},
 		{"table name", "a table stands in brackets, as in [politeness]"},
 		{"array", "a list stands in brackets, its texts in quotes, as in seeds = [\"seeds.txt\"]"},
-		{" key", "a setting is a key, = and a value, as in batch = 500"},
+		{" strings", "text ends in its line, with the quote that it begins with, as in min_delay = \"1s\""},
 	} {
 		if strings.Contains(err, f.says) {
 			return f.hint
 		}
 	}
-	return ""
+	return "a setting is a key, = and a value, as in batch = 500"
 }
 
 // layoutOf are the lines of the settings of a text that decodes. A name that is no setting's and no table's is refused, also by its
