@@ -41,23 +41,30 @@ func (c *crawl) waiting(t *testing.T) (waiting []uint64, sum uint64, moves int) 
 	return waiting, sum, len(b.Moves)
 }
 
+// politeOfMoves are the delays of halfway's crawl.
+var politeOfMoves = []string{"--min-delay", "20ms", "--delay-factor", "0", "--addr-delay", "0"}
+
+// halfway is a crawl in shards after two rounds, with how many URLs wait, and the duplicates that a crawl without shards finds.
+func halfway(t *testing.T, w *web, shards int) (c *crawl, before uint64, want int) {
+	t.Helper()
+	one := newCrawl(t, w)
+	one.finish(t, "mcrawl")
+	c = newCrawl(t, w, "BATCH=50", "POLITENESS_FLAGS="+strings.Join(politeOfMoves, " "))
+	c.shards(t, shards)
+	c.command(t, "mcrawl")
+	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "2")
+	if _, before, _ = c.waiting(t); before == 0 {
+		t.Fatal("nothing waits: the test shows little")
+	}
+	return c, before, duplicates(t, one.outcomes(t))
+}
+
 // TestShardsMove moves hosts between shards in mid-crawl, and kills the moves. The crawl goes back to before a move and after it, and
 // ends as the oracle does, with its duplicates, with each gap between contacts kept.
 func TestShardsMove(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 51, 6, 20)
-	one := newCrawl(t, w)
-	one.finish(t, "mcrawl")
-	want := duplicates(t, one.outcomes(t))
-	polite := []string{"--min-delay", "20ms", "--delay-factor", "0", "--addr-delay", "0"}
-	c := newCrawl(t, w, "BATCH=50", "POLITENESS_FLAGS="+strings.Join(polite, " "))
-	c.shards(t, 3)
-	c.command(t, "mcrawl")
-	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "2")
-	_, before, _ := c.waiting(t)
-	if before == 0 {
-		t.Fatal("nothing waits: the test shows little")
-	}
+	c, before, want := halfway(t, w, 3)
 
 	// All hosts of two shards go to the third.
 	rng := rand.New(rand.NewPCG(4, 18))
@@ -125,7 +132,7 @@ func TestShardsMove(t *testing.T) {
 	if got := duplicates(t, c.kept(t, "marked.arrows.zst")); got != want {
 		t.Errorf("%d duplicates, want %d", got, want)
 	}
-	output(t, "mfetch", append(append([]string{"audit"}, polite...), c.kept(t, "fetched.arrows.zst")...)...)
+	output(t, "mfetch", append(append([]string{"audit"}, politeOfMoves...), c.kept(t, "fetched.arrows.zst")...)...)
 }
 
 // opened is the open round, or "".
@@ -154,18 +161,7 @@ func (c *crawl) fails(t *testing.T, code int, want string, words ...string) {
 func TestShardsGrow(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 57, 6, 20)
-	one := newCrawl(t, w)
-	one.finish(t, "mcrawl")
-	want := duplicates(t, one.outcomes(t))
-	polite := []string{"--min-delay", "20ms", "--delay-factor", "0", "--addr-delay", "0"}
-	c := newCrawl(t, w, "BATCH=50", "POLITENESS_FLAGS="+strings.Join(polite, " "))
-	c.shards(t, 2)
-	c.command(t, "mcrawl")
-	output(t, "mcrawl", "run", "--quiet", c.dir, "--rounds", "2")
-	_, before, _ := c.waiting(t)
-	if before == 0 {
-		t.Fatal("nothing waits: the test shows little")
-	}
+	c, before, want := halfway(t, w, 2)
 	checkpoint := func() (k struct{ Checkpoint uint64 }) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(output(t, "mckpt", "show", "--json", c.dir)), &k); err != nil {
@@ -249,5 +245,5 @@ func TestShardsGrow(t *testing.T) {
 	if len(fetching) < 3 {
 		t.Errorf("only the shards %v have fetched", fetching)
 	}
-	output(t, "mfetch", append(append([]string{"audit"}, polite...), c.kept(t, "fetched.arrows.zst")...)...)
+	output(t, "mfetch", append(append([]string{"audit"}, politeOfMoves...), c.kept(t, "fetched.arrows.zst")...)...)
 }

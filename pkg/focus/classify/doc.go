@@ -8,11 +8,13 @@
 //
 // Nothing else is known beforehand: a Fitted model is made for a crawl as it is. Learned has what its pages teach:
 //
-//   - Pages of no topic, and the first 100 whatever they are about, say how rare a word is. The mean that is taken off is that of pages of no topic; with examples, all pages may be about it at first, since of a crawl that finds little else nothing would be left.
+//   - Pages of no topic say how rare a word is. Until 100 are known, pages of the sample count as such, whatever they are about. The mean that is taken off
+//     is that of pages of no topic. With examples nothing is taken off at first: of a crawl that finds little else, nothing would be left.
 //   - From 150 pages on, a topic without examples takes pages that have most of the query's words, and then, six times, those that are surely about it, at most 64
 //     (Nigam, McCallum, Thrun and Mitchell, 2000, as Chakrabarti's crawler retrains).
 //   - The likeness of a sample of pages has two normal distributions, found by EM, as scores of search engines have (Manmatha, Rath and Feng, 2001). That of pages
-//     about the topic begins from examples, each measured by a profile that it had no part in; pages chosen by the query's words are likelier than others, which may lie further off. The score is the probability of the second.
+//     about the topic begins from examples, each measured by a profile that it had no part in. Pages chosen by the query's words are more like it than others
+//     of the topic, so their mean may lie below. The score is the probability of the second.
 //
 // Which of several senses a page is about, the words of the dictionary say that are not the query's.
 //

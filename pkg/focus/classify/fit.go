@@ -201,7 +201,7 @@ func (m *Model) Fit(l *Learned) *Fitted {
 			of[i] = 1
 		}
 	}
-	// unlike makes others anew: the mean of pages that are about no topic. Of a page that rather is about one nothing counts: where most are, what is left of each would add up.
+	// unlike makes others anew: the mean of pages that are about no topic. A page that is likely about one does not count: where most are, what is left of each would add up.
 	unlike := func() {
 		clear(others)
 		n, weights := float64(20+len(none)), make([]float64, len(l.Sample))
