@@ -8,7 +8,7 @@
 # driver and of Spark's application in it. Pages are mweb's, without delays. All is in a temporary folder and is deleted.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
-[ -n "${MERCATOR_ENGINES:-}" ] || exec "$here/pipelines/engines.sh" "$here/bench/engines.sh"
+[ -n "${MERCATOR_ENGINES:-}" ] || exec "$here/pkg/e2e/engines.sh" "$here/bench/engines.sh"
 export LC_ALL=C
 BIN=${BIN:-$here/bin/}
 n=${N:-5}

@@ -16,7 +16,6 @@
 #   stages    processor time of each command of such a round; STAGES=DIR gets --stats and --profile files
 #   codecs    mfetch by codec, of pages, of the same sent compressed, and of compressed files; with BEFORE=DIR/ also the
 #             mfetch in DIR
-#   profile   a processor profile of mfetch, archive's pages in memory, to the file PROFILE=
 #
 # ROUNDS= is how often [3], HOSTS= how many [32]; EVERY= takes each n-th page of a doc [10]. In each round every command
 # runs once, so that what else the machine does hits all of them. mfetch writes WARC files with SHA-1 digests, and an
@@ -303,15 +302,6 @@ for mode; do
 			measure "$(about "codecs, $what")" "$pages" "gzip|$mem|mfetch gzip" "${older[@]}" "zstd|$mem|mfetch zstd" "none|$mem|mfetch none" \
 				"none+copy|$mem|second"
 		done
-		;;
-	profile)
-		[ -n "${PROFILE:-}" ] || die "profile: PROFILE= names the file"
-		list $small $large
-		rm -rf "$mem/run"
-		mkdir "$mem/run"
-		mfetch_begin "$mem/run"
-		mfetch "$mem/run" gzip --profile "$PROFILE"
-		rm -rf "$mem/run"
 		;;
 	*) die "no mode $mode" ;;
 	esac

@@ -19,7 +19,7 @@ go build -trimpath -o "$dir/bin/" ./cmd/mfpset ./cmd/murlset ./cmd/mmerge ./benc
 go build -trimpath -o "$dir/sets" ./bench/sets
 [ "${PEBBLE:-1}" = 0 ] || (cd bench/pebble && go build -trimpath -o "$dir/bin/" .)
 
-[ $# -gt 0 ] || set -- memory files seen cold size decode fp64 rss
+[ $# -gt 0 ] || set -- memory files seen cold size decode rss
 [ "$1" != -help ] || exec "$dir/sets" -help
 echo "commit $(git rev-parse --short HEAD 2> /dev/null || echo unknown), $(go env GOVERSION), $(uname -sm), $(getconf _NPROCESSORS_ONLN) cores, $(date -u +%FT%RZ)"
 for group; do

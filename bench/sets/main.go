@@ -38,7 +38,6 @@ var groups = []group{
 	{"cold", "a batch of 1 % from and to disk, nothing in the page cache, beside reading the files", cold},
 	{"size", "bits a key, beside the least possible", size},
 	{"decode", "decoding beside uvarint differences", decode},
-	{"fp64", "FP64 beside hash/crc64", fp64},
 	{"rss", "peak memory of every command, at n / 100 and at n keys", rss},
 }
 

@@ -3,14 +3,11 @@ package fetch_test
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
-	"strings"
 	"testing"
 
 	"mercator/formats/record"
-	"mercator/formats/warc"
 	"mercator/pkg/fetch"
 	"mercator/pkg/folder/stage"
 )
@@ -56,33 +53,6 @@ func pageServer(b testing.TB, body string) string {
 		b.Fatal(err)
 	}
 	return port
-}
-
-// BenchmarkBatch fetches pages of 12 KB of 32 hosts over loopback into a WARC
-// file; an operation is a page, the server's share included.
-func BenchmarkBatch(b *testing.B) {
-	var words strings.Builder
-	for i := 0; words.Len() < 12<<10; i++ {
-		fmt.Fprintf(&words, "<p>word %d of <a href=\"/%x\">many</a> in a page\n", i*i%977, i*7919)
-	}
-	for _, codec := range []warc.Codec{warc.Gzip, warc.Zstd} {
-		b.Run(string(codec), func(b *testing.B) {
-			port := pageServer(b, words.String())
-			urls := make([]record.URL, b.N)
-			for i := range urls {
-				urls[i] = url(fmt.Sprintf("http://h%d.test:%s/%d", i%32, port, i))
-				urls[i].Addr = "127.0.0.1"
-			}
-			opt := options(newStore(b), loopback(b))
-			opt.Codec, opt.Connections = codec, 32
-			in := stream(b, "r1", urls)
-			opt.Txn, opt.Schema = "r1", in.Schema()
-			b.SetBytes(int64(words.Len()))
-			b.ReportAllocs()
-			b.ResetTimer()
-			drain(b, opt, in)
-		})
-	}
 }
 
 // nowhere is a sink that keeps nothing.

@@ -2,7 +2,6 @@ package merge
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -199,101 +198,4 @@ func FuzzRadixSort(f *testing.F) {
 			t.Fatal("not in order")
 		}
 	})
-}
-
-// benchSets are two sets of n random keys, of which a tenth is in both.
-func benchSets(n int) (a, b []uint64) {
-	rnd := rand.New(rand.NewPCG(5, 6))
-	make1 := func() []uint64 {
-		keys := make([]uint64, n)
-		for i := range keys {
-			keys[i] = rnd.Uint64()
-		}
-		return keys
-	}
-	a, b = make1(), make1()
-	copy(b, a[:n/10])
-	scratch := make([]uint64, n)
-	RadixSort(a, scratch)
-	RadixSort(b, scratch)
-	return Compact(a), Compact(b)
-}
-
-// BenchmarkKernels has each kernel beside its simple form and a copy of the
-// union. The metric is keys read, in millions a second.
-func BenchmarkKernels(b *testing.B) {
-	for _, n := range []int{1e4, 1e6, 1e7} {
-		x, y := benchSets(n)
-		both := UnionKeys(nil, x, y)
-		dst := make([]uint64, 0, len(both)+len(x))
-		rate := func(b *testing.B) {
-			b.ReportMetric(float64(len(x)+len(y))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mkeys/s")
-		}
-		b.Run(fmt.Sprintf("n=%d/copy", n), func(b *testing.B) {
-			for b.Loop() {
-				copy(dst[:len(both)], both)
-			}
-			rate(b)
-		})
-		for _, k := range kernelPairs {
-			b.Run(fmt.Sprintf("n=%d/%s", n, k.name), func(b *testing.B) {
-				for b.Loop() {
-					k.fast(dst, x, y)
-				}
-				rate(b)
-			})
-			b.Run(fmt.Sprintf("n=%d/%s-simple", n, k.name), func(b *testing.B) {
-				for b.Loop() {
-					k.simple(dst, x, y)
-				}
-				rate(b)
-			})
-		}
-	}
-}
-
-// BenchmarkGallop: a set of a hundredth of the size.
-func BenchmarkGallop(b *testing.B) {
-	x, y := benchSets(1e6)
-	small := make([]uint64, 0, len(y)/100)
-	for i := 0; i < len(y); i += 100 {
-		small = append(small, y[i])
-	}
-	dst := make([]uint64, 0, 3e6)
-	for _, k := range kernelPairs {
-		b.Run(k.name, func(b *testing.B) {
-			for b.Loop() {
-				k.fast(dst, x, small)
-			}
-		})
-		b.Run(k.name+"-simple", func(b *testing.B) {
-			for b.Loop() {
-				k.simple(dst, x, small)
-			}
-		})
-	}
-}
-
-// BenchmarkRadixSort sorts random keys, beside slices.Sort.
-func BenchmarkRadixSort(b *testing.B) {
-	for _, n := range []int{1e3, 1e4, 1e6, 1e7} {
-		rnd := rand.New(rand.NewPCG(7, 8))
-		from := make([]uint64, n)
-		for i := range from {
-			from[i] = rnd.Uint64()
-		}
-		keys, scratch := make([]uint64, n), make([]uint64, n)
-		for name, sort := range map[string]func(){
-			"radix":  func() { RadixSort(keys, scratch) },
-			"slices": func() { slices.Sort(keys) },
-		} {
-			b.Run(fmt.Sprintf("n=%d/%s", n, name), func(b *testing.B) {
-				for b.Loop() {
-					copy(keys, from)
-					sort()
-				}
-				b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mkeys/s")
-			})
-		}
-	}
 }

@@ -399,31 +399,6 @@ func TestSortKeys(t *testing.T) {
 	}
 }
 
-func BenchmarkText(b *testing.B) {
-	rnd := rand.New(rand.NewPCG(9, 10))
-	keys := make([]uint64, 1e6)
-	for i := range keys {
-		keys[i] = rnd.Uint64()
-	}
-	var text bytes.Buffer
-	merge.WriteText(&text, merge.Keys(keys))
-	b.Run("read", func(b *testing.B) {
-		b.SetBytes(int64(text.Len()))
-		for b.Loop() {
-			r := merge.NewText(bytes.NewReader(text.Bytes()), "x")
-			for err := error(nil); err == nil; {
-				_, err = r.Read(keys)
-			}
-		}
-	})
-	b.Run("write", func(b *testing.B) {
-		b.SetBytes(int64(text.Len()))
-		for b.Loop() {
-			merge.WriteText(io.Discard, merge.Keys(keys))
-		}
-	})
-}
-
 // TestSortKeysMemory: runs that wait to be merged take no writer's memory.
 func TestSortKeysMemory(t *testing.T) {
 	const runs, chunk = 60, 1 << 12 // the least that is sorted at a time

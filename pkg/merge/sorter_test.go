@@ -295,17 +295,3 @@ func TestSorterNoFolder(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func BenchmarkSorter(b *testing.B) {
-	for b.Loop() {
-		s := merge.NewSorter(64<<20, b.TempDir())
-		for i := range 1_000_000 {
-			s.Add(uint64(i)*0x9e3779b97f4a7c15, []byte("12345678"))
-		}
-		it, err := s.Sort()
-		for err == nil {
-			_, _, err = it.Next()
-		}
-		s.Close()
-	}
-}

@@ -207,15 +207,3 @@ func TestNoStatePerPage(t *testing.T) {
 		t.Errorf("%v allocations a reply", n)
 	}
 }
-
-func BenchmarkRespond(b *testing.B) {
-	w := mustNew(b, Config{Seed: 1, Hosts: 1000, Pages: 1_000_000, Size: 600, Degree: 4})
-	var scratch, out []byte
-	q := &Request{Method: "GET", Host: "h4.mweb.test", Target: "/"}
-	for b.Loop() {
-		p := w.Respond(scratch[:0], q)
-		scratch = p.Body
-		out = p.AppendHTTP(out[:0], false, false, false)
-	}
-	b.SetBytes(int64(len(out)))
-}

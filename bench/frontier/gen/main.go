@@ -4,7 +4,6 @@
 //	gen -n 1e6 -from 1e6 -hosts 1e4 -txn r1 > more.arrows.zst   the next million
 //	gen -one 1e7 > big.arrows.zst                        URLs of one host
 //	gen -outcomes -txn r1 < batch.arrows.zst > fetched.arrows.zst
-//	gen -links -n 2e6 -hosts 1e4 -txn r1 < batch.arrows.zst > links.arrows.zst   the batch's pages link to these URLs, in turn
 //
 // Hosts are drawn by Zipf's law: the h-th of them has a share in proportion to
 // h^-s. A URL has one to four folders, drawn by Zipf's law too, and was found on
@@ -40,19 +39,15 @@ func run() error {
 	seed := flag.Uint64("seed", 1, "seed")
 	txn := flag.String("txn", "", "transaction that the records carry")
 	outcomes := flag.Bool("outcomes", false, "read a batch, write a fetch record for each URL")
-	links := flag.Bool("links", false, "read a batch, write link records: each URL is linked to by one page of it, in turn")
 	flag.Parse()
 	if flag.NArg() > 0 || *n < 0 || *one < 0 || *hosts < 1 || *from < 0 || *s <= 1 {
 		return fmt.Errorf("see -help")
 	}
 	out := bufio.NewWriterSize(os.Stdout, 1<<20)
 	var err error
-	switch {
-	case *outcomes:
+	if *outcomes {
 		err = fetch(os.Stdin, out, *txn)
-	case *links:
-		err = link(os.Stdin, out, uint64(*n), uint64(*hosts), uint64(*from), *s, *seed, *txn)
-	default:
+	} else {
 		err = urls(out, uint64(*n), uint64(*one), uint64(*hosts), uint64(*from), *s, *seed, *txn)
 	}
 	if err != nil {
@@ -77,62 +72,20 @@ func urls(out io.Writer, n, one, hosts, from uint64, s float64, seed uint64, txn
 			return err
 		}
 	}
-	if err := each(n, hosts, from, s, seed, func(_ uint64, u *record.URL) error { return w.Write(u) }); err != nil {
+	if err := each(n, hosts, from, s, seed, w.Write); err != nil {
 		return err
 	}
 	rows, hash, err := w.Finish()
 	if err != nil {
 		return err
 	}
-	return commit(w, rows, hash, txn)
-}
-
-// commit ends what gen made.
-func commit[T record.Row](w *record.Writer[T], rows uint64, hash record.Hash, txn string) error {
 	made := record.Stage{Name: "gen", Txn: txn, Out: rows, OutHash: hash.String(), Made: []record.Count{{Reason: "gen", N: rows}}}
-	_, err := w.Commit(record.Ledger{Stages: []record.Stage{made}})
+	_, err = w.Commit(record.Ledger{Stages: []record.Stage{made}})
 	return err
 }
 
-// link makes links of a batch's pages to the URLs from number from on.
-func link(in io.Reader, out io.Writer, n, hosts, from uint64, s float64, seed uint64, txn string) error {
-	r, err := record.NewReader[record.URL](in, record.ReaderOptions{Name: "batch"})
-	if err != nil {
-		return err
-	}
-	var pages []record.URL
-	for {
-		var u record.URL
-		if err := r.Read(&u); err == io.EOF {
-			break
-		} else if err != nil {
-			return err
-		}
-		pages = append(pages, u)
-	}
-	if len(pages) == 0 {
-		return fmt.Errorf("no page in the batch")
-	}
-	w, err := record.NewWriter[record.Link](out, record.WriterOptions{Txn: txn})
-	if err != nil {
-		return err
-	}
-	err = each(n, hosts, from, s, seed, func(i uint64, u *record.URL) error {
-		p := &pages[i%uint64(len(pages))]
-		return w.Write(&record.Link{SrcURL: p.URL, SrcKey: p.Key, URL: u.URL, Key: u.Key, Host: u.Host, LinkKind: "a", Depth: p.Depth + 1})
-	})
-	if err != nil {
-		return err
-	}
-	rows, hash, err := w.Finish()
-	if err != nil {
-		return err
-	}
-	return commit(w, rows, hash, txn)
-}
-
 // each makes n URLs from number from on.
-func each(n, hosts, from uint64, s float64, seed uint64, fn func(i uint64, u *record.URL) error) error {
+func each(n, hosts, from uint64, s float64, seed uint64, fn func(*record.URL) error) error {
 	var u record.URL
 	var rng *rand.Rand
 	var host, word *rand.Zipf
@@ -150,7 +103,7 @@ func each(n, hosts, from uint64, s float64, seed uint64, fn func(i uint64, u *re
 			continue
 		}
 		fill(&u, name, folder, i)
-		if err := fn(i, &u); err != nil {
+		if err := fn(&u); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package fingerprint
 
 import (
-	"fmt"
 	"hash/crc64"
 	"math"
 	"math/rand/v2"
@@ -56,30 +55,6 @@ func TestZeros(t *testing.T) {
 	for name, path := range paths() {
 		if got, want := path.extend(mercator, 1<<63, zeros), mercator.slice(1<<63, zeros); got != want {
 			t.Errorf("%s: %016x, want %016x", name, got, want)
-		}
-	}
-}
-
-// BenchmarkPaths is what clmulMin and wideMin are chosen by. crc64 uses its own
-// polynomial, for which it has the fastest of its tables at every length.
-func BenchmarkPaths(b *testing.B) {
-	buf := make([]byte, 16<<10)
-	table := crc64.MakeTable(crc64.ECMA)
-	for _, n := range []int{4, 8, 12, 16, 17, 20, 24, 32, 48, 63, 64, 128, 192, 256, 320, 384, 512, 1 << 10, 4 << 10, 16 << 10} {
-		measure := func(name string, extend func(fp uint64, b []byte) uint64) {
-			b.Run(fmt.Sprintf("%dB/%s", n, name), func(b *testing.B) {
-				b.SetBytes(int64(n))
-				fp := uint64(Polynomial)
-				for b.Loop() {
-					fp = extend(fp, buf[:n])
-				}
-			})
-		}
-		measure("crc64", func(crc uint64, b []byte) uint64 { return crc64.Update(crc, table, b) })
-		for _, name := range []string{"slices", "narrow", "wide", "chosen"} {
-			if path, ok := paths()[name]; ok && n >= path.min {
-				measure(name, func(fp uint64, b []byte) uint64 { return path.extend(mercator, fp, b) })
-			}
 		}
 	}
 }

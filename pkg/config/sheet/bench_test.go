@@ -22,19 +22,6 @@ func many(t testing.TB, n int) *Sheets {
 	return s
 }
 
-// BenchmarkHost asks for the rules of a host.
-func BenchmarkHost(b *testing.B) {
-	for _, n := range []int{1, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			p := many(b, n).Politeness(config.Delays{MinDelay: time.Second})
-			b.ReportAllocs()
-			for b.Loop() {
-				p.Of("h7.example.org")
-			}
-		})
-	}
-}
-
 // TestIndex: of many sheets, those that may hold are found by the names in their conditions.
 func TestIndex(t *testing.T) {
 	s := many(t, 10_000)

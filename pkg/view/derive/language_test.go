@@ -76,11 +76,3 @@ func TestLanguage(t *testing.T) {
 		})
 	}
 }
-
-func BenchmarkLanguage(b *testing.B) {
-	text := strings.Repeat(said["eng"]+said["deu"][:30], 100)
-	b.SetBytes(int64(detectBytes[0]))
-	for b.Loop() {
-		language(text)
-	}
-}

@@ -270,14 +270,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func BenchmarkParse(b *testing.B) {
-	body := hostile()["rules"]
-	b.SetBytes(BodyMax)
-	for b.Loop() {
-		Parse(body)
-	}
-}
-
 // A file with many wildcards is not given to temoto, which would take seconds for each URL.
 func TestTemotoBound(t *testing.T) {
 	parse, err := NewEngine(EngineTemoto)
