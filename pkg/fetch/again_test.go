@@ -319,7 +319,7 @@ func TestAgainIsCutAndKnown(t *testing.T) {
 			return fetch.Run(ctx, b, opt)
 		}
 		for _, how := range []string{"fetched", "replayed"} {
-			in, out := stream(t, "r1", urls), &buffer{}
+			in, out := stream(t, "r1", urls), &recordtest.Output{}
 			opt.Txn, opt.Schema = "r1", in.Schema()
 			st := opt.Store
 			if how == "replayed" {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
@@ -167,7 +168,7 @@ func faultyRound(t *testing.T, opt fetch.Options, txn string, urls []record.URL)
 	t.Helper()
 	in := stream(t, txn, urls)
 	opt.Txn, opt.Schema = txn, in.Schema()
-	var out buffer
+	var out recordtest.Output
 	done, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}, in, []stage.Output{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, b, opt)
 	})

@@ -72,13 +72,6 @@ func text(body string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// buffer is a sink in memory.
-type buffer struct{ bytes.Buffer }
-
-func (*buffer) Options() record.WriterOptions { return record.WriterOptions{Name: "sink"} }
-func (*buffer) Publish() error                { return nil }
-func (*buffer) Abort()                        {}
-
 // url makes a row whose host has an address of its own.
 func url(s string) record.URL {
 	host := strings.Split(s, "/")[2]
@@ -177,7 +170,7 @@ func run(t testing.TB, opt fetch.Options, txn string, urls []record.URL) []recor
 
 func runBody(t testing.TB, st *store.Store, txn string, in stage.Input[record.URL], body func(context.Context, *stage.Batch[record.URL, record.Fetch]) error) []record.Fetch {
 	t.Helper()
-	out := &buffer{}
+	out := &recordtest.Output{}
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: txn}
 	if _, err := stage.Run(t.Context(), spec, in, []stage.Output{out}, body); err != nil {
 		t.Fatal(err)
@@ -185,7 +178,7 @@ func runBody(t testing.TB, st *store.Store, txn string, in stage.Input[record.UR
 	return readAll(t, out)
 }
 
-func readAll(t testing.TB, out *buffer) []record.Fetch {
+func readAll(t testing.TB, out *recordtest.Output) []record.Fetch {
 	t.Helper()
 	rows, _ := recordtest.Rows[record.Fetch](t, &out.Buffer)
 	return rows

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/base/fingerprint"
@@ -134,18 +135,10 @@ func (c *planned) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
 	return &fetch.Reply{Outcome: record.OutcomeFetched, Response: bytes.NewReader(raw), Length: int64(len(raw)), Wire: int64(len(raw))}
 }
 
-func reader[T record.Row](t *testing.T, b *buffer) *record.Reader[T] {
-	r, err := record.NewReader[T](bytes.NewReader(b.Bytes()), record.ReaderOptions{Name: "rows"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 // round plans a batch, fetches it, and tells how long that took. The clock of the bubble is that of the fetching alone: what the
 // frontier keeps for the whole process must not be made in one.
 func (c *planned) round(t *testing.T, txn string) (plan *frontier.Plan, took time.Duration) {
-	var batch, fetched buffer
+	var batch, fetched recordtest.Output
 	next := stage.Spec{Name: "mfrontier next", Verb: "next", Store: c.f.Store(), Txn: txn, Now: record.TimeOf(c.clock), Shape: stage.Source}
 	_, err := stage.Run(t.Context(), next, nil, []stage.Output{&batch}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return c.f.Next(ctx, b, frontier.NextOptions{N: c.batch, PerHost: c.perHost, Txn: txn})
@@ -158,7 +151,7 @@ func (c *planned) round(t *testing.T, txn string) (plan *frontier.Plan, took tim
 		opt := options(open(t, c.fetches), c)
 		opt.MinDelay, opt.DelayFactor, opt.MaxDelay, opt.Connections = c.p.MinDelay, c.p.DelayFactor, c.p.MaxDelay, c.p.Connections
 		opt.Resolver, opt.Codec, opt.DenyEvery, opt.Txn = names{}, warc.None, time.Hour, txn
-		in := reader[record.URL](t, &batch)
+		in := recordtest.Reader[record.URL](t, bytes.NewReader(batch.Bytes()))
 		opt.Schema = in.Schema()
 		_, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}, in, []stage.Output{&fetched}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 			return fetch.Run(ctx, b, opt)
@@ -169,17 +162,17 @@ func (c *planned) round(t *testing.T, txn string) (plan *frontier.Plan, took tim
 		time.Sleep(time.Second)
 		c.clock = time.Now()
 	})
-	if plan, err = c.f.Plan(t.Context(), reader[record.URL](t, &batch).Read, next.Now, c.p); err != nil {
+	if plan, err = c.f.Plan(t.Context(), recordtest.Reader[record.URL](t, bytes.NewReader(batch.Bytes())).Read, next.Now, c.p); err != nil {
 		t.Fatal(err)
 	}
 	var row record.Fetch
-	for in := reader[record.Fetch](t, &fetched); in.Read(&row) == nil; {
+	for in := recordtest.Reader[record.Fetch](t, &fetched); in.Read(&row) == nil; {
 		took = max(took, (row.FetchTime + record.Time(row.DurationUS)).Go().Sub(next.Now.Go()))
 	}
 	update := stage.Spec{Name: "mfrontier update", Verb: "update", Store: c.f.Store(), Txn: txn, Shape: stage.Sink}
 	_, err = stage.Run(t.Context(), update, stream(t, txn, nil), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return c.f.Update(ctx, b, frontier.UpdateOptions{Txn: txn, Retries: frontier.DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) {
-			return reader[record.Fetch](t, &fetched), nil
+			return recordtest.Reader[record.Fetch](t, &fetched), nil
 		}})
 	})
 	if err != nil {

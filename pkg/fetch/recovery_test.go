@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/base/durable"
@@ -34,7 +35,7 @@ func try(t testing.TB, ctx context.Context, opt fetch.Options, txn string, urls 
 	t.Helper()
 	in := stream(t, txn, urls)
 	opt.Txn, opt.Schema = txn, in.Schema()
-	out := &buffer{}
+	out := &recordtest.Output{}
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}
 	_, err := stage.Run(ctx, spec, in, []stage.Output{out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, b, opt)

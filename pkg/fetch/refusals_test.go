@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/needs"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/localfault"
@@ -35,7 +36,7 @@ func attempt(t testing.TB, opt fetch.Options, txn string, urls []record.URL) (ro
 	}
 	in := stream(t, txn, urls)
 	opt.Txn, opt.Schema = txn, in.Schema()
-	out := &buffer{}
+	out := &recordtest.Output{}
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}
 	_, err = stage.Run(t.Context(), spec, in, []stage.Output{out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, b, opt)

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"bytes"
 	"container/heap"
 	"context"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/base/politeness"
@@ -152,7 +152,7 @@ func (c *crawl) run(t *testing.T) {
 	for c.made < c.contacts && !t.Failed() {
 		c.rounds++
 		txn := fmt.Sprint("r", c.rounds)
-		var out sink
+		var out recordtest.Output
 		next := stage.Spec{Name: "mfrontier next", Verb: "next", Store: f.Store(), Txn: txn, Now: record.Time(began + c.now), Shape: stage.Source}
 		_, err := stage.Run(t.Context(), next, nil, []stage.Output{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 			return f.Next(ctx, b, frontier.NextOptions{For: c.span, Politeness: p, Txn: txn})
@@ -354,10 +354,3 @@ func (m *made[T]) Read(row *T) error {
 	m.i++
 	return nil
 }
-
-// sink keeps a stage's output in memory.
-type sink struct{ bytes.Buffer }
-
-func (*sink) Options() record.WriterOptions { return record.WriterOptions{} }
-func (*sink) Publish() error                { return nil }
-func (*sink) Abort()                        {}

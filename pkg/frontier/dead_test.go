@@ -9,17 +9,15 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
-	"mercator/pkg/folder/stage"
 )
 
 func (b *bench) updateDead(txn string, dead Dead, outcomes []record.Fetch, fresh ...record.URL) error {
-	return b.updateFrom(txn, &rows[record.URL]{all: fresh, txn: txn, kind: record.KindURL}, UpdateOptions{
+	return b.updateFrom(txn, recordtest.In(txn, fresh...), UpdateOptions{
 		Txn: txn, Retries: Retries{MaxAttempts: 200, Delay: 2 * time.Hour, MaxDelay: 2 * time.Hour}, Dead: dead,
-		Outcomes: func() (stage.Input[record.Fetch], error) {
-			return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
-		},
+		Outcomes: given(txn, outcomes),
 	})
 }
 

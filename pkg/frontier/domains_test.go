@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
-	"mercator/pkg/folder/stage"
 	"mercator/pkg/web/canon"
 )
 
@@ -19,13 +19,9 @@ func (b *bench) budgeted(txn string, by Budgets, batch, fresh []record.URL, link
 	for _, u := range batch {
 		outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
 	}
-	return b.updateFrom(txn, urlRows(txn, fresh...), UpdateOptions{Txn: txn, Retries: DefaultRetries, Budgets: by,
-		Outcomes: func() (stage.Input[record.Fetch], error) {
-			return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
-		},
-		Links: func() (stage.Input[record.Link], error) {
-			return &rows[record.Link]{all: links, txn: txn, kind: record.KindLink}, nil
-		},
+	return b.updateFrom(txn, recordtest.In(txn, fresh...), UpdateOptions{Txn: txn, Retries: DefaultRetries, Budgets: by,
+		Outcomes: given(txn, outcomes),
+		Links:    given(txn, links),
 	})
 }
 
@@ -210,14 +206,10 @@ func TestBudgetsLoseNothing(t *testing.T) {
 					by.Growth = 0
 				}
 				o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Budgets: by,
-					Outcomes: func() (stage.Input[record.Fetch], error) {
-						return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
-					},
-					Links: func() (stage.Input[record.Link], error) {
-						return &rows[record.Link]{all: links, txn: txn, kind: record.KindLink}, nil
-					},
+					Outcomes: given(txn, outcomes),
+					Links:    given(txn, links),
 				}
-				if err := b.updateFrom(txn, urlRows(txn, fresh...), o); err != nil {
+				if err := b.updateFrom(txn, recordtest.In(txn, fresh...), o); err != nil {
 					t.Fatal(err)
 				}
 				if r%9 == 0 {
@@ -300,7 +292,7 @@ func TestBudgetRefusals(t *testing.T) {
 		"unused":   {Retries: DefaultRetries, Budgets: Budgets{Growth: 1}},
 		"huge":     {Retries: DefaultRetries, Budgets: Budgets{Base: maxBudget + 1}},
 	} {
-		if err := b.updateFrom("r1", urlRows("r1"), o); !errors.Is(err, fault.Usage) {
+		if err := b.updateFrom("r1", recordtest.In[record.URL]("r1"), o); !errors.Is(err, fault.Usage) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

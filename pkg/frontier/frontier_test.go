@@ -1,11 +1,9 @@
 package frontier
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -18,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
@@ -26,49 +25,15 @@ import (
 	"mercator/pkg/folder/stage"
 )
 
-// rows is an input in memory.
-type rows[T record.Row] struct {
-	all  []T
-	i    int
-	txn  string
-	kind record.Kind
-	now  record.Time
-	bare bool
-	like *record.Schema // with further columns; nil: without
-}
-
-func (r *rows[T]) Schema() *record.Schema {
-	if r.like != nil {
-		return r.like
-	}
-	return &record.Schema{Kind: r.kind, Txn: r.txn, Now: r.now}
-}
-func (r *rows[T]) Trailer() record.Trailer {
-	return record.Trailer{Verified: !r.bare, Rows: uint64(len(r.all)), Txn: r.txn}
-}
-func (r *rows[T]) Read(row *T) error {
-	if r.i == len(r.all) {
-		return io.EOF
-	}
-	*row = r.all[r.i]
-	r.i++
-	return nil
-}
-
-func urlRows(txn string, urls ...record.URL) *rows[record.URL] {
-	return &rows[record.URL]{all: urls, txn: txn, kind: record.KindURL}
+// given is an input of an update.
+func given[T record.Row](txn string, rows []T) func() (stage.Input[T], error) {
+	return func() (stage.Input[T], error) { return recordtest.In(txn, rows...), nil }
 }
 
 func newURL(host, path string, priority uint8) record.URL {
 	u := "http://" + host + "/" + path
 	return record.URL{URL: u, Host: host, Key: fingerprint.URLKey(host, u), Priority: priority}
 }
-
-type memory struct{ bytes.Buffer }
-
-func (*memory) Options() record.WriterOptions { return record.WriterOptions{} }
-func (*memory) Publish() error                { return nil }
-func (*memory) Abort()                        {}
 
 // The names of policies.
 const (
@@ -113,15 +78,16 @@ func (b *bench) add(txn string, urls ...record.URL) error {
 	if err != nil {
 		return err
 	}
-	in := urlRows(txn, urls...)
-	in.like = columns
+	in := recordtest.In(txn, urls...)
+	in.Of = *columns
+	in.Of.Txn = txn
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
 	_, err = stage.Run(context.Background(), spec, in, nil, b.adding(AddOptions{Txn: txn}))
 	return err
 }
 
 func (b *bench) next(now record.Time, o NextOptions) ([]record.URL, error) {
-	var out memory
+	var out recordtest.Output
 	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: b.f.Store(), Txn: o.Txn, Now: now, Shape: stage.Source}
 	_, err := stage.Run(context.Background(), spec, nil, []stage.Output{&out}, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error {
 		return b.f.Next(ctx, s, o)
@@ -129,20 +95,8 @@ func (b *bench) next(now record.Time, o NextOptions) ([]record.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := record.NewReader[record.URL](&out, record.ReaderOptions{})
-	if err != nil {
-		return nil, err
-	}
-	var batch []record.URL
-	for {
-		var u record.URL
-		if err := r.Read(&u); err == io.EOF {
-			return batch, nil
-		} else if err != nil {
-			return nil, err
-		}
-		batch = append(batch, u)
-	}
+	batch, _ := recordtest.Rows[record.URL](b.t, &out)
+	return batch, nil
 }
 
 func (b *bench) release(now record.Time, o ReleaseOptions) (n uint64, err error) {
@@ -157,7 +111,7 @@ func (b *bench) release(now record.Time, o ReleaseOptions) (n uint64, err error)
 // raise gives URLs their priority and score, if those are higher.
 func (b *bench) raise(txn string, urls ...record.URL) (record.Stage, error) {
 	spec := stage.Spec{Name: "mfrontier raise", Verb: "raise", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
-	done, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error {
+	done, err := stage.Run(context.Background(), spec, recordtest.In(txn, urls...), nil, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error {
 		_, err := b.f.Raise(ctx, s, txn)
 		return err
 	})
@@ -165,18 +119,14 @@ func (b *bench) raise(txn string, urls ...record.URL) (record.Stage, error) {
 }
 
 func (b *bench) update(txn string, now record.Time, outcomes []record.Fetch, fresh ...record.URL) error {
-	return b.updateFrom(txn, &rows[record.URL]{all: fresh, txn: txn, kind: record.KindURL, now: now}, UpdateOptions{
+	return b.updateFrom(txn, &recordtest.Input[record.URL]{All: fresh, Of: record.Schema{Txn: txn, Now: now}}, UpdateOptions{
 		Txn: txn, Retries: DefaultRetries,
-		Outcomes: func() (stage.Input[record.Fetch], error) {
-			return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
-		},
-		Links: func() (stage.Input[record.Link], error) {
-			return &rows[record.Link]{all: b.links, txn: txn, kind: record.KindLink}, nil
-		},
+		Outcomes: given(txn, outcomes),
+		Links:    given(txn, b.links),
 	})
 }
 
-func (b *bench) updateFrom(txn string, in *rows[record.URL], o UpdateOptions) error {
+func (b *bench) updateFrom(txn string, in *recordtest.Input[record.URL], o UpdateOptions) error {
 	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
 	_, err := stage.Run(context.Background(), spec, in, nil, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error {
 		return b.f.Update(ctx, s, o)
@@ -306,7 +256,7 @@ func (m *model) promote(t *testing.T, b *bench, rng *rand.Rand) {
 	}
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Shape: stage.Sink}
 	if adds {
-		done, err := stage.Run(context.Background(), spec, urlRows("", rows...), nil, b.adding(AddOptions{}))
+		done, err := stage.Run(context.Background(), spec, recordtest.In("", rows...), nil, b.adding(AddOptions{}))
 		if raised > 0 {
 			drops[dropRaised] = raised
 		}
@@ -735,11 +685,11 @@ func TestUpdateRefusals(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, in := range map[string]*rows[record.Fetch]{
-		"another round": {all: []record.Fetch{ok, ok2}, txn: "r7"},
-		"no trailer":    {all: []record.Fetch{ok, ok2}, txn: "r1", bare: true},
+	for name, in := range map[string]*recordtest.Input[record.Fetch]{
+		"another round": recordtest.In("r7", ok, ok2),
+		"no trailer":    {All: []record.Fetch{ok, ok2}, Of: record.Schema{Txn: "r1"}, Unverified: true},
 	} {
-		err := b.updateFrom("r1", urlRows("r1"), UpdateOptions{Txn: "r1", Retries: DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) { return in, nil }})
+		err := b.updateFrom("r1", recordtest.In[record.URL]("r1"), UpdateOptions{Txn: "r1", Retries: DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) { return in, nil }})
 		if !errors.Is(err, fault.Conflict) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -992,7 +942,7 @@ func TestOutOfRangeIsDropped(t *testing.T) {
 	long, early := newURL("a.test", "1", 0), newURL("a.test", "2", 0)
 	long.Via = strings.Repeat("x", maxString+1)
 	early.Due = -1
-	in := urlRows("seed", long, newURL("a.test", "3", 0), early)
+	in := recordtest.In("seed", long, newURL("a.test", "3", 0), early)
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: "seed", Shape: stage.Sink}
 	res, err := stage.Run(context.Background(), spec, in, nil, b.adding(AddOptions{}))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/folder/stage"
@@ -472,9 +473,7 @@ func TestCreditIsBounded(t *testing.T) {
 
 func TestOpicNeedsLinks(t *testing.T) {
 	b := open(t, crashtest.New(), Params{Policy: opic})
-	err := b.updateFrom("r1", urlRows("r1"), UpdateOptions{Txn: "r1", Retries: DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) {
-		return &rows[record.Fetch]{txn: "r1", kind: record.KindFetch}, nil
-	}})
+	err := b.updateFrom("r1", recordtest.In[record.URL]("r1"), UpdateOptions{Txn: "r1", Retries: DefaultRetries, Outcomes: given[record.Fetch]("r1", nil)})
 	if !errors.Is(err, fault.Usage) {
 		t.Error(err)
 	}
@@ -496,7 +495,7 @@ func TestOpicCheck(t *testing.T) {
 func (b *bench) change(fn func(*state)) {
 	b.t.Helper()
 	spec := stage.Spec{Name: "test", Verb: "add", Store: b.f.Store(), Shape: stage.Sink}
-	_, err := stage.Run(context.Background(), spec, urlRows(""), nil, func(_ context.Context, sb *stage.Batch[record.URL, record.URL]) error {
+	_, err := stage.Run(context.Background(), spec, recordtest.In[record.URL](""), nil, func(_ context.Context, sb *stage.Batch[record.URL, record.URL]) error {
 		var end record.URL
 		if err := sb.Read(&end); err != io.EOF {
 			return err

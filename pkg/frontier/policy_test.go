@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
@@ -570,11 +571,9 @@ func TestLimits(t *testing.T) {
 			fresh = append(fresh, v)
 		}
 		var drops []record.Count
-		in := &rows[record.URL]{all: fresh, txn: txn, kind: record.KindURL, now: 1}
+		in := &recordtest.Input[record.URL]{All: fresh, Of: record.Schema{Txn: txn, Now: 1}}
 		spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
-		o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Limits: Limits{Depth: 2, HostURLs: 4 - uint64(round)}, Outcomes: func() (stage.Input[record.Fetch], error) {
-			return &rows[record.Fetch]{all: []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}, txn: txn, kind: record.KindFetch}, nil
-		}}
+		o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Limits: Limits{Depth: 2, HostURLs: 4 - uint64(round)}, Outcomes: given(txn, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)})}
 		res, err := stage.Run(context.Background(), spec, in, nil, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error { return b.f.Update(ctx, s, o) })
 		if err != nil {
 			t.Fatal(err)
@@ -588,7 +587,7 @@ func TestLimits(t *testing.T) {
 		}
 		b.check()
 	}
-	err := b.updateFrom("r9", urlRows("r9"), UpdateOptions{Txn: "r9", Retries: DefaultRetries, Limits: Limits{Depth: -1}})
+	err := b.updateFrom("r9", recordtest.In[record.URL]("r9"), UpdateOptions{Txn: "r9", Retries: DefaultRetries, Limits: Limits{Depth: -1}})
 	if !errors.Is(err, fault.Usage) {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/folder/stage"
@@ -36,15 +37,13 @@ func (g graph) links(page record.URL) (all []record.Link) {
 func (b *bench) walk(txn string, outcomes []record.Fetch, links []record.Link) error {
 	return b.walkFrom(txn, links, UpdateOptions{
 		Txn: txn, Retries: DefaultRetries,
-		Outcomes: func() (stage.Input[record.Fetch], error) {
-			return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
-		},
+		Outcomes: given(txn, outcomes),
 	})
 }
 
 func (b *bench) walkFrom(txn string, links []record.Link, o UpdateOptions) error {
 	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
-	in := &rows[record.Link]{all: links, txn: txn, kind: record.KindLink}
+	in := recordtest.In(txn, links...)
 	_, err := stage.Run(context.Background(), spec, in, nil, func(ctx context.Context, s *stage.Batch[record.Link, record.URL]) error {
 		return b.f.UpdateFromLinks(ctx, s, o)
 	})
@@ -438,13 +437,11 @@ func TestWalkRefusals(t *testing.T) {
 	}
 	deep := record.Link{SrcURL: batch[0].URL, URL: "http://deep.test/", Host: "deep.test", LinkKind: "a", Depth: 3}
 	long := record.Link{SrcURL: batch[0].URL, URL: "http://long.test/" + strings.Repeat("x", 1<<16), Host: "long.test", LinkKind: "a"}
-	fetches := func() (stage.Input[record.Fetch], error) {
-		return &rows[record.Fetch]{all: outcomes, txn: "r1", kind: record.KindFetch}, nil
-	}
+	fetches := given("r1", outcomes)
 	for name, o := range map[string]UpdateOptions{
 		"host limit":   {Limits: Limits{HostURLs: 5}},
 		"prioritizer":  {Prioritizer: Prioritizer{Command: ByDepth}},
-		"second links": {Links: func() (stage.Input[record.Link], error) { return &rows[record.Link]{}, nil }},
+		"second links": {Links: given[record.Link]("", nil)},
 		"depth":        {Limits: Limits{Depth: -1}},
 		"budget":       {Budgets: Budgets{Base: 1}},
 		"growth":       {Budgets: Budgets{Growth: 1}},
@@ -485,9 +482,7 @@ func TestWalkDepth(t *testing.T) {
 			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
 			links = append(links, g.links(u)...)
 		}
-		o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Limits: Limits{Depth: most}, Outcomes: func() (stage.Input[record.Fetch], error) {
-			return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
-		}}
+		o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Limits: Limits{Depth: most}, Outcomes: given(txn, outcomes)}
 		if err := b.walkFrom(txn, links, o); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/folder/stage"
@@ -18,7 +19,7 @@ import (
 // addBy adds URLs with the priorities that a prioritizer gives.
 func (b *bench) addBy(txn string, p Prioritizer, urls ...record.URL) (record.Stage, error) {
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
-	res, err := stage.Run(context.Background(), spec, urlRows(txn, urls...), nil, b.adding(AddOptions{Limits: Limits{Depth: 9}, Prioritizer: p}))
+	res, err := stage.Run(context.Background(), spec, recordtest.In(txn, urls...), nil, b.adding(AddOptions{Limits: Limits{Depth: 9}, Prioritizer: p}))
 	return res.Stage, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/politeness"
@@ -250,7 +251,7 @@ func TestWalkRefused(t *testing.T) {
 			outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, 1e12))
 		}
 		visited += len(batch)
-		if err := b.walked(o.Txn, outcomes); err != nil {
+		if err := b.walk(o.Txn, outcomes, nil); err != nil {
 			t.Fatal(err)
 		}
 		b.check()
@@ -302,7 +303,7 @@ func TestWalkAllRefused(t *testing.T) {
 				outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, 1e12))
 			}
 			visited += len(batch)
-			if err := b.walked(o.Txn, outcomes); err != nil {
+			if err := b.walk(o.Txn, outcomes, nil); err != nil {
 				t.Fatal(err)
 			}
 			b.check()
@@ -311,18 +312,6 @@ func TestWalkAllRefused(t *testing.T) {
 			t.Errorf("no walk has begun at URL %d", wanted)
 		}
 	}
-}
-
-// walked is an update of a walk in which no page had a link.
-func (b *bench) walked(txn string, outcomes []record.Fetch) error {
-	spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
-	in := &rows[record.Link]{txn: txn, kind: record.KindLink}
-	_, err := stage.Run(context.Background(), spec, in, nil, func(ctx context.Context, s *stage.Batch[record.Link, record.URL]) error {
-		return b.f.UpdateFromLinks(ctx, s, UpdateOptions{Txn: txn, Retries: DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) {
-			return &rows[record.Fetch]{all: outcomes, txn: txn, kind: record.KindFetch}, nil
-		}})
-	})
-	return err
 }
 
 // A page that is visited again and again, and is refused, is visited no more.
@@ -395,7 +384,7 @@ func TestAddAgain(t *testing.T) {
 				if p.Policy == opic {
 					o.Limits.HostURLs = 0
 				}
-				done, err := stage.Run(context.Background(), spec, urlRows(txn, slices.Clone(rows)...), nil, b.adding(o))
+				done, err := stage.Run(context.Background(), spec, recordtest.In(txn, slices.Clone(rows)...), nil, b.adding(o))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -465,10 +454,10 @@ func TestAgainCountsOnce(t *testing.T) {
 	}
 	again := func(outcome string, urls ...record.URL) error {
 		t.Helper()
-		rows := urlRows("", slices.Clone(urls)...)
-		rows.like = was
-		for i := range rows.all {
-			rows.all[i].Extra = was.Texts(func(string) string { return outcome })
+		rows := recordtest.In("", slices.Clone(urls)...)
+		rows.Of = *was
+		for i := range rows.All {
+			rows.All[i].Extra = was.Texts(func(string) string { return outcome })
 		}
 		_, err := stage.Run(context.Background(), stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Shape: stage.Sink}, rows, nil, b.adding(AddOptions{Again: true}))
 		b.check()
@@ -500,7 +489,7 @@ func TestAgainCountsOnce(t *testing.T) {
 	want(3, 0, "[{fetched 2} {robots-denied 1}]")
 
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Shape: stage.Sink}
-	done, err := stage.Run(context.Background(), spec, urlRows("", newURL("a.test", "3", 0), newURL("a.test", "4", 0)), nil, b.adding(AddOptions{Limits: Limits{HostURLs: 3}}))
+	done, err := stage.Run(context.Background(), spec, recordtest.In("", newURL("a.test", "3", 0), newURL("a.test", "4", 0)), nil, b.adding(AddOptions{Limits: Limits{HostURLs: 3}}))
 	if err != nil || done.Stage.Consumed != 1 {
 		t.Errorf("%d more URLs of a host that has 2 of 3, %v", done.Stage.Consumed, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/fault"
 )
 
@@ -101,27 +102,14 @@ func TestRefusesWhatItDoesNotKeep(t *testing.T) {
 func TestSortText(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var b bytes.Buffer
-	w, err := record.NewWriter[record.URL](&b, record.WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var want []record.URL
 	for i := range 30_000 {
 		want = append(want, record.URL{Key: uint64(i), Host: strings.Repeat("h", rnd.IntN(300)), URL: "http://h.test/"})
-		if err := w.Write(&want[i]); err != nil {
-			t.Fatal(err)
-		}
 	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
+	recordtest.Write(t, &b, record.WriterOptions{}, want...)
 	slices.SortStableFunc(want, func(a, b record.URL) int { return strings.Compare(a.Host, b.Host) })
 	for _, mem := range []int64{0, 1 << 30} { // 30 runs, of which 8 are merged at a time; one run
-		r, err := record.NewReader[record.URL](bytes.NewReader(b.Bytes()), record.ReaderOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, err := SortRows[record.URL](r, "host", mem, t.TempDir())
+		rows, err := SortRows[record.URL](recordtest.Reader[record.URL](t, bytes.NewReader(b.Bytes())), "host", mem, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/miekg/dns"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/folder/stage"
@@ -40,11 +40,6 @@ func TestCanon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var in bytes.Buffer
-	w, err := record.NewWriter[record.Link](&in, record.WriterOptions{Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	const source = "http://host.test/moved" // redirects to each of them
 	links := [][2]string{
 		{"http://www.host.test/a?b#", "http://host.test/a?b"},
@@ -56,25 +51,18 @@ func TestCanon(t *testing.T) {
 		{"http://nowhere.test/", "http://nowhere.test/"},
 		{"http://127.0.0.1/", "http://127.0.0.1/"},
 	}
+	var rows []record.Link
 	for _, l := range links {
 		u, host, err := canon.URL(l[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Write(&record.Link{URL: u, Host: host, Key: fingerprint.URLKey(host, u), LinkKind: "redirect", SrcURL: source}); err != nil {
-			t.Fatal(err)
-		}
+		rows = append(rows, record.Link{URL: u, Host: host, Key: fingerprint.URLKey(host, u), LinkKind: "redirect", SrcURL: source})
 	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := record.NewReader[record.Link](&in, record.ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out memSink
+	in := recordtest.Reader[record.Link](t, recordtest.Stream(t, record.WriterOptions{Txn: "r1"}, rows...))
+	var out recordtest.Output
 	var stats CanonStats
-	_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1"}, Aliases(rows), []stage.Output{&out},
+	_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1"}, Aliases(in), []stage.Output{&out},
 		func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) (err error) {
 			stats, err = Canon(ctx, st, b, Options{Resolver: r, Memory: 16 << 20, Now: now}, canon.Options{})
 			return err
@@ -82,10 +70,7 @@ func TestCanon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := record.NewReader[record.Link](&out, record.ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := recordtest.Reader[record.Link](t, &out)
 	for _, want := range links {
 		var l record.Link
 		if err := got.Read(&l); err != nil {
@@ -120,29 +105,16 @@ func TestCanonBesideResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var in bytes.Buffer
-	w, err := record.NewWriter[record.Link](&in, record.WriterOptions{Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Write(&record.Link{URL: "http://three.test/", Host: "three.test", LinkKind: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
+	rows := recordtest.Reader[record.Link](t, recordtest.Stream(t, record.WriterOptions{Txn: "r1"}, record.Link{URL: "http://three.test/", Host: "three.test", LinkKind: "a"}))
 	begun, resolved, ended := make(chan bool), make(chan bool), make(chan error, 1)
 	go func() {
-		rows, err := record.NewReader[record.Link](&in, record.ReaderOptions{})
-		if err == nil {
-			_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1", Shape: stage.Gate}, Aliases(rows), []stage.Output{&memSink{}},
-				func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) error {
-					close(begun)
-					<-resolved // as if its rows came only now
-					_, err := Canon(ctx, st, b, Options{Resolver: r, Memory: 16 << 20, Now: now}, canon.Options{})
-					return err
-				})
-		}
+		_, err := stage.Run(t.Context(), stage.Spec{Name: "mresolve canon", Verb: "canon", Store: st, Txn: "r1", Shape: stage.Gate}, Aliases(rows), []stage.Output{&recordtest.Output{}},
+			func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) error {
+				close(begun)
+				<-resolved // as if its rows came only now
+				_, err := Canon(ctx, st, b, Options{Resolver: r, Memory: 16 << 20, Now: now}, canon.Options{})
+				return err
+			})
 		ended <- err
 	}()
 	<-begun

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/folder/stage"
 )
@@ -45,7 +46,7 @@ func TestCancelledWhileRowsGoOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve", Verb: "resolve", Store: st}, rows, []stage.Output{&memSink{}},
+		_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve", Verb: "resolve", Store: st}, rows, []stage.Output{&recordtest.Output{}},
 			func(_ context.Context, b *stage.Batch[record.URL, record.URL]) error {
 				_, err := Resolve(ctx, st, b, opt)
 				if !errors.Is(err, context.Canceled) {
@@ -130,7 +131,7 @@ func namesAreLookedForInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := open(t, dir)
-	if _, err := stage.Run(t.Context(), stage.Spec{Name: "mresolve", Verb: "resolve", Store: st}, rows, []stage.Output{&memSink{}},
+	if _, err := stage.Run(t.Context(), stage.Spec{Name: "mresolve", Verb: "resolve", Store: st}, rows, []stage.Output{&recordtest.Output{}},
 		func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 			_, err := Resolve(ctx, st, b, Options{Resolver: r, Now: r.cfg.Now, Memory: 16 << 20})
 			return err
@@ -291,23 +292,12 @@ func TestWarmMemory(t *testing.T) {
 		}
 	}
 	keep(t, st, l, testNow)
-	var in bytes.Buffer // whole, so that its writer is not measured
-	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var urls []record.URL
 	for _, name := range hosts {
-		if err := w.Write(&record.URL{URL: "http://" + name + "/", Host: name}); err != nil {
-			t.Fatal(err)
-		}
+		urls = append(urls, record.URL{URL: "http://" + name + "/", Host: name})
 	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := record.NewReader[record.URL](&in, record.ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := recordtest.Reader[record.URL](t, recordtest.Stream(t, record.WriterOptions{}, urls...)) // whole, so that its writer is not measured
+	urls = nil
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -337,6 +327,6 @@ func TestWarmMemory(t *testing.T) {
 }
 
 // nowhere is a sink that keeps nothing.
-type nowhere struct{ memSink }
+type nowhere struct{ recordtest.Output }
 
 func (*nowhere) Write(p []byte) (int, error) { return len(p), nil }

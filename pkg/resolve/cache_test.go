@@ -21,6 +21,7 @@ import (
 	"github.com/miekg/dns"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/formats/warc"
@@ -30,13 +31,6 @@ import (
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/folder/stage"
 )
-
-// memSink keeps the output in memory.
-type memSink struct{ bytes.Buffer }
-
-func (*memSink) Options() record.WriterOptions { return record.WriterOptions{} }
-func (*memSink) Publish() error                { return nil }
-func (*memSink) Abort()                        {}
 
 func newDNSStore(t *testing.T) string {
 	t.Helper()
@@ -59,31 +53,19 @@ func runBatch(t *testing.T, dir, txn string, opt Options, hosts ...string) ([]re
 
 func runOn(t *testing.T, st *store.Store, txn string, opt Options, hosts ...string) ([]record.URL, Stats, error) {
 	t.Helper()
-	var in bytes.Buffer
 	like := record.NewSchema(record.KindURL, record.Column{Name: "place"})
-	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{Txn: txn, Like: like})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var urls []record.URL
 	for i, h := range hosts {
 		u := fmt.Sprintf("http://%s/%d", h, i)
 		place := like.Extra(func(string) uint64 { return uint64(i) })
-		if err := w.Write(&record.URL{URL: u, Host: h, Key: fingerprint.URLKey(h, u), Extra: place}); err != nil {
-			t.Fatal(err)
-		}
+		urls = append(urls, record.URL{URL: u, Host: h, Key: fingerprint.URLKey(h, u), Extra: place})
 	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := record.NewReader[record.URL](&in, record.ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := recordtest.Reader[record.URL](t, recordtest.Stream(t, record.WriterOptions{Txn: txn, Like: like}, urls...))
 	if opt.Memory == 0 {
 		opt.Memory = 16 << 20
 	}
 	var stats Stats
-	var out memSink
+	var out recordtest.Output
 	_, failed := stage.Run(t.Context(), stage.Spec{Name: "mresolve", Verb: "resolve", Store: st, Txn: txn}, rows, []stage.Output{&out},
 		func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) (err error) {
 			stats, err = Resolve(ctx, st, b, opt)
@@ -92,10 +74,7 @@ func runOn(t *testing.T, st *store.Store, txn string, opt Options, hosts ...stri
 	if failed != nil && out.Len() == 0 {
 		return nil, stats, failed
 	}
-	r, err := record.NewReader[record.URL](&out, record.ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := recordtest.Reader[record.URL](t, &out)
 	var got []record.URL
 	for {
 		var row record.URL

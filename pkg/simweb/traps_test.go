@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fingerprint"
@@ -16,27 +17,6 @@ import (
 	"mercator/pkg/frontier"
 	"mercator/pkg/web/canon"
 )
-
-// rows is an input in memory.
-type rows[T record.Row] struct {
-	all  []T
-	kind record.Kind
-	txn  string
-	next int
-}
-
-func (r *rows[T]) Schema() *record.Schema { return &record.Schema{Kind: r.kind, Txn: r.txn} }
-func (r *rows[T]) Trailer() record.Trailer {
-	return record.Trailer{Verified: true, Rows: uint64(len(r.all)), Txn: r.txn}
-}
-func (r *rows[T]) Read(row *T) error {
-	if r.next == len(r.all) {
-		return io.EOF
-	}
-	*row = r.all[r.next]
-	r.next++
-	return nil
-}
 
 // spent is what became of the fetches of a crawl.
 type spent struct {
@@ -80,7 +60,7 @@ func crawlInMemory(t *testing.T, w *Web, p frontier.Params, n, size int) (s spen
 	for b := range 3 {
 		meet(resource{host: int32(b * blockSize)})
 	}
-	run("add", "seed", &rows[record.URL]{all: fresh, kind: record.KindURL, txn: "seed"}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+	run("add", "seed", recordtest.In("seed", fresh...), func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Add(ctx, b, frontier.AddOptions{})
 	})
 	sitemaps := map[int32]bool{}
@@ -125,13 +105,13 @@ func crawlInMemory(t *testing.T, w *Web, p frontier.Params, n, size int) (s spen
 			t.Fatalf("only %d URLs", done)
 		}
 		done += len(fetched)
-		run("update", txn, &rows[record.URL]{all: fresh, kind: record.KindURL, txn: txn}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+		run("update", txn, recordtest.In(txn, fresh...), func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 			return f.Update(ctx, b, frontier.UpdateOptions{Txn: txn, Retries: frontier.Retries{MaxAttempts: 1},
 				Outcomes: func() (stage.Input[record.Fetch], error) {
-					return &rows[record.Fetch]{all: fetched, kind: record.KindFetch, txn: txn}, nil
+					return recordtest.In(txn, fetched...), nil
 				},
 				Links: func() (stage.Input[record.Link], error) {
-					return &rows[record.Link]{all: links, kind: record.KindLink, txn: txn}, nil
+					return recordtest.In(txn, links...), nil
 				}})
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fingerprint"
@@ -112,7 +113,7 @@ func (g *graph) walkInMemory(t *testing.T, seed uint64, rounds int) *stats.Walks
 			t.Fatal(err)
 		}
 	}
-	done(stage.Run(ctx, spec("add", "seed", stage.Sink), &rows[record.URL]{all: g.urls[:1], kind: record.KindURL, txn: "seed"}, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
+	done(stage.Run(ctx, spec("add", "seed", stage.Sink), recordtest.In("seed", g.urls[:1]...), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Add(ctx, b, frontier.AddOptions{})
 	}))
 	var visits [][]record.Fetch
@@ -146,10 +147,10 @@ func (g *graph) walkInMemory(t *testing.T, seed uint64, rounds int) *stats.Walks
 			t.Fatal(err)
 		}
 		visits = append(visits, fetched)
-		done(stage.Run(ctx, spec("update", txn, stage.Sink), &rows[record.Link]{all: links[from:], kind: record.KindLink, txn: txn}, nil, func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
+		done(stage.Run(ctx, spec("update", txn, stage.Sink), recordtest.In(txn, links[from:]...), nil, func(ctx context.Context, b *stage.Batch[record.Link, record.URL]) error {
 			return f.UpdateFromLinks(ctx, b, frontier.UpdateOptions{Txn: txn, Retries: frontier.Retries{MaxAttempts: 1},
 				Outcomes: func() (stage.Input[record.Fetch], error) {
-					return &rows[record.Fetch]{all: fetched, kind: record.KindFetch, txn: txn}, nil
+					return recordtest.In(txn, fetched...), nil
 				}})
 		}))
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
@@ -22,11 +23,8 @@ func step(t *testing.T, fsys durable.FS, w way, in []byte) ([]record.URL, error)
 	if err != nil {
 		return nil, err
 	}
-	r, err := record.NewReader[record.Link](bytes.NewReader(in), record.ReaderOptions{Name: "links"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out sink
+	r := recordtest.Reader[record.Link](t, bytes.NewReader(in))
+	var out recordtest.Output
 	var stats urlset.Stats
 	_, err = stage.Run(context.Background(), w.spec(st, "new", "r1"), r, []stage.Output{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
 	if err != nil {
@@ -69,7 +67,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 		old = append(old, link(fmt.Sprintf("http://a.test/%d", i), i))
 		links = append(links, link(fmt.Sprintf("http://a.test/%d", 200+i%250), i))
 	}
-	first, in := stream(t, old).Bytes(), stream(t, links).Bytes()
+	first, in := recordtest.Stream(t, record.WriterOptions{}, old...).Bytes(), recordtest.Stream(t, record.WriterOptions{}, links...).Bytes()
 	for _, with := range []fpset.CreateOptions{{}, {Impl: fpset.Bloom, Size: 8 << 10}} {
 		for _, w := range []way{{cache: 10}, {cache: 10, online: true}} {
 			t.Run(fmt.Sprintf("%s/online=%v", with.Impl, w.online), func(t *testing.T) {
@@ -82,11 +80,8 @@ func TestCrashAtEveryCall(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r, err := record.NewReader[record.Link](bytes.NewReader(first), record.ReaderOptions{Name: "links"})
-				if err != nil {
-					t.Fatal(err)
-				}
-				var out sink
+				r := recordtest.Reader[record.Link](t, bytes.NewReader(first))
+				var out recordtest.Output
 				var stats urlset.Stats
 				if _, err := stage.Run(context.Background(), w.spec(st, "new", "r0"), r, []stage.Output{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats)); err != nil {
 					t.Fatal(err)
@@ -135,7 +130,7 @@ func TestDiskFull(t *testing.T) {
 	for i := range 3000 {
 		links = append(links, link(fmt.Sprintf("http://a.test/%d", i), i))
 	}
-	in := stream(t, links).Bytes()
+	in := recordtest.Stream(t, record.WriterOptions{}, links...).Bytes()
 	for _, w := range []way{{}, {online: true}} {
 		fsys := crashtest.New()
 		if err := urlset.Create("/urls", fpset.CreateOptions{}, store.Options{FS: fsys}); err != nil {

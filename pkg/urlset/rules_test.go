@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/urlset"
@@ -17,13 +18,10 @@ func TestRules(t *testing.T) {
 	for _, w := range []way{{mem: 1 << 20}, {mem: 1 << 20, online: true, together: 1}} {
 		st := newStore(t)
 		add := func(form canon.Options, links ...record.Link) error {
-			in, err := record.NewReader[record.Link](stream(t, links), record.ReaderOptions{Name: "links"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var out sink
+			in := recordtest.Reader[record.Link](t, recordtest.Stream(t, record.WriterOptions{}, links...))
+			var out recordtest.Output
 			var stats urlset.Stats
-			_, err = stage.Run(context.Background(), w.spec(st, "new", ""), in, []stage.Output{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink, Canon: form}, &stats))
+			_, err := stage.Run(context.Background(), w.spec(st, "new", ""), in, []stage.Output{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink, Canon: form}, &stats))
 			return err
 		}
 		ruled := canon.Options{KeyRules: canon.WWW, URLRules: canon.Tracking}

@@ -23,13 +23,6 @@ import (
 	"mercator/pkg/web/canon"
 )
 
-// sink keeps a stage's output in memory.
-type sink struct{ bytes.Buffer }
-
-func (*sink) Options() record.WriterOptions { return record.WriterOptions{Name: "sink"} }
-func (*sink) Publish() error                { return nil }
-func (*sink) Abort()                        {}
-
 func newStore(t testing.TB) *store.Store {
 	t.Helper()
 	dir := t.TempDir() + "/urls"
@@ -45,30 +38,6 @@ func newStore(t testing.TB) *store.Store {
 
 func link(url string, n int) record.Link {
 	return record.Link{SrcURL: "http://src.test/", URL: url, Host: "a.test", Key: fingerprint.URLKey("a.test", url), Depth: uint16(n % 7), Score: 1 / float32(n+1), Discovered: record.Time(n + 1)}
-}
-
-// stream encodes rows as a whole record stream.
-func stream[T record.Row](t testing.TB, rows []T) *bytes.Buffer {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := record.NewWriter[T](&b, record.WriterOptions{Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range rows {
-		if err := w.Write(&rows[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rowsOut, hash, err := w.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := record.Ledger{Stages: []record.Stage{{Name: "test", Out: rowsOut, OutHash: hash.String(), Made: []record.Count{{Reason: "test", N: rowsOut}}}}}
-	if _, err := w.Commit(l); err != nil {
-		t.Fatal(err)
-	}
-	return &b
 }
 
 // way is one of the ways in which a batch can be tested.
@@ -106,11 +75,8 @@ func body[In record.Row](w way, st *store.Store, opt urlset.Options[In], stats *
 // unseen runs one batch of links through the URL-seen test.
 func unseen(t *testing.T, st *store.Store, txn string, links []record.Link, w way) ([]record.URL, urlset.Stats, stage.Result) {
 	t.Helper()
-	in, err := record.NewReader[record.Link](stream(t, links), record.ReaderOptions{Name: "links"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out sink
+	in := recordtest.Reader[record.Link](t, recordtest.Stream(t, record.WriterOptions{}, links...))
+	var out recordtest.Output
 	var stats urlset.Stats
 	res, err := stage.Run(context.Background(), w.spec(st, "new", txn), in, []stage.Output{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
 	if err != nil {
@@ -342,14 +308,11 @@ func TestUnknownColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := record.NewReader[record.URL](bytes.NewReader(in), record.ReaderOptions{Name: "rows"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := recordtest.Reader[record.URL](t, bytes.NewReader(in))
 	if len(r.Schema().ExtraColumns()) == 0 {
 		t.Fatal("the vector has no unknown column")
 	}
-	var out sink
+	var out recordtest.Output
 	spec := stage.Spec{Name: "murlset new", Verb: "new", Store: newStore(t), Shape: stage.Gate}
 	_, err = stage.Run(t.Context(), spec, r, []stage.Output{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		_, err := urlset.New(ctx, spec.Store, b, urlset.Options[record.URL]{Convert: urlset.FromURL, Like: r.Schema(), Memory: 1 << 20, Progress: func(int64) {}})
@@ -358,13 +321,8 @@ func TestUnknownColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := record.NewReader[record.URL](&out.Buffer, record.ReaderOptions{Name: "out"})
-	var row record.URL
-	for err == nil {
-		err = back.Read(&row)
-	}
-	if err != io.EOF || back.Trailer().Rows != 3 || back.Trailer().Hash != r.Trailer().Hash {
-		t.Errorf("%v, %d rows with hash %v, want those of %v", err, back.Trailer().Rows, back.Trailer().Hash, r.Trailer().Hash)
+	if _, end := recordtest.Rows[record.URL](t, &out); end.Rows != 3 || end.Hash != r.Trailer().Hash {
+		t.Errorf("%d rows with hash %v, want those of %v", end.Rows, end.Hash, r.Trailer().Hash)
 	}
 }
 

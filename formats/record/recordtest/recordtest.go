@@ -1,7 +1,8 @@
-// Package recordtest writes and reads record files. Tests alone import it.
+// Package recordtest writes and reads record files, and has inputs and outputs of stages in memory. Tests alone import it.
 package recordtest
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"testing"
@@ -21,7 +22,7 @@ func File[T record.Row](t testing.TB, path string, like *record.Schema, rows ...
 	return path
 }
 
-// Write writes a record stream of rows.
+// Write writes a record stream of rows, as a stage that made them.
 func Write[T record.Row](t testing.TB, out io.Writer, o record.WriterOptions, rows ...T) {
 	t.Helper()
 	w, err := record.NewWriter[T](out, o)
@@ -33,20 +34,76 @@ func Write[T record.Row](t testing.TB, out io.Writer, o record.WriterOptions, ro
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
+	n, hash, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := record.Stage{Name: "test", Txn: o.Txn, Out: n, OutHash: hash.String()}
+	if n > 0 {
+		made.Made = []record.Count{{Reason: "test", N: n}}
+	}
+	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{made}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Rows reads a record stream, to its end.
-func Rows[T record.Row](t testing.TB, in io.Reader) (rows []T, end record.Trailer) {
+// Stream is what Write writes.
+func Stream[T record.Row](t testing.TB, o record.WriterOptions, rows ...T) *bytes.Buffer {
+	t.Helper()
+	var b bytes.Buffer
+	Write(t, &b, o, rows...)
+	return &b
+}
+
+// Reader opens a record stream.
+func Reader[T record.Row](t testing.TB, in io.Reader) *record.Reader[T] {
 	t.Helper()
 	r, err := record.NewReader[T](in, record.ReaderOptions{Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+// Rows reads a record stream, to its end.
+func Rows[T record.Row](t testing.TB, in io.Reader) (rows []T, end record.Trailer) {
+	t.Helper()
+	r := Reader[T](t, in)
 	if err := record.Each(r, func(row *T) error { rows = append(rows, *row); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return rows, r.Trailer()
 }
+
+// Input gives rows in memory to a stage.
+type Input[T record.Row] struct {
+	All        []T
+	Of         record.Schema // its Txn is the trailer's, too
+	Unverified bool          // the trailer is not one of a stream that was read to its end
+	at         int
+}
+
+// In is an input of a transaction.
+func In[T record.Row](txn string, rows ...T) *Input[T] {
+	return &Input[T]{All: rows, Of: record.Schema{Txn: txn}}
+}
+
+func (in *Input[T]) Schema() *record.Schema { return &in.Of }
+func (in *Input[T]) Trailer() record.Trailer {
+	return record.Trailer{Verified: !in.Unverified, Rows: uint64(len(in.All)), Txn: in.Of.Txn}
+}
+func (in *Input[T]) Read(row *T) error {
+	if in.at == len(in.All) {
+		return io.EOF
+	}
+	*row = in.All[in.at]
+	in.at++
+	return nil
+}
+
+// Output keeps a stage's output in memory.
+type Output struct{ bytes.Buffer }
+
+func (*Output) Options() record.WriterOptions { return record.WriterOptions{Name: "output"} }
+func (*Output) Publish() error                { return nil }
+func (*Output) Abort()                        {}

@@ -4,7 +4,6 @@
 package hostile
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -253,7 +252,7 @@ func batch(t *testing.T, st *store.Store, list []*server, net *network, roots *x
 		Robots:      func(b []byte) fetch.Rules { return robots.Parse(b).Group("mercator") },
 		Connections: 8, BodyMax: bodyMax, WARCSize: 1 << 30, Codec: warc.Gzip, Txn: "r1", Schema: in.Schema(), Now: time.Now,
 	}
-	var out sink
+	var out recordtest.Output
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: "r1"}
 	_, err := stage.Run(t.Context(), spec, in, []stage.Output{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, b, opt)
@@ -287,13 +286,6 @@ func (private) Resolve(context.Context, string) ([]netip.Addr, time.Time, string
 	return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, time.Now().Add(time.Hour), ""
 }
 
-// sink keeps the output in memory.
-type sink struct{ bytes.Buffer }
-
-func (*sink) Options() record.WriterOptions { return record.WriterOptions{Name: "sink"} }
-func (*sink) Publish() error                { return nil }
-func (*sink) Abort()                        {}
-
 func newStore(t *testing.T) *store.Store {
 	dir := filepath.Join(t.TempDir(), "fetch")
 	if err := fetch.CreateStore(dir, "", store.Options{}); err != nil {
@@ -307,28 +299,7 @@ func newStore(t *testing.T) *store.Store {
 }
 
 func stream(t *testing.T, rows []record.URL) stage.Input[record.URL] {
-	var b bytes.Buffer
-	w, err := record.NewWriter[record.URL](&b, record.WriterOptions{Txn: "r1", Now: 1_000_000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range rows {
-		if err := w.Write(&rows[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n, hash, err := w.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{{Name: "source", Out: n, OutHash: hash.String(), Made: []record.Count{{Reason: "due", N: n}}}}}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := record.NewReader[record.URL](&b, record.ReaderOptions{Name: "in"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return recordtest.Reader[record.URL](t, recordtest.Stream(t, record.WriterOptions{Txn: "r1", Now: 1_000_000}, rows...))
 }
 
 // issue makes a certificate that signs itself, good when the bubble's clock begins

@@ -1,7 +1,6 @@
 package ownstage_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
@@ -20,12 +20,6 @@ import (
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/web/process"
 )
-
-type sink struct{ bytes.Buffer }
-
-func (*sink) Options() record.WriterOptions { return record.WriterOptions{Name: "out"} }
-func (*sink) Publish() error                { return nil }
-func (*sink) Abort()                        {}
 
 // pass sends URLs through a program, and returns those that it passes on, with their priorities.
 func pass(t *testing.T, dir, txn, command, drop string, urls ...string) (string, error) {
@@ -36,22 +30,20 @@ func pass(t *testing.T, dir, txn, command, drop string, urls ...string) (string,
 
 // passOn calls do when the program has begun, before the first row.
 func passOn(t *testing.T, dir, txn, command, drop string, opt store.Options, do func(), urls ...string) (string, error) {
-	var in bytes.Buffer
-	w, err := record.NewWriter[record.URL](&in, record.WriterOptions{Name: "in"})
+	var rows []record.URL
 	for i, url := range urls {
-		err = errors.Join(err, w.Write(&record.URL{URL: "http://h.test/" + url, Key: uint64(i + 1), Host: "h.test"}))
+		rows = append(rows, record.URL{URL: "http://h.test/" + url, Key: uint64(i + 1), Host: "h.test"})
 	}
-	_, finish := w.Commit(record.Ledger{})
-	r, open := record.NewReader[record.URL](&in, record.ReaderOptions{Name: "in"})
+	r := recordtest.Reader[record.URL](t, recordtest.Stream(t, record.WriterOptions{}, rows...))
 	p := ownstage.Program{Setting: "stages.seen", Command: command}
 	if strings.Contains(command, "sleep 600") {
 		p.Timeout = time.Second
 	}
-	st, opened := p.Open(dir, "urls", 1, opt)
-	if err := errors.Join(err, finish, open, opened); err != nil {
+	st, err := p.Open(dir, "urls", 1, opt)
+	if err != nil {
 		return "", err
 	}
-	out := &sink{}
+	out := &recordtest.Output{}
 	convert := func(in, out *record.URL) bool {
 		if in.Key == 1 {
 			do()
@@ -65,16 +57,10 @@ func passOn(t *testing.T, dir, txn, command, drop string, opt store.Options, do 
 	if err != nil {
 		return "", err
 	}
-	rows, err := record.NewReader[record.URL](out, record.ReaderOptions{Name: "out"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var text strings.Builder
-	if err := record.Each(rows, func(u *record.URL) error {
-		_, err := fmt.Fprintf(&text, "%s=%d ", strings.TrimPrefix(u.URL, "http://h.test/"), u.Priority)
-		return err
-	}); err != nil {
-		t.Fatal(err)
+	passed, _ := recordtest.Rows[record.URL](t, out)
+	for _, u := range passed {
+		fmt.Fprintf(&text, "%s=%d ", strings.TrimPrefix(u.URL, "http://h.test/"), u.Priority)
 	}
 	return text.String(), nil
 }
