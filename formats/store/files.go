@@ -113,6 +113,19 @@ func (s *Store) CheckFile(e Entry) error {
 	return nil
 }
 
+// PresentAll is Present for each file of a generation that is not spent.
+func (s *Store) PresentAll(m *Manifest) error {
+	for _, e := range m.Files {
+		if s.Spent(m, e) {
+			continue
+		}
+		if err := s.Present(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Present refuses a file of a generation that is not there, cannot be read or is not as long as it should.
 func (s *Store) Present(e Entry) error {
 	f, err := s.OpenFile(e.Path)

@@ -321,13 +321,8 @@ func (c *Crawl) present(k *Checkpoint) error {
 		if err != nil {
 			return err
 		}
-		for _, e := range m.Files {
-			if s.Spent(m, e) {
-				continue
-			}
-			if err := s.Present(e); err != nil {
-				return err
-			}
+		if err := s.PresentAll(m); err != nil {
+			return err
 		}
 	}
 	return nil

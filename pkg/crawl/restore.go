@@ -201,13 +201,8 @@ func (c *Crawl) complete(number uint64, k *Checkpoint, damaged func(s *store.Sto
 		} else if err := damaged(s, m, lost); err != nil {
 			return err
 		}
-		for _, e := range m.Files {
-			if s.Spent(m, e) {
-				continue
-			}
-			if err := s.Present(e); err != nil {
-				return err
-			}
+		if err := s.PresentAll(m); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"mercator/pkg/web/canon"
 	"mercator/pkg/web/linkkind"
+	"mercator/pkg/web/markup"
 	"mercator/pkg/web/process"
 )
 
@@ -44,7 +45,7 @@ func (f *finder) header(h http.Header) {
 		f.linkHeader(v)
 	}
 	for _, v := range h.Values("Refresh") {
-		if ref, ok := refreshRef(v); ok {
+		if ref, _ := markup.Refresh(v); ref != "" {
 			f.addAbsolute(linkkind.Refresh, ref, false)
 		}
 	}
@@ -211,32 +212,4 @@ func (f *finder) robotsDirectives(content string) {
 	var asks process.Directives
 	asks.Add(content)
 	f.page.Nofollow = f.page.Nofollow || asks.NoFollow
-}
-
-// refreshRef returns the reference of a refresh value, "5; url='x'" (HTML section
-// 4.2.5.3). One without a reference loads the page itself again, and is no link.
-func refreshRef(v string) (string, bool) {
-	const space = " \t\r\n\f"
-	v = strings.TrimLeft(v, space)
-	rest := strings.TrimLeft(v, "0123456789.")
-	if rest == v {
-		return "", false
-	}
-	trimmed := strings.TrimLeft(rest, space)
-	if trimmed == "" || trimmed == rest && rest[0] != ';' && rest[0] != ',' {
-		return "", false
-	}
-	rest = trimmed
-	if rest[0] == ';' || rest[0] == ',' {
-		rest = strings.TrimLeft(rest[1:], space)
-	}
-	if len(rest) >= 3 && strings.EqualFold(rest[:3], "url") {
-		if r := strings.TrimLeft(rest[3:], space); strings.HasPrefix(r, "=") {
-			rest = strings.TrimLeft(r[1:], space)
-		}
-	}
-	if rest != "" && (rest[0] == '"' || rest[0] == '\'') {
-		rest, _, _ = strings.Cut(rest[1:], rest[:1])
-	}
-	return rest, strings.TrimSpace(rest) != ""
 }

@@ -370,7 +370,7 @@ func (f *finder) meta(e *markup.Element) {
 	case f.inner > 0 && (strings.EqualFold(equiv, "refresh") || process.Addresses(name, f.opt.Agent)):
 		return
 	case strings.EqualFold(equiv, "refresh"):
-		if ref, ok := refreshRef(content); ok {
+		if ref, _ := markup.Refresh(content); ref != "" {
 			f.addLink(linkkind.Refresh, ref, false)
 		}
 		return

@@ -160,7 +160,7 @@ func scriptString(dst, b []byte) (value []byte, n int, whole bool) {
 				continue
 			case 'x':
 				if i+2 < len(b) {
-					if high, low := unhex(b[i+1]), unhex(b[i+2]); high >= 0 && low >= 0 {
+					if high, low := markup.Unhex(b[i+1]), markup.Unhex(b[i+2]); high >= 0 && low >= 0 {
 						dst = utf8.AppendRune(dst, high<<4|low)
 						i += 2
 						continue
@@ -178,16 +178,6 @@ func scriptString(dst, b []byte) (value []byte, n int, whole bool) {
 		}
 	}
 	return dst, len(b), false
-}
-
-func unhex(c byte) rune {
-	switch {
-	case '0' <= c && c <= '9':
-		return rune(c - '0')
-	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return rune(c|0x20-'a') + 10
-	}
-	return -1
 }
 
 // scriptText adds a string of a script if it is a reference, or its links if it is HTML.

@@ -12,6 +12,7 @@ import (
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/fetch/cookies"
 	"mercator/pkg/web/canon"
+	"mercator/pkg/web/markup"
 )
 
 // A site may let nobody in without a cookie that it sets on the way: a page redirects to itself, or to another that sets the
@@ -189,7 +190,7 @@ func reloadOf(row *record.Fetch, header string, body []byte, form canon.Options)
 	if row.Status/100 != 2 || row.RedirectURL != "" {
 		return ""
 	}
-	ref, ok := refresh(header)
+	ref, ok := markup.Refresh(header)
 	if !ok && (row.MIME == "text/html" || row.MIME == "application/xhtml+xml" || row.MIME == "") {
 		ref, ok = metaRefresh(body[:min(len(body), reloadMax)])
 	}
@@ -233,7 +234,7 @@ func metaRefresh(body []byte) (ref string, ok bool) {
 				}
 			}
 			if strings.EqualFold(strings.TrimSpace(equiv), "refresh") {
-				if ref, ok = refresh(content); ok {
+				if ref, ok = markup.Refresh(content); ok {
 					return ref, true
 				}
 			}
@@ -256,26 +257,6 @@ func mayRefresh(body []byte) bool {
 			return true
 		}
 	}
-}
-
-// refresh reads "5; url='x'" (HTML section 4.2.5.3); ref is "" where the document itself is to be loaded again.
-func refresh(v string) (ref string, ok bool) {
-	const space = " \t\r\n\f"
-	v = strings.TrimLeft(v, space)
-	rest := strings.TrimLeft(v, "0123456789.")
-	if rest == v {
-		return "", false
-	}
-	rest = strings.TrimLeft(strings.TrimLeft(strings.TrimLeft(rest, space), ";,"), space)
-	if len(rest) >= 3 && strings.EqualFold(rest[:3], "url") {
-		if r := strings.TrimLeft(rest[3:], space); strings.HasPrefix(r, "=") {
-			rest = strings.TrimLeft(r[1:], space)
-		}
-	}
-	if rest != "" && (rest[0] == '"' || rest[0] == '\'') {
-		rest, _, _ = strings.Cut(rest[1:], rest[:1])
-	}
-	return strings.TrimSpace(rest), true
 }
 
 // recallReply repeats what a contact of an earlier run of the batch did to the cookies and to the URLs that led elsewhere. in is the row of the batch, if it has one.

@@ -166,13 +166,13 @@ func (c *planned) round(t *testing.T, txn string) (plan *frontier.Plan, took tim
 		t.Fatal(err)
 	}
 	var row record.Fetch
-	for in := recordtest.Reader[record.Fetch](t, &fetched); in.Read(&row) == nil; {
+	for in := recordtest.Reader[record.Fetch](t, bytes.NewReader(fetched.Bytes())); in.Read(&row) == nil; {
 		took = max(took, (row.FetchTime + record.Time(row.DurationUS)).Go().Sub(next.Now.Go()))
 	}
 	update := stage.Spec{Name: "mfrontier update", Verb: "update", Store: c.f.Store(), Txn: txn, Shape: stage.Sink}
 	_, err = stage.Run(t.Context(), update, stream(t, txn, nil), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return c.f.Update(ctx, b, frontier.UpdateOptions{Txn: txn, Retries: frontier.DefaultRetries, Outcomes: func() (stage.Input[record.Fetch], error) {
-			return recordtest.Reader[record.Fetch](t, &fetched), nil
+			return recordtest.Reader[record.Fetch](t, bytes.NewReader(fetched.Bytes())), nil
 		}})
 	})
 	if err != nil {

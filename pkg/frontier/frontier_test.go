@@ -79,8 +79,10 @@ func (b *bench) add(txn string, urls ...record.URL) error {
 		return err
 	}
 	in := recordtest.In(txn, urls...)
-	in.Of = *columns
-	in.Of.Txn = txn
+	if columns != nil {
+		in.Of = *columns
+		in.Of.Txn = txn
+	}
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
 	_, err = stage.Run(context.Background(), spec, in, nil, b.adding(AddOptions{Txn: txn}))
 	return err

@@ -22,8 +22,15 @@ func File[T record.Row](t testing.TB, path string, like *record.Schema, rows ...
 	return path
 }
 
-// Write writes a record stream of rows, as a stage that made them.
+// Write writes a record stream of rows, without a ledger.
 func Write[T record.Row](t testing.TB, out io.Writer, o record.WriterOptions, rows ...T) {
+	t.Helper()
+	if _, err := writer(t, out, o, rows).Commit(record.Ledger{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func writer[T record.Row](t testing.TB, out io.Writer, o record.WriterOptions, rows []T) *record.Writer[T] {
 	t.Helper()
 	w, err := record.NewWriter[T](out, o)
 	if err != nil {
@@ -34,6 +41,14 @@ func Write[T record.Row](t testing.TB, out io.Writer, o record.WriterOptions, ro
 			t.Fatal(err)
 		}
 	}
+	return w
+}
+
+// Stream is a record stream of rows, as a stage writes it that made them.
+func Stream[T record.Row](t testing.TB, o record.WriterOptions, rows ...T) *bytes.Buffer {
+	t.Helper()
+	var b bytes.Buffer
+	w := writer(t, &b, o, rows)
 	n, hash, err := w.Finish()
 	if err != nil {
 		t.Fatal(err)
@@ -45,13 +60,6 @@ func Write[T record.Row](t testing.TB, out io.Writer, o record.WriterOptions, ro
 	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{made}}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Stream is what Write writes.
-func Stream[T record.Row](t testing.TB, o record.WriterOptions, rows ...T) *bytes.Buffer {
-	t.Helper()
-	var b bytes.Buffer
-	Write(t, &b, o, rows...)
 	return &b
 }
 

@@ -115,7 +115,7 @@ func appendNumeric(dst, s []byte) ([]byte, int) {
 	first := i
 	var r rune
 	for ; i < len(s); i++ {
-		d := unhex(s[i])
+		d := Unhex(s[i])
 		if d < 0 || d >= base {
 			break
 		}
@@ -138,7 +138,8 @@ func appendNumeric(dst, s []byte) ([]byte, int) {
 	return utf8.AppendRune(dst, r), i // which replaces surrogates and what is too large
 }
 
-func unhex(c byte) rune {
+// Unhex is the value of a hexadecimal digit, or -1.
+func Unhex(c byte) rune {
 	switch {
 	case '0' <= c && c <= '9':
 		return rune(c - '0')
@@ -158,3 +159,33 @@ func HasFold(s []byte, prefix string) bool {
 
 // MaxToken bounds one token, in bytes, that is held as a whole: a tag with its attributes, the text of a script.
 const MaxToken = 2 << 20
+
+// Refresh reads a refresh value, "5; url='x'" (HTML section 4.2.5.3). ref is "" where the document itself is to be loaded again.
+func Refresh(v string) (ref string, ok bool) {
+	const space = " \t\r\n\f"
+	v = strings.TrimLeft(v, space)
+	rest := strings.TrimLeft(v, "0123456789.")
+	if rest == v {
+		return "", false
+	}
+	trimmed := strings.TrimLeft(rest, space)
+	if trimmed == "" {
+		return "", true
+	}
+	if trimmed == rest && rest[0] != ';' && rest[0] != ',' {
+		return "", false
+	}
+	rest = trimmed
+	if rest[0] == ';' || rest[0] == ',' {
+		rest = strings.TrimLeft(rest[1:], space)
+	}
+	if len(rest) >= 3 && strings.EqualFold(rest[:3], "url") {
+		if r := strings.TrimLeft(rest[3:], space); strings.HasPrefix(r, "=") {
+			rest = strings.TrimLeft(r[1:], space)
+		}
+	}
+	if rest != "" && (rest[0] == '"' || rest[0] == '\'') {
+		rest, _, _ = strings.Cut(rest[1:], rest[:1])
+	}
+	return strings.TrimSpace(rest), true
+}
