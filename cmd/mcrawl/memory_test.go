@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 	"mercator/pkg/cli/clitest"
 )
@@ -33,9 +34,7 @@ func TestMemory(t *testing.T) {
 		}
 		fmt.Fprintf(&text, "http://%s/%s/%d\n", host, strings.Repeat(fmt.Sprintf("%d/", n), 120), n)
 	}
-	if err := os.WriteFile(seeds, text.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(seeds, text.Bytes(), 0o666))
 	run("new", crawl, "--quiet", "--shards", "3", "--seeds", seeds, "--contact", "test@example.org")
 	for n := range 3 {
 		run("stage", crawl, "seed", "--round", "seed", "--shard", fmt.Sprint(n))
@@ -45,9 +44,7 @@ func TestMemory(t *testing.T) {
 	var peak int64
 	for range 3 { // where other programs keep the processors from it, Go's collector gives up its limit for a while
 		trial, stats := filepath.Join(t.TempDir(), "crawl"), filepath.Join(dir, "stats.json")
-		if err := os.CopyFS(trial, os.DirFS(crawl)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.CopyFS(trial, os.DirFS(crawl)))
 		run("balance", trial, "--do", "--stats", stats)
 		var got struct {
 			Peak int64 `json:"peak_rss_bytes"`
@@ -89,9 +86,7 @@ func TestMemoryOfShards(t *testing.T) {
 	bin, dir := commands(t), t.TempDir()
 	crawl, stats := filepath.Join(dir, "crawl"), filepath.Join(dir, "stats.json")
 	file := filepath.Join(dir, "seeds.txt")
-	if err := os.WriteFile(file, seeds.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, seeds.Bytes(), 0o666))
 	for _, args := range [][]string{
 		{"new", crawl, "--quiet", "--shards", fmt.Sprint(shards), "--seeds", file, "--contact", "test@example.org", "--set", fmt.Sprintf("memory.total=%d", total),
 			"--set", "network.allow_net=127.0.0.0/8", "--set", "politeness.min_delay=0s", "--set", "politeness.delay_factor=0", "--set", "politeness.addr_delay=0s"},

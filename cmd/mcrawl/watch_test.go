@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // watch serves the page to who has its token and asks for it by a loopback address or localhost, and to nobody else; Ctrl-C ends it.
@@ -24,12 +26,8 @@ func TestWatch(t *testing.T) {
 	}
 	cmd := exec.Command(filepath.Join(bin, "mcrawl"), "watch", crawl, "--listen", "127.0.0.1:0", "--every", "1s", "--metrics", crawl+".prom")
 	said, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
 	defer cmd.Process.Kill()
 	line, _ := bufio.NewReader(said).ReadString('\n')
 	address := regexp.MustCompile(`(http://127\.0\.0\.1:\d+/)(\?token=\w{20,}) `).FindStringSubmatch(line)
@@ -44,9 +42,7 @@ func TestWatch(t *testing.T) {
 	if !known() {
 		t.Error("no file of metrics when the address is said")
 	}
-	if err := os.Remove(crawl + ".prom"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(crawl+".prom"))
 	for !known() { // it is written again
 		if _, err := http.Get(page + token); err != nil {
 			t.Fatal(err)
@@ -89,14 +85,10 @@ func TestWatch(t *testing.T) {
 		{"", token, 200, "nothing was fetched yet", "", away(false)},
 	} {
 		if c.before != nil {
-			if err := c.before(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.before())
 		}
 		req, err := http.NewRequest("GET", page+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		req.Host = c.host
 		var reply *http.Response
 		var body []byte
@@ -114,9 +106,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%s%s: %d, want %d; refresh %q, want %q; %v, %.200s", c.host, c.path, reply.StatusCode, c.status, reply.Header.Get("Refresh"), c.refresh, err, body)
 		}
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after an interrupt: %v", err)
 	}
@@ -133,9 +123,7 @@ func TestWatch(t *testing.T) {
 	if said, err = cmd.StderrPipe(); err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	line, _ = bufio.NewReader(said).ReadString('\n')
 	if strings.Contains(line, "http://") || !strings.Contains(line, "no page is served") {
 		t.Errorf("logged %q", line)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 )
 
 // TestLookupsBesideDenseBlock: a block of consecutive fingerprints has no low bits, so that the
@@ -18,25 +19,17 @@ func TestLookupsBesideDenseBlock(t *testing.T) {
 	keys = append(keys, math.MaxUint64)
 	var file bytes.Buffer
 	w := NewWriter(&file, fingerprint.Polynomial)
-	if err := w.AddKeys(keys); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.AddKeys(keys))
+	must.OK(t, w.Finish())
 	for _, avx512 := range []bool{useAVX512, false} {
 		defer func(was bool) { useAVX512 = was }(useAVX512)
 		useAVX512 = avx512
 		r, err := open(file.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ask := []uint64{0, 4095, 4096, 1 << 62, 1<<63 - 1, 1 << 63, 1<<63 + 100000, 1<<64 - 2, 1<<64 - 1}
 		want := []bool{true, true, false, false, false, false, false, false, true}
 		seen := make([]bool, len(ask))
-		if err := r.ContainsAll(ask, seen); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.ContainsAll(ask, seen))
 		for i, k := range ask {
 			one, err := contains(r, k)
 			if err != nil || one != want[i] || seen[i] != want[i] {

@@ -12,6 +12,7 @@ import (
 	"mercator/formats/spectest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 )
 
 func encode(t testing.TB, keys []uint64) []byte {
@@ -19,13 +20,9 @@ func encode(t testing.TB, keys []uint64) []byte {
 	var b bytes.Buffer
 	w := NewWriter(&b, fingerprint.Polynomial)
 	for _, k := range keys {
-		if err := w.Add(k); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Add(k))
 	}
-	if err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Finish())
 	return b.Bytes()
 }
 
@@ -88,9 +85,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := encode(t, keys)
 			got, err := decode(b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if !slices.Equal(got, keys) {
 				t.Fatalf("%d keys came back as %d others", len(keys), len(got))
 			}
@@ -126,9 +121,7 @@ func TestLookups(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := encode(t, keys)
 			r, err := open(b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			probes := []uint64{0, 1, 1<<64 - 1, rnd.Uint64(), rnd.Uint64()}
 			for _, k := range keys {
 				if len(keys) < 100 || rnd.IntN(50) == 0 {
@@ -144,18 +137,14 @@ func TestLookups(t *testing.T) {
 			for range 20 {
 				lo, hi := probes[rnd.IntN(len(probes))], probes[rnd.IntN(len(probes))]
 				it, err := r.Range(lo, hi)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				got := []uint64{}
 				for {
 					v, err := it.Block()
 					if err == io.EOF {
 						break
 					}
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					got = append(got, v...)
 				}
 				i, _ := slices.BinarySearch(keys, lo)
@@ -200,9 +189,7 @@ func TestReads(t *testing.T) {
 	b := encode(t, keys)
 	c := &countingReader{ReaderAt: bytes.NewReader(b)}
 	r, err := Open(c, int64(len(b)), "x.fps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := contains(r, keys[0]); err != nil { // loads the index page
 		t.Fatal(err)
 	}
@@ -234,15 +221,11 @@ func TestManyPages(t *testing.T) {
 	}
 	b := encode(t, keys)
 	r, err := open(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if r.geo.pages() < 3 {
 		t.Fatalf("%d blocks, %d index pages: too few for this test", r.geo.blocks, r.geo.pages())
 	}
-	if err := r.Check(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Check(nil))
 	for range 20000 {
 		i := rnd.IntN(len(keys))
 		if ok, err := contains(r, keys[i]); !ok || err != nil {
@@ -265,23 +248,15 @@ func TestExactPage(t *testing.T) {
 		w := NewWriter(&b, 1)
 		// Blocks of consecutive numbers are full by count.
 		for k := uint64(0); k < uint64(blocks)*maxKeys; k++ {
-			if err := w.Add(k); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.Add(k))
 		}
-		if err := w.Finish(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Finish())
 		r, err := open(b.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if r.Blocks() != blocks {
 			t.Fatalf("%d blocks, want %d", r.Blocks(), blocks)
 		}
-		if err := r.Check(nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Check(nil))
 	}
 }
 
@@ -517,9 +492,7 @@ func TestAddKeysAtTheLimit(t *testing.T) {
 	}
 	for _, waiting := range []int{0, 1, maxKeys} {
 		w := NewWriter(io.Discard, fingerprint.Polynomial)
-		if err := w.AddKeys(keys[:waiting]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.AddKeys(keys[:waiting]))
 		w.geo.blocks = maxBlocks
 		if err := w.AddKeys(keys[waiting:]); !errors.Is(err, fault.Usage) {
 			t.Errorf("%d waiting: %v, want a usage error", waiting, err)

@@ -12,6 +12,7 @@ import (
 
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 )
 
 // probesOf are keys of the set, their neighbours, and others, in ascending order.
@@ -34,9 +35,7 @@ func TestMark(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", name, every), func(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(13, uint64(every)))
 				r, err := open(encode(t, keys))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				probes := probesOf(keys, every, rnd)
 				want := make([]bool, len(probes))
 				before := make([]bool, len(probes))
@@ -55,9 +54,7 @@ func TestMark(t *testing.T) {
 				it := r.All()
 				for lo := 0; lo < len(probes); {
 					hi := min(len(probes), lo+rnd.IntN(50))
-					if err := it.Mark(probes[lo:hi], got[lo:hi]); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, it.Mark(probes[lo:hi], got[lo:hi]))
 					lo = hi
 				}
 				if !slices.Equal(got, want) {
@@ -70,9 +67,7 @@ func TestMark(t *testing.T) {
 				}
 				bothWays(func(way string) {
 					answers := slices.Clone(answers)
-					if err := r.ContainsAll(mixed, answers); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, r.ContainsAll(mixed, answers))
 					for i, j := range order {
 						if answers[i] != want[j] {
 							t.Fatalf("ContainsAll, %s: %016x is %v", way, mixed[i], answers[i])
@@ -98,18 +93,14 @@ func TestOneEncoding(t *testing.T) {
 			w.SetWorkers(workers)
 			for rest := keys; len(rest) > 0; {
 				n := min(len(rest), rnd.IntN(9000))
-				if err := w.AddKeys(rest[:n]); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, w.AddKeys(rest[:n]))
 				rest = rest[n:]
 				if len(rest) > 0 && rnd.IntN(2) == 0 {
 					w.Add(rest[0])
 					rest = rest[1:]
 				}
 			}
-			if err := w.Finish(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.Finish())
 			if w.Count() != uint64(len(keys)) || !bytes.Equal(b.Bytes(), want) {
 				t.Errorf("%s, %d workers: another file", name, workers)
 			}
@@ -122,9 +113,7 @@ func TestFlipsOnEveryPath(t *testing.T) {
 	keys := shapes()["hosts"]
 	b := encode(t, keys)
 	r, err := open(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rnd := rand.New(rand.NewPCG(31, 32))
 	paths := map[string]func(key uint64) error{
 		"ContainsAll": func(key uint64) error { return r.ContainsAll([]uint64{key}, make([]bool, 1)) },
@@ -135,9 +124,7 @@ func TestFlipsOnEveryPath(t *testing.T) {
 	for range 300 {
 		key := keys[rnd.IntN(len(keys))]
 		k, err := r.find(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		off, n := r.geo.block(k)
 		bit := 8*off + rnd.Int64N(8*n)
 		b[bit/8] ^= 1 << (bit % 8)
@@ -162,17 +149,13 @@ func TestMarkReads(t *testing.T) {
 	b := encode(t, keys)
 	c := &lockedReader{ReaderAt: bytes.NewReader(b)}
 	r, err := Open(c, int64(len(b)), "x.fps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.SetReadAhead(8 * BlockSize)
 	it := r.All()
 	ends := []uint64{keys[0], keys[len(keys)-1]}
 	for range 2 { // the first reads the index page, too
 		c.reset()
-		if err := it.Mark(ends, make([]bool, 2)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, it.Mark(ends, make([]bool, 2)))
 	}
 	if c.calls != 2 || c.most > BlockSize {
 		t.Errorf("two distant keys took %d reads, up to %d bytes", c.calls, c.most)

@@ -32,8 +32,8 @@ func pair() []byte {
 	return b.Bytes()
 }
 
-// must encodes without a testing.TB.
-func must(keys ...uint64) []byte {
+// fileOf encodes without a testing.TB.
+func fileOf(keys ...uint64) []byte {
 	var b bytes.Buffer
 	w := NewWriter(&b, fingerprint.Polynomial)
 	for _, k := range keys {
@@ -82,9 +82,9 @@ func edit(b []byte, keep string, f func(b []byte)) []byte {
 
 func vectors() []spectest.Vector {
 	const block = headerSize
-	small := must(10, 20, 25)
+	small := fileOf(10, 20, 25)
 	two := pair()
-	good := must(example...)
+	good := fileOf(example...)
 	foot := len(small) - footerSize
 	g := func(name string, b []byte, keys ...uint64) spectest.Vector {
 		return spectest.Vector{Name: "good/" + name, Bytes: b, Gives: fmt.Sprintf("%x", keys)}
@@ -96,11 +96,11 @@ func vectors() []spectest.Vector {
 	root := page + pageHeader + 8
 	twoPage := pageOf(two)
 	return []spectest.Vector{
-		g("01-empty", must()),
-		g("02-one", must(0x4b7d239c4d186c4f), 0x4b7d239c4d186c4f),
+		g("01-empty", fileOf()),
+		g("02-one", fileOf(0x4b7d239c4d186c4f), 0x4b7d239c4d186c4f),
 		g("03-example", good, example...),
-		g("04-ends", must(0, 1<<64-1), 0, 1<<64-1),
-		g("05-dense", must(1<<64-4, 1<<64-3, 1<<64-2, 1<<64-1), 1<<64-4, 1<<64-3, 1<<64-2, 1<<64-1),
+		g("04-ends", fileOf(0, 1<<64-1), 0, 1<<64-1),
+		g("05-dense", fileOf(1<<64-4, 1<<64-3, 1<<64-2, 1<<64-1), 1<<64-4, 1<<64-3, 1<<64-2, 1<<64-1),
 		g("06-two-blocks", two, 10, 20, 30, 40),
 
 		bad("R01-magic", fault.WrongKind, "not a fingerprint file", []byte("0123456789abcdef\n")),
@@ -115,7 +115,7 @@ func vectors() []spectest.Vector {
 		bad("R07-footer-checksum", fault.Corrupt, "footer at byte 74: checksum", edit(small, "footer", func(b []byte) { b[foot] ^= 1 })),
 		bad("R08-footer-reserved", fault.Corrupt, "footer at byte 74: reserved bytes", edit(small, "", func(b []byte) { b[foot+32] = 1 })),
 		bad("R09-blocks", fault.Corrupt, "blocks, want at most 1073741824", edit(small, "", func(b []byte) { b[foot+15] = 0x7f })),
-		bad("R10-empty-with-count", fault.Corrupt, "an empty file with fingerprints", edit(must(), "", func(b []byte) { b[headerSize] = 1 })),
+		bad("R10-empty-with-count", fault.Corrupt, "an empty file with fingerprints", edit(fileOf(), "", func(b []byte) { b[headerSize] = 1 })),
 		bad("R11-last-length", fault.Corrupt, "a last block of 15 bytes", edit(small, "", func(b []byte) { b[foot+24] = 15 })),
 		bad("R12-size", fault.Corrupt, "bytes of file", edit(small, "", func(b []byte) { b[foot+8] = 2 })),
 		bad("R13-root-checksum", fault.Corrupt, "root at byte 66: checksum", edit(small, "root", func(b []byte) { b[root] ^= 1 })),
@@ -130,7 +130,7 @@ func vectors() []spectest.Vector {
 		bad("R21-width", fault.Corrupt, "low-bit width 64", edit(small, "", func(b []byte) { b[block+6] = 64 })),
 		bad("R22-block-reserved", fault.Corrupt, "reserved byte 01", edit(small, "", func(b []byte) { b[block+7] = 1 })),
 		bad("R23-low-length", fault.Corrupt, "bytes of low bits", edit(small, "", func(b []byte) { b[block+6] = 60 })),
-		bad("R24-stray-low", fault.Corrupt, "stray low bits", edit(must(10, 20, 25, 26), "", func(b []byte) { b[block+16] |= 0xc0 })),
+		bad("R24-stray-low", fault.Corrupt, "stray low bits", edit(fileOf(10, 20, 25, 26), "", func(b []byte) { b[block+16] |= 0xc0 })),
 		bad("R25-few-ones", fault.Corrupt, "1 ones in the high bits, want 2", edit(small, "", func(b []byte) { b[block+17] &= b[block+17] - 1 })),
 		bad("R25-many-ones", fault.Corrupt, "3 ones in the high bits, want 2", edit(small, "", func(b []byte) { b[block+17] |= 0x80 })),
 		bad("R26-order", fault.Corrupt, "is not above the one before it", edit(small, "", func(b []byte) { b[block+16], b[block+17] = 0, 3 })),
@@ -172,6 +172,6 @@ func TestSpec(t *testing.T) {
 			keys, err := decodeNamed(file, name)
 			return fmt.Sprintf("%x", keys), err
 		},
-		Example: must(example...),
+		Example: fileOf(example...),
 	})
 }

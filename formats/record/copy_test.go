@@ -10,19 +10,16 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // copied writes n url rows at a level, and copies the stream to another.
 func copied(t *testing.T, n int, from, to WriterOptions, damage func([]byte) []byte) (in, out bytes.Buffer, ok bool, err error) {
 	t.Helper()
 	w, err := NewWriter[URL](&in, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range n {
-		if err := w.Write(&URL{URL: fmt.Sprintf("http://a.test/%d", i), Key: uint64(i), Host: "a.test", Discovered: Time(i)}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(&URL{URL: fmt.Sprintf("http://a.test/%d", i), Key: uint64(i), Host: "a.test", Discovered: Time(i)}))
 	}
 	if _, err := w.Commit(Ledger{Stages: []Stage{{Name: "test", Out: uint64(n)}}}); err != nil {
 		t.Fatal(err)
@@ -32,13 +29,9 @@ func copied(t *testing.T, n int, from, to WriterOptions, damage func([]byte) []b
 		data = damage(bytes.Clone(data))
 	}
 	src, err := Open(bytes.NewReader(data), ReaderOptions{Name: "in"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c, err := NewWriter[URL](&out, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	trailer, ok, err := c.CopyFrom(src)
 	if err != nil || !ok {
 		if _, cerr := c.Commit(Ledger{}); err != nil && cerr == nil {
@@ -50,9 +43,7 @@ func copied(t *testing.T, n int, from, to WriterOptions, damage func([]byte) []b
 		t.Errorf("ledger %+v", trailer.Ledger)
 	}
 	c2, err := NewWriter[URL](io.Discard, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, ok, err := c2.CopyFrom(src); ok || err != nil {
 		t.Errorf("a stream that was read is copied: %v, %v", ok, err)
 	}
@@ -130,9 +121,7 @@ func TestCopyFromDamaged(t *testing.T) {
 func TestReadTrailer(t *testing.T) {
 	for name, file := range goodVectors(t) {
 		want, _, err := readAny(bytes.NewReader(file), ReaderOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		skipped, err := skipAny(bytes.NewReader(file))
 		if name == "two-streams" {
 			skipped.Hash = want.Hash // which it cannot know
@@ -175,9 +164,7 @@ func TestSkipEnds(t *testing.T) {
 	for _, level := range []Level{Stored, Fast, Bare} {
 		in, _, _, _ := copied(t, 10, WriterOptions{Level: level}, WriterOptions{}, func(b []byte) []byte { return b })
 		r, err := NewReader[URL](bytes.NewReader(in.Bytes()), ReaderOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(stop)
 		if err := r.Skip(ctx); err != stop {

@@ -11,6 +11,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/cespare/xxhash/v2"
 	"github.com/zeebo/xxh3"
+
+	"mercator/pkg/base/must"
 )
 
 // messages takes a stored stream apart: the content of each frame, and the trailer.
@@ -19,9 +21,7 @@ func messages(t testing.TB, b []byte) (msgs [][]byte, tr Trailer) {
 	for len(b) > 0 {
 		if binary.LittleEndian.Uint32(b) == trailerFrame {
 			tr, _, err := decodeTrailer(b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return msgs, tr
 		}
 		var msg []byte
@@ -54,9 +54,7 @@ func seal(t testing.TB, msgs [][]byte, tr Trailer) []byte {
 func trailerFor(t testing.TB, wire []byte, tr Trailer) []byte {
 	t.Helper()
 	end, err := encodeTrailer(tr, xxh3.Hash128(wire).Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return end
 }
 
@@ -70,9 +68,7 @@ func resum(tr []byte) []byte {
 func header(t testing.TB, msg []byte) (meta []byte, h table) {
 	t.Helper()
 	m, err := parseMessage(msg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return m.table.f.b, m.table
 }
 
@@ -110,12 +106,8 @@ func arrowStream(t testing.TB, md map[string]string, fields []arrow.Field, opts 
 	w := ipc.NewWriter(&out, append(opts, ipc.WithSchema(schema))...)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	rec := b.NewRecord()
-	if err := w.Write(rec); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Write(rec))
+	must.OK(t, w.Close())
 	return out.Bytes()
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 )
 
 // annotate is the worked example of SPEC.md: a stored stream in hex, a group a field.
@@ -61,12 +62,8 @@ func annotate(t *testing.T, b []byte) string {
 func exampleStream(t *testing.T) []byte {
 	var b bytes.Buffer
 	w, err := NewWriter[Module](&b, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Write(&Module{URL: "http://a.test/", Key: 0x4b7d239c4d186c4f, Module: "langid", Name: "language", Value: "en"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, w.Write(&Module{URL: "http://a.test/", Key: 0x4b7d239c4d186c4f, Module: "langid", Name: "language", Value: "en"}))
 	if _, err := w.Commit(Ledger{Stages: []Stage{}}); err != nil {
 		t.Fatal(err)
 	}

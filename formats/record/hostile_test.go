@@ -16,6 +16,7 @@ import (
 
 	"mercator/formats/spectest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // Crafted messages under right checksums: random bytes, and words that are
@@ -191,9 +192,7 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		r, err := Rows[URL](s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var rows []URL
 		for {
 			var row URL
@@ -236,9 +235,7 @@ func FuzzRoundTrip(f *testing.F) {
 		in := []URL{{URL: url, Key: key, Host: host, Priority: priority, Score: score, Due: Time(when), ETag: etag}}
 		b := encode(t, in, WriterOptions{})
 		out, tr, err := decode[URL](b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		want := in[0]
 		for _, p := range []*string{&want.URL, &want.Host, &want.ETag} {
 			*p = strings.ToValidUTF8(*p, "\uFFFD")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // randomRow fills every field but Extra; about one in four stays zero.
@@ -65,13 +66,9 @@ func encode[T Row](t testing.TB, rows []T, opt WriterOptions) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := NewWriter[T](&out, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range rows {
-		if err := w.Write(&rows[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(&rows[i]))
 	}
 	if _, err := w.Commit(testLedger(len(rows))); err != nil {
 		t.Fatal(err)
@@ -159,9 +156,7 @@ func TestFlushAfter(t *testing.T) {
 		}
 	}()
 	r, err := NewReader[URL](pr, ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var row URL
 	if err := r.Read(&row); err != nil || row.URL != "http://a.test/" {
 		t.Fatalf("%q, %v: a row must come without a flush", row.URL, err)
@@ -192,21 +187,15 @@ func TestTwins(t *testing.T) {
 		}
 		write := func(out io.Writer, twins func(w *Writer[Fetch]) []*Writer[Fetch]) {
 			w, err := NewWriter[Fetch](out, options(Fast, 0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			all := append(twins(w), w)
 			for i := range rows {
-				if err := w.Write(&rows[i]); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, w.Write(&rows[i]))
 				if rng.IntN(1000) == 0 { // as the timer does
 					w.lock()
 					err := w.send(true)
 					w.unlock()
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 				}
 			}
 			if _, err := w.Twin(io.Discard, options(Fast, 0)); err == nil {
@@ -222,9 +211,7 @@ func TestTwins(t *testing.T) {
 		write(&kept, func(w *Writer[Fetch]) (twins []*Writer[Fetch]) {
 			for out, opt := range map[*bytes.Buffer]WriterOptions{&file: options(Fast, 0), &pipe: options(Stored, time.Hour)} {
 				twin, err := w.Twin(out, opt)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				twins = append(twins, twin)
 			}
 			return twins
@@ -250,24 +237,16 @@ func TestTwins(t *testing.T) {
 func TestTwinsPack(t *testing.T) {
 	var file, pipe bytes.Buffer
 	w, err := NewWriter[URL](&file, WriterOptions{Level: Fast, Threads: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	twin, err := w.Twin(&pipe, WriterOptions{Level: Fast, FlushAfter: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const n = 2000
 	for i := range n {
-		if err := w.Write(&URL{URL: strconv.Itoa(i)}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(&URL{URL: strconv.Itoa(i)}))
 		w.lock()
 		err := w.flush()
 		w.unlock()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	for _, w := range []*Writer[URL]{w, twin} {
 		if _, err := w.Commit(Ledger{}); err != nil {
@@ -290,9 +269,7 @@ func TestTwinsPack(t *testing.T) {
 func rowsOf[T Row](t *testing.T, in io.Reader) (rows []T, end Trailer) {
 	t.Helper()
 	r, err := NewReader[T](in, ReaderOptions{Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := Each(r, func(row *T) error { rows = append(rows, *row); return nil }); err != nil {
 		t.Fatal(err)
 	}

@@ -15,20 +15,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // unzstd is what "zstd -dc" prints.
 func unzstd(t *testing.T, b []byte) []byte {
 	t.Helper()
 	d, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer d.Close()
 	out, err := d.DecodeAll(b, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return out
 }
 
@@ -42,9 +39,7 @@ func TestArrowReadsUs(t *testing.T) {
 			b = unzstd(t, b)
 		}
 		r, err := ipc.NewReader(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		md := r.Schema().Metadata()
 		for k, want := range map[string]string{metaKind: "fetch", metaVersion: formatVersion, metaTxn: "r1", metaNow: "2025-11-21T10:00:00Z"} {
 			if i := md.FindKey(k); i < 0 || md.Values()[i] != want {
@@ -98,16 +93,10 @@ func TestForeignArrow(t *testing.T) {
 	b.Field(4).(*array.StringBuilder).AppendValues([]string{"http://a.test/", "http://b.test/"}, nil)
 	var out bytes.Buffer
 	w := ipc.NewWriter(&out, ipc.WithSchema(schema))
-	if err := w.Write(b.NewRecord()); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Write(b.NewRecord()))
+	must.OK(t, w.Close())
 	r, err := NewReader[URL](&out, ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	x := NewTextOrFatal[URL](t, r.Schema(), []string{"url", "url_key", "host", "depth", "rank"})
 	var got []string
 	for {
@@ -134,21 +123,15 @@ func TestExtraColumns(t *testing.T) {
 	schema := withExtra(rows)
 	first := encode(t, rows, WriterOptions{Like: schema})
 	r, err := NewReader[URL](bytes.NewReader(first), ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := r.Schema().ExtraColumns(); !reflect.DeepEqual(got, []string{"flag", "n", "note"}) {
 		t.Fatalf("unknown columns %v", got)
 	}
 	var direct, spooled bytes.Buffer
 	w, err := NewWriter[URL](&direct, WriterOptions{Like: r.Schema()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	v, err := NewWriter[URL](&spooled, WriterOptions{Like: r.Schema()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for {
 		var row, back URL
 		if err := r.Read(&row); err == io.EOF {
@@ -166,14 +149,10 @@ func TestExtraColumns(t *testing.T) {
 				t.Fatalf("%d of %d bytes were taken for a row", i, len(b))
 			}
 		}
-		if err := errors.Join(w.Write(&row), v.Write(&back)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(w.Write(&row), v.Write(&back)))
 	}
 	a, err := w.Commit(testLedger(len(rows)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if b, err := v.Commit(testLedger(len(rows))); err != nil || b.Hash != a.Hash || a.Hash != r.Trailer().Hash {
 		t.Fatalf("hashes %v, %v, %v: %v", r.Trailer().Hash, a.Hash, b.Hash, err)
 	}
@@ -187,9 +166,7 @@ func TestExtraColumns(t *testing.T) {
 func TestHashIsBlindToCuts(t *testing.T) {
 	rows := randomRows[Fetch](2*batchRows+10, 9)
 	_, want, err := decode[Fetch](encode(t, rows, WriterOptions{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	check := func(name string, b []byte) {
 		t.Helper()
 		got, tr, err := decode[Fetch](b)
@@ -205,17 +182,13 @@ func TestHashIsBlindToCuts(t *testing.T) {
 	check("bodies", encode(t, rows, WriterOptions{}))
 	var b bytes.Buffer
 	w, err := NewWriter[Fetch](&b, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range rows {
 		err := w.Write(&rows[i])
 		if i%1000 == 0 {
 			err = errors.Join(err, w.Flush(), w.Flush())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	if _, err := w.Commit(Ledger{}); err != nil {
 		t.Fatal(err)
@@ -239,9 +212,7 @@ func TestThreadsKeepOrderAndBytes(t *testing.T) {
 func TestFlushOfNothingWritesNothing(t *testing.T) {
 	var b bytes.Buffer
 	w, err := NewWriter[URL](&b, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	n := b.Len()
 	if err := w.Flush(); err != nil || b.Len() != n {
 		t.Errorf("%d bytes more, %v", b.Len()-n, err)
@@ -255,12 +226,8 @@ func TestWriterErrorsStick(t *testing.T) {
 	}
 	out := &failsAfter{n: 1, err: gone}
 	w, err := NewWriter[URL](out, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Write(&URL{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, w.Write(&URL{}))
 	if err := w.Flush(); !errors.Is(err, gone) {
 		t.Fatalf("flush: %v", err)
 	}
@@ -288,9 +255,7 @@ func (f *failsAfter) Write(p []byte) (int, error) {
 
 func TestWriterLimits(t *testing.T) {
 	w, err := NewWriter[Fetch](io.Discard, WriterOptions{Name: "o"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := w.Write(&Fetch{Error: strings.Repeat("e", MaxRow-1000)}); err != nil {
 		t.Fatalf("a row below the limit: %v", err)
 	}
@@ -302,16 +267,12 @@ func TestWriterLimits(t *testing.T) {
 		t.Errorf("a long name: %v", err)
 	}
 	v, err := NewWriter[URL](io.Discard, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := v.Commit(Ledger{Stages: make([]Stage, MaxObjects+1)}); err == nil {
 		t.Error("a ledger that no reader would take was written")
 	}
 	u, err := NewWriter[URL](io.Discard, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := u.Commit(Ledger{}); err != nil {
 		t.Fatal(err)
 	}
@@ -326,12 +287,8 @@ func TestWriterLimits(t *testing.T) {
 func TestFinishThenCommit(t *testing.T) {
 	var b bytes.Buffer
 	w, err := NewWriter[URL](&b, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Write(&URL{URL: "http://a.test/"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, w.Write(&URL{URL: "http://a.test/"}))
 	rows, hash, err := w.Finish()
 	if err != nil || rows != 1 {
 		t.Fatalf("%d rows, %v", rows, err)
@@ -363,17 +320,11 @@ func TestReadAhead(t *testing.T) {
 	var in bytes.Buffer
 	for _, level := range []Level{Stored, Fast} { // two streams in a row
 		w, err := NewWriter[Module](&in, WriterOptions{Level: level})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for i := range rows[:30] {
-			if err := w.Write(&rows[i+30*int(level)]); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.Write(&rows[i+30*int(level)]))
 			if i%5 == 4 { // a batch
-				if err := w.Flush(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, w.Flush())
 			}
 		}
 		if _, err := w.Commit(testLedger(30)); err != nil {

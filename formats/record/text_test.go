@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 func testText[T Row](t *testing.T) {
@@ -11,15 +13,9 @@ func testText[T Row](t *testing.T) {
 	for i, row := range randomRows[T](500, 7) {
 		row := row
 		var j, v, s T
-		if err := all.ParseJSON(all.AppendJSON(nil, &row, false), &j); err != nil {
-			t.Fatal(err)
-		}
-		if err := all.ParseJSON(all.AppendJSON(nil, &row, true), &s); err != nil {
-			t.Fatal(err)
-		}
-		if err := all.ParseTSV(string(all.AppendTSV(nil, &row)), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, all.ParseJSON(all.AppendJSON(nil, &row, false), &j))
+		must.OK(t, all.ParseJSON(all.AppendJSON(nil, &row, true), &s))
+		must.OK(t, all.ParseTSV(string(all.AppendTSV(nil, &row)), &v))
 		if !reflect.DeepEqual(j, row) || !reflect.DeepEqual(v, row) || !reflect.DeepEqual(s, row) {
 			t.Fatalf("row %d: wrote %+v, read from JSON %+v, from TSV %+v", i, row, j, v)
 		}
@@ -29,9 +25,7 @@ func testText[T Row](t *testing.T) {
 func NewTextOrFatal[T Row](t *testing.T, s *Schema, columns []string) *Text[T] {
 	t.Helper()
 	x, err := NewText[T](s, columns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return x
 }
 
@@ -92,9 +86,7 @@ func TestTextExtra(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	var back URL
-	if err := x.ParseJSON([]byte(want), &back); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, x.ParseJSON([]byte(want), &back))
 	if got := string(x.AppendTSV(nil, &back)); got != "http://a.test/é?q=1\tnote é\t1\ttrue" {
 		t.Errorf("got %s", got)
 	}
@@ -106,9 +98,7 @@ func TestTextExtra(t *testing.T) {
 // SetJSON changes the columns that x has, and no other; what it refuses changes nothing.
 func TestSetJSON(t *testing.T) {
 	x, err := NewText[URL](nil, []string{"priority", "score"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	row := URL{URL: "http://h.test/", Priority: 1, Score: 0.5, X: `{"a":1}`}
 	want := row
 	for line, says := range map[string]string{

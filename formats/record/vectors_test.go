@@ -19,6 +19,7 @@ import (
 
 	"mercator/formats/spectest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // vectorURLs are three rows that use every column.
@@ -86,9 +87,7 @@ func goodVectors(t testing.TB) map[string][]byte {
 // older is a stream that was written before a column was there: its rows have the same hash without it.
 func older(t testing.TB, name string) []byte {
 	b, err := os.ReadFile(filepath.Join("testdata", "good", name+".arrows.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }
 
@@ -272,9 +271,7 @@ func readAll[T Row](s *Source) (Trailer, *Schema, error) {
 func vectors(t testing.TB) (all []spectest.Vector) {
 	t.Helper()
 	file, err := os.ReadFile(filepath.Join("testdata", "expect.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	good, bad := goodVectors(t), badVectors(t)
 	expected := regexp.MustCompile(`(?m)^(good|bad)/(\S+): (.*?)(?: \[(.*)\])?$`).FindAllStringSubmatch(string(file), -1)
 	for _, m := range expected {
@@ -331,9 +328,7 @@ func TestFurtherColumns(t *testing.T) {
 	rows[1].Extra = s.Extra(func(name string) uint64 { return map[string]uint64{"n": 1 << 63, "at": 7}[name] })
 	rows[2].Extra = s.Extra(func(string) uint64 { return 0 })
 	back, _, err := decode[URL](encode(t, rows, WriterOptions{Like: s}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, want := range []struct {
 		n, at     uint64
 		has, when bool
@@ -369,9 +364,7 @@ func TestAddText(t *testing.T) {
 		added[i].Extra = with.AddText(rows[i].Extra, "topic", []string{"mouse", ""}[i%2])
 	}
 	back, _, err := decode[URL](encode(t, added, WriterOptions{Like: with}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range back {
 		if got, want := back[i].Extra.Text("topic"), []string{"mouse", ""}[i%2]; got != want {
 			t.Errorf("row %d: topic %q, want %q", i, got, want)
@@ -391,9 +384,7 @@ func TestColumnOfAnotherKind(t *testing.T) {
 	like := &Schema{Kind: KindURL, extra: []column{{name: "fresh_until", typ: typeUTF8}, {name: "status", typ: typeUTF8}, {name: "y", typ: typeUTF8}}}
 	rows := vectorFetches()
 	r, err := NewReader[Fetch](bytes.NewReader(encode(t, rows, WriterOptions{Like: like})), ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := r.Schema().ExtraColumns(); !slices.Equal(got, []string{"y"}) {
 		t.Errorf("unknown columns %v, want y alone", got)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"mercator/formats/spectest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 type row struct {
@@ -31,9 +32,7 @@ func encode(t testing.TB, rows []row, options ...func(*Writer)) []byte {
 		o(w)
 	}
 	for _, r := range rows {
-		if err := w.Add(r.key, []byte(r.payload)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Add(r.key, []byte(r.payload)))
 	}
 	if err := w.Close(); err != nil || w.Rows() != uint64(len(rows)) {
 		t.Fatal(w.Rows(), err)
@@ -46,9 +45,7 @@ func blocks(bytes, rows int) func(*Writer) { return func(w *Writer) { w.Blocks(b
 func open(t testing.TB, b []byte) *Reader {
 	t.Helper()
 	r, err := Open(bytes.NewReader(b), int64(len(b)), "test.run", "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
@@ -141,9 +138,7 @@ func TestPayloadStays(t *testing.T) {
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			_ = append(payload, "overwritten"...)
 			all = append(all, payload)
 		}
@@ -240,9 +235,7 @@ func TestPass(t *testing.T) {
 
 func TestWriterRefuses(t *testing.T) {
 	w := NewWriter(io.Discard, "test")
-	if err := w.Add(2, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Add(2, nil))
 	if err := w.Add(1, nil); !errors.Is(err, fault.Corrupt) {
 		t.Error(err)
 	}

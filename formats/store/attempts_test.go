@@ -15,6 +15,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // nodeFS is a file system as a machine sees it whose locks hold for nobody. Before its call number `at`, of those that change
@@ -198,24 +199,24 @@ func whole(t *testing.T, s *Store, verb, by string) (output string) {
 func checkNewest(t *testing.T, s *Store, verb string) (output string) {
 	t.Helper()
 	m, err := s.Current()
-	must(t, err)
+	must.OK(t, err)
 	for _, e := range m.Files {
 		f, err := s.OpenFile(e.Path)
-		must(t, err)
+		must.OK(t, err)
 		data := make([]byte, e.Length)
 		if n, err := f.ReadAt(data, 0); int64(n) != e.Length || Sum(data) != e.Sum {
 			t.Fatalf("%s is %d bytes with sum %s, want %+v: %v", e.Path, n, Sum(data), e, err)
 		}
-		must(t, f.Close())
+		must.OK(t, f.Close())
 	}
 	for _, d := range m.Done {
 		if d.Verb != verb {
 			continue
 		}
 		f, err := s.OpenFile(d.Output)
-		must(t, err)
+		must.OK(t, err)
 		data, err := io.ReadAll(f)
-		must(t, err, f.Close())
+		must.OK(t, err, f.Close())
 		output = string(data)
 	}
 	return output
@@ -225,7 +226,7 @@ func checkNewest(t *testing.T, s *Store, verb string) (output string) {
 func shardStore(t *testing.T) *crashtest.FS {
 	t.Helper()
 	disk := crashtest.New()
-	must(t, durable.MkdirAll(disk, "/d"), WriteCurrent(disk, "/d", Current{Map: 1}),
+	must.OK(t, durable.MkdirAll(disk, "/d"), WriteCurrent(disk, "/d", Current{Map: 1}),
 		Create("/d/shard/007/fetch", "fetch", 1, nil, Options{FS: disk}))
 	return disk
 }
@@ -233,7 +234,7 @@ func shardStore(t *testing.T) *crashtest.FS {
 func on(t *testing.T, disk durable.FS) *Store {
 	t.Helper()
 	s, err := Open("/d/shard/007/fetch", "fetch", 1, Options{FS: disk})
-	must(t, err)
+	must.OK(t, err)
 	return s
 }
 
@@ -299,9 +300,9 @@ func TestTwoAttempts(t *testing.T) {
 		whole(t, s, "more", "C")
 		checkNewest(t, s, "more")
 		v, err := s.Settle()
-		must(t, err)
+		must.OK(t, err)
 		_, err = s.Collect(v, nil)
-		must(t, err)
+		must.OK(t, err)
 		checkNewest(t, s, "more")
 		return steps, won
 	}
@@ -359,7 +360,7 @@ func TestLongSuspended(t *testing.T) {
 			lost++
 		}
 		m, err := after.Newest()
-		must(t, err)
+		must.OK(t, err)
 		if m.Generation != 6 {
 			t.Fatalf("step %d: generation %d counts, want 6", at, m.Generation)
 		}
@@ -388,9 +389,7 @@ func TestSuccessor(t *testing.T) {
 				err = a.end(s, "A")
 			}
 			if !died {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				return
 			}
 			after := disk
@@ -404,8 +403,8 @@ func TestSuccessor(t *testing.T) {
 			}
 			whole(t, next, "more", "C")
 			m, err := next.Current()
-			must(t, err)
-			must(t, next.walk(nil, func(rel string) error {
+			must.OK(t, err)
+			must.OK(t, next.walk(nil, func(rel string) error {
 				if g := generationIn(rel); g > 0 && m.File(strings.TrimSuffix(rel, OpenSuffix)) == nil && !strings.HasPrefix(rel, manifestPrefix) {
 					return fmt.Errorf("step %d, loss %d: %s is of no use", at, loss, rel)
 				}
@@ -423,15 +422,15 @@ func TestNothingIsTouched(t *testing.T) {
 	node := &nodeFS{FS: disk}
 	var a, b change
 	_, err := a.begin(on(t, node), "fetch", "A")
-	must(t, err)
+	must.OK(t, err)
 	f, err := a.tx.Create("outputs/y-", ".txt", RoleOutput)
-	must(t, err)
+	must.OK(t, err)
 	_, err = f.Write([]byte("A"))
-	must(t, err, f.Close())
+	must.OK(t, err, f.Close())
 	node.dead = true
 	before := map[string]string{}
 	look := func(each func(rel, data string)) {
-		must(t, s.walk(nil, func(rel string) error {
+		must.OK(t, s.walk(nil, func(rel string) error {
 			data, err := durable.ReadFile(disk, s.Path(rel), 1<<20)
 			each(rel, string(data))
 			return err
@@ -458,8 +457,8 @@ func TestNothingIsTouched(t *testing.T) {
 	watched.at = 1
 	s = on(t, watched)
 	_, err = b.begin(s, "fetch", "B")
-	must(t, err)
-	must(t, b.end(s, "B"))
+	must.OK(t, err)
+	must.OK(t, b.end(s, "B"))
 	if lastLook < 10 {
 		t.Fatalf("%d looks", lastLook)
 	}
@@ -474,7 +473,7 @@ func TestAttemptsTell(t *testing.T) {
 	s := on(t, &nodeFS{FS: disk})
 	tx := func() *Tx {
 		tx, _, err := s.Begin(ctx, "fetch", "r1")
-		must(t, err)
+		must.OK(t, err)
 		return tx
 	}
 	a := tx()
@@ -494,7 +493,7 @@ func TestAttemptsTell(t *testing.T) {
 	if list, _ := c.Before(); len(list) != 0 {
 		t.Errorf("the third waits for %v", list)
 	}
-	must(t, disk.Remove(s.Path(c.attempt.file())))
+	must.OK(t, disk.Remove(s.Path(c.attempt.file())))
 	if err := c.Superseded(); !errors.Is(err, fault.Busy) {
 		t.Error(err)
 	}
@@ -502,14 +501,14 @@ func TestAttemptsTell(t *testing.T) {
 	// One of another machine may live.
 	far := Attempt{Generation: 2, Number: 7, Process: durable.Process{Host: "node9", Boot: "another", PID: 42}}
 	data, err := Seal(magicAttempt, &far)
-	must(t, err, durable.WriteFile(disk, s.Path(far.file()), data))
+	must.OK(t, err, durable.WriteFile(disk, s.Path(far.file()), data))
 	d := tx()
 	if list, _ := d.Before(); d.attempt.Number != 8 || len(list) != 1 || list[0].String() != "process 42 on node9" {
 		t.Errorf("attempt %d, before it %v", d.attempt.Number, list)
 	}
 	d.Abort()
 	// A damaged one stops the next, and says what to do.
-	must(t, durable.WriteFile(disk, s.Path(far.file()), data[:len(data)-4]))
+	must.OK(t, durable.WriteFile(disk, s.Path(far.file()), data[:len(data)-4]))
 	if _, _, err := s.Begin(ctx, "fetch", "r1"); !errors.Is(err, fault.Truncated) || !strings.Contains(fault.HintOf(err), "remove the file") {
 		t.Errorf("%v, hint %q", err, fault.HintOf(err))
 	}
@@ -521,15 +520,15 @@ func TestAttemptsTell(t *testing.T) {
 // TestNoAttempts: a store that is not of a shard pays nothing for this: none of the calls of a change is for such a file.
 func TestNoAttempts(t *testing.T) {
 	disk := crashtest.New()
-	must(t, durable.MkdirAll(disk, "/d"), WriteCurrent(disk, "/d", Current{}), Create("/d/fetch", "fetch", 1, nil, Options{FS: disk}))
+	must.OK(t, durable.MkdirAll(disk, "/d"), WriteCurrent(disk, "/d", Current{}), Create("/d/fetch", "fetch", 1, nil, Options{FS: disk}))
 	seen := &seenFS{FS: disk}
 	s, err := Open("/d/fetch", "fetch", 1, Options{FS: seen})
-	must(t, err)
+	must.OK(t, err)
 	seen.calls = nil
 	var c change
 	_, err = c.begin(s, "fetch", "A")
-	must(t, err)
-	must(t, c.end(s, "A"))
+	must.OK(t, err)
+	must.OK(t, c.end(s, "A"))
 	if all := strings.Join(seen.calls, "\n"); len(seen.calls) != callsOfChange || strings.Contains(all, attemptPrefix) {
 		t.Errorf("%d calls, want %d:\n%s", len(seen.calls), callsOfChange, all)
 	}
@@ -594,7 +593,7 @@ func TestCurrentSwaps(t *testing.T) {
 		slept, both := false, false
 		write := func(fsys durable.FS) error {
 			c, err := ReadCurrent(fsys, "/d")
-			must(t, err)
+			must.OK(t, err)
 			c.Last++
 			c.Epoch++
 			return WriteCurrent(fsys, "/d", c)
@@ -613,7 +612,7 @@ func TestCurrentSwaps(t *testing.T) {
 			break
 		}
 		c, errRead := ReadCurrent(disk, "/d")
-		must(t, errRead)
+		must.OK(t, errRead)
 		made := c.Last // by how many it was replaced
 		if err == nil && both && made != 2 || err != nil && (!errors.Is(err, fault.Busy) || made != 1) {
 			t.Fatalf("step %d: %v, and CURRENT was replaced %d times", at, err, made)

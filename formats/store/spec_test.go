@@ -12,6 +12,7 @@ import (
 	"mercator/formats/spectest"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // exampleManifest is the one of SPEC.md.
@@ -212,7 +213,7 @@ func FuzzDecode(f *testing.F) {
 func TestManifestRoundTrip(t *testing.T) {
 	m := exampleManifest()
 	b, err := m.Encode()
-	must(t, err)
+	must.OK(t, err)
 	got, err := DecodeManifest("m", b)
 	if err != nil || !reflect.DeepEqual(got, m) {
 		t.Fatalf("%v\ngot  %+v\nwant %+v", err, got, m)

@@ -12,26 +12,18 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 var ctx = context.Background()
-
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // testStore makes a store that stands alone.
 func testStore(t *testing.T) *Store {
 	t.Helper()
 	opt := Options{FS: crashtest.New()}
-	must(t, Create("/s", "urls", 1, nil, opt))
+	must.OK(t, Create("/s", "urls", 1, nil, opt))
 	s, err := Open("/s", "urls", 1, opt)
-	must(t, err)
+	must.OK(t, err)
 	return s
 }
 
@@ -40,20 +32,20 @@ func testStore(t *testing.T) *Store {
 func TestNames(t *testing.T) {
 	fsys := crashtest.New()
 	opt := Options{FS: fsys}
-	must(t, Create("/s", "module", 1, nil, opt))
+	must.OK(t, Create("/s", "module", 1, nil, opt))
 	s, err := Open("/s", "module", 1, opt)
-	must(t, err)
+	must.OK(t, err)
 	const rounds = 1000
 	for i := range rounds {
 		tx, _, err := s.Begin(ctx, "tags", fmt.Sprintf("r%d", i))
-		must(t, err)
+		must.OK(t, err)
 		_, err = tx.Commit(0, "", record.Ledger{})
-		must(t, err)
+		must.OK(t, err)
 	}
 	m, err := s.Current()
-	must(t, err)
+	must.OK(t, err)
 	data, err := m.Encode()
-	must(t, err)
+	must.OK(t, err)
 	if len(data) > 8<<10 || len(m.Files) > 20 {
 		t.Errorf("%d bytes of manifest, %d files", len(data), len(m.Files))
 	}
@@ -74,18 +66,18 @@ func TestNames(t *testing.T) {
 // name. A crawl folder that happens to be called so is one itself.
 func TestShards(t *testing.T) {
 	opt := Options{FS: crashtest.New()}
-	must(t, durable.MkdirAll(opt.FS, "/d"), WriteCurrent(opt.FS, "/d", Current{Map: 1, Epoch: 3}))
+	must.OK(t, durable.MkdirAll(opt.FS, "/d"), WriteCurrent(opt.FS, "/d", Current{Map: 1, Epoch: 3}))
 	for _, name := range []string{"shard/007/urls", "shard/511/modules/tags", "urls"} {
-		must(t, Create("/d/"+name, "urls", 1, nil, opt))
+		must.OK(t, Create("/d/"+name, "urls", 1, nil, opt))
 		s, err := Open("/d/"+name, "urls", 1, opt)
-		must(t, err)
+		must.OK(t, err)
 		v, err := s.Look()
-		must(t, err)
+		must.OK(t, err)
 		if s.CrawlDir() != "/d" || s.NameInCrawl() != name || v.Outside || v.Current.Epoch != 3 {
 			t.Errorf("%s: %q in %q, %+v", name, s.NameInCrawl(), s.CrawlDir(), v)
 		}
 	}
-	must(t, WriteCurrent(opt.FS, "/d/shard/007", Current{}))
+	must.OK(t, WriteCurrent(opt.FS, "/d/shard/007", Current{}))
 	if s := Folder("/d/shard/007/urls", opt); s.CrawlDir() != "/d/shard/007" || s.NameInCrawl() != "urls" {
 		t.Errorf("%q in %q", s.NameInCrawl(), s.CrawlDir())
 	}
@@ -106,19 +98,19 @@ func TestLateWriter(t *testing.T) {
 		return tx, err
 	}
 	slow, err := change()
-	must(t, err)
-	must(t, slow.lock.Close()) // as a network file system may lose it
+	must.OK(t, err)
+	must.OK(t, slow.lock.Close()) // as a network file system may lose it
 	tx, err := change()
-	must(t, err)
+	must.OK(t, err)
 	_, err = tx.Commit(0, "", record.Ledger{})
-	must(t, err)
+	must.OK(t, err)
 	if _, err := slow.Commit(0, "", record.Ledger{}); !errors.Is(err, fault.Conflict) {
 		t.Errorf("the late writer: %v", err)
 	}
 	tx, _, err = s.Begin(ctx, "more", "r1")
-	must(t, err)
+	must.OK(t, err)
 	_, err = tx.Commit(0, "", record.Ledger{})
-	must(t, err)
+	must.OK(t, err)
 }
 
 // TestFullDisk: a commit that fails for want of space, before its new files have their names or after, leaves none of them.
@@ -126,7 +118,7 @@ func TestFullDisk(t *testing.T) {
 	s := testStore(t)
 	disk := s.fs.(*crashtest.FS)
 	names := func() (list []string) {
-		must(t, s.walk(nil, func(rel string) error {
+		must.OK(t, s.walk(nil, func(rel string) error {
 			if rel != LockFile {
 				list = append(list, rel)
 			}
@@ -138,12 +130,12 @@ func TestFullDisk(t *testing.T) {
 	failed := 0
 	for room := int64(0); ; room += 40 {
 		tx, _, err := s.Begin(ctx, "new", "r1")
-		must(t, err)
+		must.OK(t, err)
 		for range 2 {
 			f, err := tx.Create("runs/", ".fps", "run")
-			must(t, err)
+			must.OK(t, err)
 			_, err = f.Write(make([]byte, 100))
-			must(t, err)
+			must.OK(t, err)
 		}
 		disk.SetSpace(room)
 		_, err = tx.Commit(0, "", record.Ledger{})
@@ -160,7 +152,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the disk was full %d times only", failed)
 	}
 	// A HEAD that is too long is damaged.
-	must(t, durable.WriteFile(disk, s.Path(HeadFile), make([]byte, MaxFile+1)))
+	must.OK(t, durable.WriteFile(disk, s.Path(HeadFile), make([]byte, MaxFile+1)))
 	if _, err := s.Newest(); !errors.Is(err, fault.Corrupt) || fault.HintOf(err) != s.HintMissing() || !strings.Contains(err.Error(), fmt.Sprintf("HEAD: %d bytes, want at most %d", MaxFile+1, MaxFile)) {
 		t.Errorf("%v, hint %q", err, fault.HintOf(err))
 	}
@@ -170,18 +162,18 @@ func TestFullDisk(t *testing.T) {
 func TestPatch(t *testing.T) {
 	s := testStore(t)
 	tx, _, err := s.Begin(ctx, "new", "")
-	must(t, err)
+	must.OK(t, err)
 	f, err := tx.Create("runs/", ".fps", "run")
-	must(t, err)
+	must.OK(t, err)
 	_, err = f.Write([]byte("0000 body"))
-	must(t, err)
+	must.OK(t, err)
 	_, err = f.WriteAt([]byte("1234"), 0)
-	must(t, err)
+	must.OK(t, err)
 	if _, err := f.WriteAt([]byte("x"), 9); err == nil {
 		t.Error("written beyond the end")
 	}
 	m, err := tx.Commit(0, "", record.Ledger{})
-	must(t, err)
+	must.OK(t, err)
 	if e := m.File(f.Path()); e == nil || e.Sum != Sum([]byte("1234 body")) {
 		t.Errorf("%+v", e)
 	}
@@ -208,13 +200,13 @@ func TestHeadless(t *testing.T) {
 	for _, name := range []string{"urls", "modules/tags", "shard/007/urls"} {
 		opt := Options{FS: crashtest.New()}
 		dir := "/c/" + name
-		must(t, durable.MkdirAll(opt.FS, "/c/checkpoints"), durable.WriteFile(opt.FS, "/c/checkpoints/step-12", nil), durable.WriteFile(opt.FS, "/c/checkpoints/000100", []byte("\x80\x02 weights of a model")),
+		must.OK(t, durable.MkdirAll(opt.FS, "/c/checkpoints"), durable.WriteFile(opt.FS, "/c/checkpoints/step-12", nil), durable.WriteFile(opt.FS, "/c/checkpoints/000100", []byte("\x80\x02 weights of a model")),
 			durable.WriteFile(opt.FS, "/c/checkpoints/000101", nil), durable.MkdirAll(opt.FS, "/c/checkpoints/000102"), Create(dir, "urls", 1, nil, opt))
 		s, err := Open(dir, "urls", 1, opt)
-		must(t, err)
+		must.OK(t, err)
 		tx, _, err := s.Begin(ctx, "new", "r1")
-		must(t, err)
-		must(t, durable.WriteFile(opt.FS, "/c/checkpoints/000001", []byte(MagicCheckpoint+" 1 ")))
+		must.OK(t, err)
+		must.OK(t, durable.WriteFile(opt.FS, "/c/checkpoints/000001", []byte(MagicCheckpoint+" 1 ")))
 		_, committed := tx.Commit(0, "", record.Ledger{})
 		_, _, begun := s.Begin(ctx, "new", "r2")
 		_, opened := Open("/c", "urls", 1, opt)

@@ -9,19 +9,17 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // gunzip reads a member with the standard library.
 func gunzip(t testing.TB, b []byte) []byte {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return got
 }
 
@@ -129,9 +127,7 @@ func TestNoise(t *testing.T) {
 		}
 		rec := &Record{Type: TypeResponse, Date: testDate, TargetURI: "http://example.org/" + strings.Repeat("u", len(name)*300), Block: strings.NewReader(c.block), Length: int64(len(c.block))}
 		out, err := Encoder{}.Append(nil, rec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := gunzip(t, out); !bytes.HasSuffix(got, []byte("\r\n\r\n"+c.block+recordEnd)) {
 			t.Errorf("%s: the block did not come back", name)
 		}

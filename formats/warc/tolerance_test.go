@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // gzipped is one gzip member.
@@ -194,9 +195,7 @@ func readTolerant(in io.Reader, opt ReaderOptions) (gives string, told []string,
 // TestOthers: archives of other programs are read as far as they can be, and SPEC.md lists their forms.
 func TestOthers(t *testing.T) {
 	page, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var listed []string
 	for _, m := range regexp.MustCompile("`(A[0-9]+-[^`]+)`").FindAllStringSubmatch(string(page), -1) {
 		listed = append(listed, m[1])
@@ -214,9 +213,7 @@ func TestOthers(t *testing.T) {
 					err = os.WriteFile(path, file, 0o666)
 				}
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if !o.loose && string(file) != o.bytes {
 				t.Error("the file is not that of the test: go test -update writes it")
 			}
@@ -337,9 +334,7 @@ var testDictionary = sync.OnceValue(func() []byte {
 func TestDictionary(t *testing.T) {
 	content := testDictionary()
 	d, err := NewDictionary(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plain := append(append([]byte{0x5d, 0x2a, 0x4d, 0x18}, byte(len(content)), byte(len(content)>>8), 0, 0), content...)
 	for name, front := range map[string][]byte{"compressed": d.Frame(), "plain": plain} {
 		t.Run(name, func(t *testing.T) {
@@ -355,9 +350,7 @@ func TestDictionary(t *testing.T) {
 					t.Fatal(err)
 				}
 				b, err := Encoder{Codec: Zstd}.Append(nil, rec())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				without += len(b)
 			}
 			if with := len(file) - len(front); with > without*3/4 {
@@ -558,9 +551,7 @@ func TestToleranceMemory(t *testing.T) {
 // undecodable are files of frames that nobody can decode.
 func undecodable(t testing.TB) map[string]string {
 	d, err := NewDictionary(testDictionary())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var frames []byte
 	for range 3 {
 		block := "HTTP/1.1 200 OK\r\n\r\ntext"
@@ -655,9 +646,7 @@ func FuzzDictionary(f *testing.F) {
 		r := NewReader(bytes.NewReader(file), ReaderOptions{Name: "f"})
 		defer r.Close()
 		got, err := r.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if b, err := io.ReadAll(got.Block); err != nil || !bytes.Equal(b, text) {
 			t.Fatalf("%q, %v", b, err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"mercator/formats/spectest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // example is the record of the worked example in SPEC.md.
@@ -193,9 +194,7 @@ func TestWget(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	file, err := os.ReadFile(filepath.Join(dir, "x.warc.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all, good, err := readAll(bytes.NewReader(file), ReaderOptions{Name: "x.warc.gz", Verify: true})
 	if err != nil || good != int64(len(file)) || len(all) < 5 {
 		t.Errorf("%d records, %d of %d bytes, %v", len(all), good, len(file), err)
@@ -240,9 +239,7 @@ func FuzzEncode(f *testing.F) {
 			rec := &Record{Type: typ, TargetURI: uri, ContentType: media, Date: testDate, Block: bytes.NewReader(block), Length: int64(len(block))}
 			rec.Add(name, value)
 			id, err := ID(rec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			b, err := Encoder{Codec: c, BlockDigest: true}.Append(nil, rec)
 			if err != nil {
 				return

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 var testDate = time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)
@@ -39,14 +40,10 @@ func testFile(t testing.TB, c Codec) (file []byte, ends []int64) {
 	w := NewWriter(&b, 0)
 	for _, rec := range testRecords() {
 		off, n, err := w.Write(rec, Encoder{Codec: c, BlockDigest: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ends = append(ends, off+n)
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Flush())
 	if w.Offset() != int64(b.Len()) {
 		t.Fatalf("offset %d, want %d", w.Offset(), b.Len())
 	}
@@ -112,9 +109,7 @@ func TestLargeRecords(t *testing.T) {
 		for _, c := range codecs {
 			rec := &Record{Type: TypeResource, Date: time.Unix(0, 0), Length: int64(n), Block: bytes.NewReader(body)}
 			member, err := Encoder{Codec: c}.Append(nil, rec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			r := NewReader(bytes.NewReader(member), ReaderOptions{Name: "a"})
 			got, err := r.Next()
 			if err != nil {
@@ -233,9 +228,7 @@ func TestIDIsMadeOfContent(t *testing.T) {
 		rec := testRecords()[1]
 		change(rec)
 		id, err := ID(rec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if len(id) != len("urn:uuid:")+36 || id[len("urn:uuid:")+14] != '5' {
 			t.Errorf("id %q is not a version 5 UUID", id)
 		}
@@ -270,9 +263,7 @@ func TestHeaderInjection(t *testing.T) {
 	rec := &Record{Type: TypeMetadata, Date: testDate, TargetURI: "http://a/\r\nWARC-Type: response\r\n\r\nx\x00"}
 	rec.Add("WARC-Filename", "a\nb")
 	b, err := Encoder{Codec: None}.Append(nil, rec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got, err := NewReader(bytes.NewReader(b), ReaderOptions{}).Next()
 	if err != nil || got.Type != TypeMetadata || got.Get("warc-filename") != "a b" || strings.ContainsAny(got.TargetURI, "\r\n\x00") {
 		t.Errorf("%+v, %v", got, err)
@@ -330,9 +321,7 @@ func TestDigests(t *testing.T) {
 		rec := &Record{Type: c.typ, TargetURI: "http://a.test/", Date: testDate, Block: strings.NewReader(c.block), Length: int64(len(c.block))}
 		rec.Add(c.field, c.digest)
 		file, err := Encoder{Codec: None}.Append(nil, rec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		r := NewReader(bytes.NewReader(file), ReaderOptions{Name: "f", Verify: true})
 		_, err = r.Next()
 		if err == nil {

@@ -100,7 +100,7 @@ var builtWith = map[string][]string{
 var programs = []string{"cmd/mcrawl", "cmd/mfrontier"}
 
 // testsOnly are the packages that no command may be built with.
-var testsOnly = []string{module + "formats/spectest", module + "formats/record/recordtest", module + "pkg/cli/clitest", module + "pkg/base/needs", module + "pkg/base/costtest", module + "pkg/base/durable/crashtest"}
+var testsOnly = []string{module + "formats/spectest", module + "formats/record/recordtest", module + "pkg/cli/clitest", module + "pkg/base/needs", module + "pkg/base/must", module + "pkg/base/costtest", module + "pkg/base/durable/crashtest"}
 
 type listed struct {
 	ImportPath   string

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 var update = flag.Bool("update", false, "write the list of licences")
@@ -41,9 +43,7 @@ func licencesIn(t *testing.T, dir string) string {
 			continue
 		}
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text := strings.Join(strings.Fields(string(b)), " ")
 		for _, w := range words {
 			if strings.Contains(text, w.words) && !(w.name == "BSD-2-Clause" && slices.Contains(names, "BSD-3-Clause")) && !slices.Contains(names, w.name) {
@@ -88,9 +88,7 @@ func TestLicences(t *testing.T) {
 	}
 	b.WriteString("| Go's standard library | | BSD-3-Clause |\n")
 	if *update {
-		if err := os.WriteFile(licenceList, []byte(b.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(licenceList, []byte(b.String()), 0o666))
 	}
 	if got, err := os.ReadFile(licenceList); err != nil || string(got) != b.String() {
 		t.Errorf("%s is not what is linked in: %v; write it with \"make licences\"", filepath.Clean(licenceList), err)

@@ -4,19 +4,17 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 func TestCalledAs(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"mone", "program"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o777))
 	}
 	for name, to := range map[string]string{"mtwo": "mone", "direct": "mtwo", "over": "direct", "whole": filepath.Join(dir, "mtwo"), "round": "round", "gone": "nowhere", "other": "program"} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 	t.Setenv("PATH", dir)
 	commands := []Command{{Name: "mone"}, {Name: "mtwo"}}

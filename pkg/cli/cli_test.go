@@ -21,6 +21,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 )
 
@@ -179,20 +180,14 @@ func urlFile(t *testing.T, path, txn string, urls ...string) {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := record.NewWriter[record.URL](&b, record.WriterOptions{Txn: txn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, u := range urls {
-		if err := w.Write(&record.URL{URL: u, Host: "h"}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(&record.URL{URL: u, Host: "h"}))
 	}
 	if _, err := w.Commit(record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, b.Bytes(), 0o666))
 }
 
 // What a line of text quotes may be of any length, and the reason stands behind it.
@@ -252,9 +247,7 @@ func TestSeveralFilesAreOneInput(t *testing.T) {
 	read := func(files ...string) record.Trailer {
 		std := &Std{Name: "toy", Err: io.Discard, Common: &Common{}}
 		in, err := OpenRecords[record.URL](std, files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var row record.URL
 		for err == nil {
 			err = in.Read(&row)
@@ -270,9 +263,7 @@ func TestSeveralFilesAreOneInput(t *testing.T) {
 	}
 	skip := func(files ...string) (record.Trailer, error) {
 		in, err := OpenRecords[record.URL](&Std{Common: &Common{}}, files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		err = in.(interface{ Skip(context.Context) error }).Skip(t.Context())
 		return in.Trailer(), err
 	}
@@ -284,12 +275,8 @@ func TestSeveralFilesAreOneInput(t *testing.T) {
 		}
 	}
 	cut, err := os.ReadFile(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(a, cut[:len(cut)-3], 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(a, cut[:len(cut)-3], 0o666))
 	in, err := OpenRecords[record.URL](&Std{Common: &Common{}}, []string{a, b})
 	var row record.URL
 	for err == nil {
@@ -325,18 +312,12 @@ func TestLinesOfManyFiles(t *testing.T) {
 	dir := t.TempDir()
 	a, b, later := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "later")
 	for name, text := range map[string]string{a: "1\n2", b: "3\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, []byte(text), 0o666))
 	}
 	in, err := (&Std{Common: &Common{}}).OpenLines([]string{a, b, later, filepath.Join(dir, "missing")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer in.Close()
-	if err := os.WriteFile(later, []byte("4"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(later, []byte("4"), 0o666))
 	got, err := io.ReadAll(in)
 	if string(got) != "1\n2\n3\n4\n" || err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("%q, %v", got, err)
@@ -382,9 +363,7 @@ func TestBar(t *testing.T) {
 func TestPermissionHint(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crawl.toml")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, nil, 0o600))
 	for _, c := range []struct{ name, path, want string }{
 		{"a file", file, "chmod u+rw " + file},
 		{"a folder", dir, "chmod u+rwx " + dir},

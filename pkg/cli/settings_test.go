@@ -5,18 +5,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // TestOnlyFlagsBecomeSettings: the name of a file and a URL stay as they are, whatever they have in them.
 func TestOnlyFlagsBecomeSettings(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "c")
-	if err := os.Mkdir(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(dir, 0o777))
 	for _, name := range []string{"CURRENT", "crawl.toml"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o666))
 	}
 	s := &Std{Name: "mfetch", args: []string{dir}, keys: map[string]string{"timeout": "fetch.timeout", "max-body": "fetch.max_body", "allow-net": "network.allow_net"}}
 	for message, want := range map[string]string{

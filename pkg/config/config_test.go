@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 func TestUnknownKeyNamesTheNearest(t *testing.T) {
@@ -59,9 +60,7 @@ deny = "deny.txt"
 [memory]
 stages = "32M"
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, k := range []struct {
 		key  string
 		want any
@@ -87,26 +86,18 @@ stages = "32M"
 func TestFindNeedsACrawlFolder(t *testing.T) {
 	dir := t.TempDir()
 	store := filepath.Join(dir, "urls")
-	if err := os.Mkdir(store, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, Name), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(store, 0o777))
+	must.OK(t, os.WriteFile(filepath.Join(dir, Name), nil, 0o666))
 	if got := Find([]string{store}); got != "" {
 		t.Errorf("without CURRENT found %s", got)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "CURRENT"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "CURRENT"), nil, 0o666))
 	if got, want := Find([]string{"-n", store}), filepath.Join(dir, Name); got != want {
 		t.Errorf("found %q, want %q", got, want)
 	}
 	for _, of := range []string{"shard/007", "shard/007/urls", "shard/007/modules/tags"} {
 		in := filepath.Join(dir, of)
-		if err := os.MkdirAll(in, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(in, 0o777))
 		if got, want := Find([]string{in}), filepath.Join(dir, Name); got != want {
 			t.Errorf("%s: found %q, want %q", of, got, want)
 		}
@@ -117,22 +108,16 @@ func TestFindNeedsACrawlFolder(t *testing.T) {
 func TestRoundTime(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name, text string) any {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 		c, err := Load(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		v, _ := c.Lookup("round_time")
 		return v
 	}
 	if v := at(Name, ""); v != nil {
 		t.Errorf("%v without a crawl", v)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "CURRENT"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "CURRENT"), nil, 0o666))
 	if v := at(Name, ""); v != "30s" {
 		t.Errorf("%v, want 30s", v)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // group is a group of settings, and declared a layout of a file that has it, as File has the others.
@@ -39,16 +40,12 @@ func TestOneDeclaration(t *testing.T) {
 		Verb struct{ group } `cmd:""`
 	}
 	app, err := kong.New(&grammar)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := app.Parse([]string{"verb"}); err != nil || grammar.Verb.Patience != 7*time.Minute {
 		t.Errorf("without a flag %v, %v", grammar.Verb.Patience, err)
 	}
 	kctx, err := app.Parse([]string{"verb", "--" + k.Flag, "2h"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, f := range kctx.Flags() {
 		if f.Name != k.Flag {
 			continue

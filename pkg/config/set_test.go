@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 func TestSet(t *testing.T) {
@@ -130,13 +131,9 @@ func TestSetRefuses(t *testing.T) {
 // Settings that hang together are judged when all are there, and one that is refused leaves none.
 func TestSetAll(t *testing.T) {
 	pairs, err := ParsePairs([]string{"frontier.tax=0.5", "frontier.policy = opic", "fetch.exec=gemini=./g.sh"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text, err := SetAll(Preset(), pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c, err := parse(Name, text)
 	if err != nil || c.File.Frontier.Tax != 0.5 || c.File.Frontier.Policy != "opic" || len(c.set) != len(presetTables(t)) || !reflect.DeepEqual(c.File.Fetch.Exec, []string{"gemini=./g.sh"}) {
 		t.Errorf("%+v, %v", c, err)
@@ -166,9 +163,7 @@ func TestSetAll(t *testing.T) {
 
 func presetTables(t *testing.T) map[string]any {
 	c, err := parse(Name, Preset())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c.set
 }
 
@@ -177,9 +172,7 @@ func TestPresetLines(t *testing.T) {
 	for _, k := range Keys() {
 		_, name := k.split()
 		text, err := k.editText(Preset(), k.Like)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if want := bytes.Replace(Preset(), []byte("\n"+"#"+name+" = "+k.Like+"\n"), []byte("\n"+name+" = "+k.Like+"\n"), 1); !k.shownTwice() && !bytes.Equal(text, want) {
 			t.Errorf("%s: another line was changed", k.Name)
 		}

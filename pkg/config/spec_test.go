@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/spectest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/setting"
 )
 
@@ -42,9 +43,7 @@ func settingVectors() []spectest.Vector {
 		}}
 	}
 	write := func(t testing.TB, path, text string) {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o666))
 	}
 	return []spectest.Vector{
 		good("empty", "", ""),
@@ -91,9 +90,7 @@ func settingVectors() []spectest.Vector {
 		load("R6-path", "seeds: no file", func(t testing.TB, path string) error {
 			write(t, path, exampleText)
 			c, err := Load(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return c.CheckPaths(filepath.Dir(path))
 		}),
 	}
@@ -175,9 +172,7 @@ func FuzzParse(f *testing.F) {
 		c, err := parse("crawl.toml", b)
 		if err == nil {
 			_, err = settings(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 		} else if e, ok := err.(*fault.Error); !ok || e.Class != fault.Usage || e.File != "crawl.toml" {
 			t.Fatalf("%v is no fault of the file", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 func TestOurs(t *testing.T) {
@@ -62,18 +63,12 @@ func TestForeignFolder(t *testing.T) {
 			dir := t.TempDir()
 			t.Chdir(dir)
 			file := filepath.Join(dir, Name)
-			if err := os.WriteFile(file, []byte("batch = 5\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(file, []byte("batch = 5\n"), 0o644))
 			if c.crawl {
-				if err := os.WriteFile(filepath.Join(dir, "CURRENT"), nil, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(filepath.Join(dir, "CURRENT"), nil, 0o644))
 			}
 			for p, uid := range map[string]int{dir: c.folder, file: c.file} {
-				if err := os.Chown(p, uid, -1); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Chown(p, uid, -1))
 			}
 			t.Setenv(SafeVariable, strings.ReplaceAll(c.variable, "FOLDER", dir))
 			_, err := Load(file)
@@ -115,9 +110,7 @@ func TestDisarm(t *testing.T) {
 			}
 			for key, want := range c.keeps {
 				k, err := KeyOf(key)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if got := conf.Text(k); got != want {
 					t.Errorf("%s is %q, want %q in %s", key, got, want, clean)
 				}

@@ -20,6 +20,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 var ctx = context.Background()
@@ -201,37 +202,22 @@ func storeState(fsys durable.FS, name string) (string, error) {
 func crawlState(t *testing.T, fsys durable.FS) string {
 	t.Helper()
 	c, err := Open("/c", Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	st, err := c.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines := []string{fmt.Sprintf("epoch %d checkpoint %d rounds %q", st.Epoch, st.Checkpoint, st.Rounds)}
 	for _, of := range st.Stores {
 		s, err := storeState(fsys, of.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		lines = append(lines, of.Name+": "+s)
 	}
 	return strings.Join(lines, "\n")
 }
 
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // wholeRound runs and commits a round.
 func wholeRound(t *testing.T, fsys durable.FS, txn string) {
 	t.Helper()
-	must(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/modules/tags", "tags", txn), change(fsys, "/c/frontier", "update", txn), commit(fsys, txn))
+	must.OK(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/modules/tags", "tags", txn), change(fsys, "/c/frontier", "update", txn), commit(fsys, txn))
 }
 
 // TestCrash stops at every file-system call of every kind of change. What a
@@ -244,7 +230,7 @@ func TestCrash(t *testing.T) {
 	}
 	openRound := func(t *testing.T, fsys *crashtest.FS) {
 		twoRounds(t, fsys)
-		must(t, change(fsys, "/c/urls", "new", "r3"), change(fsys, "/c/frontier", "next", "r3"), change(fsys, "/c/frontier", "update", "r3"))
+		must.OK(t, change(fsys, "/c/urls", "new", "r3"), change(fsys, "/c/frontier", "next", "r3"), change(fsys, "/c/frontier", "update", "r3"))
 	}
 	for _, test := range []struct {
 		name  string
@@ -260,12 +246,12 @@ func TestCrash(t *testing.T) {
 		{"abandon", openRound, abandon, "r3"},
 		{"a change after abandon", func(t *testing.T, fsys *crashtest.FS) {
 			openRound(t, fsys)
-			must(t, abandon(fsys))
+			must.OK(t, abandon(fsys))
 		}, func(fsys durable.FS) error { return change(fsys, "/c/urls", "new", "r3") }, "r3"},
 		{"restore", openRound, func(fsys durable.FS) error { return restore(fsys, 1) }, "r2"},
 		{"a change after restore", func(t *testing.T, fsys *crashtest.FS) {
 			openRound(t, fsys)
-			must(t, restore(fsys, 0))
+			must.OK(t, restore(fsys, 0))
 		}, func(fsys durable.FS) error { return change(fsys, "/c/frontier", "update", "r1") }, "r1"},
 		{"gc", func(t *testing.T, fsys *crashtest.FS) {
 			twoRounds(t, fsys)
@@ -276,7 +262,7 @@ func TestCrash(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			base := crashtest.New()
-			must(t, newCrawl(base))
+			must.OK(t, newCrawl(base))
 			test.setup(t, base)
 			crashEverywhere(t, base, test.name, test.run, test.again)
 		})
@@ -287,12 +273,12 @@ func TestCrash(t *testing.T) {
 func crashEverywhere(t *testing.T, base *crashtest.FS, what string, run func(durable.FS) error, again string) {
 	t.Helper()
 	c, err := Open("/c", Options{FS: base})
-	must(t, err)
+	must.OK(t, err)
 	stores, err := c.Stores()
-	must(t, err)
+	must.OK(t, err)
 	before := crawlState(t, base)
 	ended := clone(base)
-	must(t, run(ended))
+	must.OK(t, run(ended))
 	after := crawlState(t, ended)
 	for n := 1; ; n++ {
 		fsys := clone(base)
@@ -344,7 +330,7 @@ func TestCrashInit(t *testing.T) {
 			} else if oerr == nil {
 				crawlState(t, found) // a folder with CURRENT is complete
 			}
-			must(t, newCrawl(found))
+			must.OK(t, newCrawl(found))
 			wholeRound(t, found, "r1")
 		}
 		if !fsys.Crashed() {
@@ -357,7 +343,7 @@ func TestCrashInit(t *testing.T) {
 // nothing is half-published; with room again it ends.
 func TestDiskFull(t *testing.T) {
 	base := crashtest.New()
-	must(t, newCrawl(base))
+	must.OK(t, newCrawl(base))
 	wholeRound(t, base, "r1")
 	before := crawlState(t, base)
 	ended := clone(base)
@@ -389,7 +375,7 @@ func TestDiskFull(t *testing.T) {
 			t.Fatal("a full disk changed the state")
 		}
 		fsys.SetSpace(-1)
-		must(t, run(fsys))
+		must.OK(t, run(fsys))
 		if state := crawlState(t, fsys); state != after {
 			t.Fatalf("space %d: %s\nwant:\n%s", space, state, after)
 		}
@@ -403,7 +389,7 @@ func TestDiskFull(t *testing.T) {
 // the next commit writes over.
 func TestCommitCloses(t *testing.T) {
 	disk := crashtest.New()
-	must(t, newCrawl(disk), change(disk, "/c/urls", "new", "r1"), change(disk, "/c/modules/tags", "tags", "r1"), change(disk, "/c/frontier", "update", "r1"))
+	must.OK(t, newCrawl(disk), change(disk, "/c/urls", "new", "r1"), change(disk, "/c/modules/tags", "tags", "r1"), change(disk, "/c/frontier", "update", "r1"))
 	fsys := &openFS{FS: disk, open: map[durable.File]string{}}
 	full := 0
 	for room := int64(0); ; room += 100 {
@@ -414,7 +400,7 @@ func TestCommitCloses(t *testing.T) {
 			t.Errorf("%v, and open stays %v", err, fsys.open)
 		}
 		list, e := disk.ReadDir("/c/checkpoints")
-		must(t, e)
+		must.OK(t, e)
 		if len(list) > 1 || len(list) == 1 && list[0].Name() != "000001" {
 			t.Errorf("%v, and in checkpoints stay %v", err, list)
 		}
@@ -508,7 +494,7 @@ func TestModel(t *testing.T) {
 	for seed := uint64(1); seed <= 30; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		fsys := crashtest.New()
-		must(t, newCrawl(fsys))
+		must.OK(t, newCrawl(fsys))
 		now := model{stores: map[string]modelStore{}}
 		checkpoints := map[uint64]model{0: now.clone()}
 		current, last, epoch, rounds := uint64(0), uint64(0), 0, 0
@@ -576,7 +562,7 @@ func TestModel(t *testing.T) {
 				}
 			case op < 16:
 				what = "abandon"
-				must(t, abandon(fsys))
+				must.OK(t, abandon(fsys))
 				epoch++
 				now = checkpoints[current].clone()
 			case op < 18:
@@ -616,9 +602,9 @@ func TestModel(t *testing.T) {
 			log = append(log, what)
 			fsys = fsys.AfterCrash(crashtest.LoseAll)
 			c, err := Open("/c", Options{FS: fsys})
-			must(t, err)
+			must.OK(t, err)
 			st, err := c.State()
-			must(t, err)
+			must.OK(t, err)
 			if st.Epoch != uint64(epoch) || st.Checkpoint != current || !slices.Equal(sortedStrings(st.Rounds), sortedStrings(now.rounds())) {
 				t.Fatalf("seed %d: %v\ncrawl %+v, want epoch %d, checkpoint %d, rounds %q", seed, log, st, epoch, current, now.rounds())
 			}
@@ -647,14 +633,14 @@ func TestModel(t *testing.T) {
 // TestTwoWriters: the second waits, and then is told who holds the store.
 func TestTwoWriters(t *testing.T) {
 	dir := t.TempDir() + "/urls"
-	must(t, store.Create(dir, "urls", 1, nil, store.Options{}))
+	must.OK(t, store.Create(dir, "urls", 1, nil, store.Options{}))
 	open := func(wait time.Duration) *store.Store {
 		s, err := store.Open(dir, "urls", 1, store.Options{LockWait: wait})
-		must(t, err)
+		must.OK(t, err)
 		return s
 	}
 	first, _, err := open(0).Begin(ctx, "new", "r1")
-	must(t, err)
+	must.OK(t, err)
 	if _, _, err := open(0).Begin(ctx, "new", "r2"); !errors.Is(err, fault.Busy) || !strings.Contains(err.Error(), fmt.Sprintf("held by process %d on ", os.Getpid())) || !strings.Contains(err.Error(), "new r1") {
 		t.Fatal(err)
 	}
@@ -673,8 +659,8 @@ func TestTwoWriters(t *testing.T) {
 	}()
 	time.Sleep(20 * time.Millisecond)
 	_, err = first.Commit(0, "", record.Ledger{})
-	must(t, err)
-	must(t, <-got)
+	must.OK(t, err)
+	must.OK(t, <-got)
 }
 
 func sortedStrings(list []string) []string {

@@ -22,19 +22,20 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 func openStore(t *testing.T, fsys durable.FS, name string) *store.Store {
 	t.Helper()
 	s, err := store.Open("/c/"+name, kindOf(name), 1, store.Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	return s
 }
 
 func testCrawl(t *testing.T) *crashtest.FS {
 	t.Helper()
 	fsys := crashtest.New()
-	must(t, newCrawl(fsys))
+	must.OK(t, newCrawl(fsys))
 	return fsys
 }
 
@@ -55,7 +56,7 @@ func TestOpen(t *testing.T) {
 	} {
 		_, err := store.Open(test.dir, test.kind, test.version, opt)
 		if test.class == "" {
-			must(t, err)
+			must.OK(t, err)
 		} else if !errors.Is(err, test.class) || !strings.Contains(err.Error(), test.found) || !strings.Contains(fault.HintOf(err), test.hint) {
 			t.Errorf("%s %s %d: %v (%s)", test.dir, test.kind, test.version, err, fault.HintOf(err))
 		}
@@ -63,10 +64,10 @@ func TestOpen(t *testing.T) {
 	if err := store.Create("/c/urls", "urls", 1, map[string]string{"p": "2"}, opt); !errors.Is(err, fault.Usage) {
 		t.Errorf("other params: %v", err)
 	}
-	must(t, fsys.Remove("/c/urls/HEAD"))
-	must(t, store.Create("/c/urls", "urls", 1, map[string]string{"p": "1"}, opt))
+	must.OK(t, fsys.Remove("/c/urls/HEAD"))
+	must.OK(t, store.Create("/c/urls", "urls", 1, map[string]string{"p": "1"}, opt))
 	wholeRound(t, fsys, "r1")
-	must(t, fsys.Remove("/c/urls/HEAD"))
+	must.OK(t, fsys.Remove("/c/urls/HEAD"))
 	if _, err := store.Open("/c/urls", "urls", 1, opt); !errors.Is(err, fault.Corrupt) {
 		t.Errorf("a store that changed and lost its HEAD: %v", err)
 	}
@@ -89,25 +90,25 @@ func TestLookup(t *testing.T) {
 		expect("new", bad, false, fault.Usage, "--txn")
 	}
 	expect("new", "r1", false, "", "")
-	must(t, change(fsys, "/c/urls", "new", "r1"))
+	must.OK(t, change(fsys, "/c/urls", "new", "r1"))
 	expect("new", "r1", true, "", "")
 	expect("add", "r1", false, "", "")
 	expect("new", "r2", false, fault.Conflict, `round "r1" is open`)
 	expect("new", "", false, fault.Conflict, `round "r1" is open`)
-	must(t, change(fsys, "/c/frontier", "update", "r1"), commit(fsys, "r1"))
+	must.OK(t, change(fsys, "/c/frontier", "update", "r1"), commit(fsys, "r1"))
 	expect("new", "r1", true, "", "")
 	expect("add", "r1", false, fault.Conflict, `round "r1" was closed by checkpoint 1`)
 	expect("new", "", false, "", "")
 	expect("new", "r2", false, "", "")
-	must(t, change(fsys, "/c/urls", "new", "r2"))
+	must.OK(t, change(fsys, "/c/urls", "new", "r2"))
 	expect("new", "r1", false, fault.Conflict, `round "r1" was closed by checkpoint 1`)
-	must(t, abandon(fsys))
+	must.OK(t, abandon(fsys))
 	expect("new", "r1", false, fault.Conflict, `round "r1" was closed by checkpoint 1`) // its output is gone
 	expect("new", "r2", false, "", "")
 	if _, done, err := s.Begin(ctx, "new", "r1"); done != nil || !errors.Is(err, fault.Conflict) {
 		t.Errorf("begin r1: %v %v", done, err)
 	}
-	must(t, change(fsys, "/c/urls", "new", "r2"))
+	must.OK(t, change(fsys, "/c/urls", "new", "r2"))
 	if _, done, err := s.Begin(ctx, "new", "r2"); done == nil || err != nil {
 		t.Errorf("begin r2 again: %v %v", done, err)
 	}
@@ -116,23 +117,23 @@ func TestLookup(t *testing.T) {
 // A round whose batch is out is not closed by an add: its update could not come any more.
 func TestCommitNeedsUpdate(t *testing.T) {
 	fsys := testCrawl(t)
-	must(t, change(fsys, "/c/frontier", "next", "r1"), change(fsys, "/c/urls", "new", "r1"), change(fsys, "/c/frontier", "add", "r1"))
+	must.OK(t, change(fsys, "/c/frontier", "next", "r1"), change(fsys, "/c/urls", "new", "r1"), change(fsys, "/c/frontier", "add", "r1"))
 	if err := commit(fsys, "r1"); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `no update of "r1", whose batch is out`) {
 		t.Error(err)
 	}
-	must(t, change(fsys, "/c/frontier", "update", "r1"), commit(fsys, "r1"), change(fsys, "/c/urls", "new", "r2"), change(fsys, "/c/frontier", "add", "r2"), commit(fsys, "r2"))
+	must.OK(t, change(fsys, "/c/frontier", "update", "r1"), commit(fsys, "r1"), change(fsys, "/c/urls", "new", "r2"), change(fsys, "/c/frontier", "add", "r2"), commit(fsys, "r2"))
 }
 
 // grow appends to a growing file as its owner does, and syncs it.
 func grow(t *testing.T, s *store.Store, name, text string) int64 {
 	t.Helper()
-	must(t, durable.MkdirAll(s.FS(), s.Path("warc")))
+	must.OK(t, durable.MkdirAll(s.FS(), s.Path("warc")))
 	f, err := s.FS().OpenFile(s.Path(name)+".open", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
-	must(t, err)
+	must.OK(t, err)
 	_, err = f.Write([]byte(text))
-	must(t, err, f.Sync(), s.FS().SyncDir(s.Path("warc")))
+	must.OK(t, err, f.Sync(), s.FS().SyncDir(s.Path("warc")))
 	st, err := f.Stat()
-	must(t, err, f.Close())
+	must.OK(t, err, f.Close())
 	return st.Size()
 }
 
@@ -160,13 +161,13 @@ func TestGrowing(t *testing.T) {
 	// A dead transaction's file is there for its next run,
 	tx := begin("r1")
 	first, err := tx.Journal("warc/", ".warc")
-	must(t, err)
+	must.OK(t, err)
 	grow(t, s, first, "one")
 	restart()
 	tx = begin("r1")
 	journaled(tx, first)
 	second, err := tx.Journal("warc/", ".warc")
-	must(t, err)
+	must.OK(t, err)
 	if second == first {
 		t.Fatal("a name was given twice")
 	}
@@ -176,7 +177,7 @@ func TestGrowing(t *testing.T) {
 	tx = begin("r2")
 	journaled(tx, "")
 	third, err := tx.Journal("warc/", ".warc")
-	must(t, err)
+	must.OK(t, err)
 	if third == first || third == second {
 		t.Fatalf("%s was given twice", third)
 	}
@@ -188,20 +189,20 @@ func TestGrowing(t *testing.T) {
 	// A committed one has a length, and stays where a tail follows it.
 	tx.Put(store.Entry{Path: third, Role: "warc", Length: grow(t, s, third, "abc"), Sum: store.Sum([]byte("abc")), Growing: true})
 	_, err = tx.Commit(0, "", record.Ledger{})
-	must(t, err)
+	must.OK(t, err)
 	grow(t, s, third, "tail")
-	must(t, change(fsys, "/c/urls", "new", "r2"), change(fsys, "/c/frontier", "update", "r2"), commit(fsys, "r2"))
+	must.OK(t, change(fsys, "/c/urls", "new", "r2"), change(fsys, "/c/frontier", "update", "r2"), commit(fsys, "r2"))
 	tx = begin("r3")
 	e := tx.Base().File(third)
 	if e == nil || e.Length != 3 || e.Epoch != tx.Epoch() {
 		t.Fatalf("%+v", e)
 	}
 	fourth, err := tx.Journal("warc/", ".warc")
-	must(t, err)
+	must.OK(t, err)
 	grow(t, s, fourth, "four")
 	tx.Abort()
 	// After abandon it is of an older epoch, and what was journaled is gone.
-	must(t, abandon(fsys))
+	must.OK(t, abandon(fsys))
 	tx = begin("r3")
 	journaled(tx, "")
 	if e := tx.Base().File(third); e == nil || e.Epoch == tx.Epoch() {
@@ -212,16 +213,16 @@ func TestGrowing(t *testing.T) {
 	}
 	tx.Abort()
 	// Finished, it loses its suffix; older generations see their part of it.
-	must(t, fsys.Rename(s.Path(third)+".open", s.Path(third)), fsys.SyncDir(s.Path("warc")))
+	must.OK(t, fsys.Rename(s.Path(third)+".open", s.Path(third)), fsys.SyncDir(s.Path("warc")))
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
 		t.Fatal(err, v)
 	}
 	f, err := fsys.OpenFile(s.Path(third), os.O_RDWR, 0)
-	must(t, err)
+	must.OK(t, err)
 	_, err = f.WriteAt([]byte("X"), 1)
-	must(t, err)
+	must.OK(t, err)
 	if v, err := c.Verify(ctx); err != nil || len(v.Problems) != 1 || !strings.Contains(v.Problems[0], "bytes 0 to 3") {
 		t.Fatal(err, v)
 	}
@@ -231,17 +232,17 @@ func TestGrowing(t *testing.T) {
 func TestInterval(t *testing.T) {
 	fsys := testCrawl(t)
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	for i := range 10 {
 		txn := fmt.Sprintf("r%d", i)
-		must(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "update", txn))
+		must.OK(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "update", txn))
 		_, made, err := c.Commit(ctx, txn, time.Unix(int64(i)*600, 0), 25*time.Minute)
 		if err != nil || !made {
 			t.Fatal(made, err)
 		}
 	}
 	var kept []string
-	must(t, c.List(func(k *Checkpoint) error {
+	must.OK(t, c.List(func(k *Checkpoint) error {
 		kept = append(kept, k.Txn)
 		return nil
 	}))
@@ -251,7 +252,7 @@ func TestInterval(t *testing.T) {
 	if n, err := c.NextRound(); err != nil || n != 10 {
 		t.Errorf("next round %d, %v", n, err)
 	}
-	must(t, c.Restore(ctx, 4), gc(fsys, 1))
+	must.OK(t, c.Restore(ctx, 4), gc(fsys, 1))
 	if n, err := c.NextRound(); err != nil || n != 4 {
 		t.Errorf("next round after restore %d, %v", n, err)
 	}
@@ -261,7 +262,7 @@ func TestInterval(t *testing.T) {
 func TestNextRoundForgotten(t *testing.T) {
 	fsys := testCrawl(t)
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	next := func(want uint64) {
 		t.Helper()
 		if n, err := c.NextRound(); err != nil || n != want {
@@ -273,49 +274,49 @@ func TestNextRoundForgotten(t *testing.T) {
 		wholeRound(t, fsys, txn)
 		next(1)
 	}
-	must(t, gc(fsys, 1))
+	must.OK(t, gc(fsys, 1))
 	next(1)
 	for _, txn := range []string{"r1", "r2", "add7", "again8", "add9"} {
 		wholeRound(t, fsys, txn)
 	}
-	must(t, gc(fsys, 2))
+	must.OK(t, gc(fsys, 2))
 	next(3)
 	if seeded, err := c.Closed("seed"); err != nil || !seeded {
 		t.Errorf("seeds in: %v, %v", seeded, err)
 	}
-	must(t, change(fsys, "/c/frontier", "next", "r3"))
+	must.OK(t, change(fsys, "/c/frontier", "next", "r3"))
 	next(3)
-	must(t, abandon(fsys))
+	must.OK(t, abandon(fsys))
 	next(3)
 	wholeRound(t, fsys, "r3")
 	next(4)
-	must(t, restore(fsys, 9))
+	must.OK(t, restore(fsys, 9))
 	next(3)
 }
 
 // TestCommitRefuses names the store that did not commit.
 func TestCommitRefuses(t *testing.T) {
 	fsys := testCrawl(t)
-	must(t, change(fsys, "/c/frontier", "update", "r1"))
+	must.OK(t, change(fsys, "/c/frontier", "update", "r1"))
 	if err := commit(fsys, "r1"); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `/c/urls: round "r1" is not committed here`) {
 		t.Error(err)
 	}
-	must(t, change(fsys, "/c/urls", "new", "r2"))
+	must.OK(t, change(fsys, "/c/urls", "new", "r2"))
 	if err := commit(fsys, "r1"); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `/c/urls: round "r2" is open`) {
 		t.Error(err)
 	}
-	must(t, abandon(fsys), change(fsys, "/c/frontier", "update", "r1"), change(fsys, "/c/urls", "new", "r1"), commit(fsys, "r1"))
+	must.OK(t, abandon(fsys), change(fsys, "/c/frontier", "update", "r1"), change(fsys, "/c/urls", "new", "r1"), commit(fsys, "r1"))
 }
 
 // TestAbandonedMeanwhile: a change that began before an abandon does not commit.
 func TestAbandonedMeanwhile(t *testing.T) {
 	fsys := testCrawl(t)
 	tx, _, err := openStore(t, fsys, "urls").Begin(ctx, "new", "r1")
-	must(t, err, abandon(fsys))
+	must.OK(t, err, abandon(fsys))
 	if _, err := tx.Commit(0, "", record.Ledger{}); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "abandoned") {
 		t.Error(err)
 	}
-	must(t, change(fsys, "/c/urls", "new", "r1"))
+	must.OK(t, change(fsys, "/c/urls", "new", "r1"))
 }
 
 // TestNothingChanged: a change without a name in which nothing changes makes no generation; one
@@ -324,14 +325,14 @@ func TestNothingChanged(t *testing.T) {
 	fsys := testCrawl(t)
 	s := openStore(t, fsys, "urls")
 	before, err := s.Current()
-	must(t, err)
+	must.OK(t, err)
 	for i, txn := range []string{"", "r1"} {
 		tx, _, err := s.Begin(ctx, "new", txn)
-		must(t, err)
+		must.OK(t, err)
 		_, err = tx.Commit(0, "", record.Ledger{})
-		must(t, err)
+		must.OK(t, err)
 		m, err := s.Current()
-		must(t, err)
+		must.OK(t, err)
 		if m.Generation != before.Generation+uint64(i) {
 			t.Errorf("generation %d after a change named %q, %d before", m.Generation, txn, before.Generation)
 		}
@@ -344,12 +345,12 @@ func TestGCRemovesLeftovers(t *testing.T) {
 	left := []string{"/c/.CURRENT.7-1.tmp", "/c/checkpoints/.000001.7-2.tmp"}
 	for _, name := range append(left, "/c/.notes.7-3.tmp") {
 		f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
-		must(t, err)
+		must.OK(t, err)
 		_, err = f.Write([]byte("12345"))
-		must(t, err, f.Close())
+		must.OK(t, err, f.Close())
 	}
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	_, freed, err := c.GC(ctx, 1)
 	if err != nil || freed != (store.Freed{Files: 2, Bytes: 10}) {
 		t.Errorf("%+v, %v", freed, err)
@@ -369,18 +370,18 @@ func TestVerifyTellsWhatItReads(t *testing.T) {
 	fsys := testCrawl(t)
 	s := openStore(t, fsys, "urls")
 	tx, _, err := s.Begin(ctx, "new", "")
-	must(t, err)
+	must.OK(t, err)
 	f, err := tx.Create("runs/", ".fps", "run")
-	must(t, err)
+	must.OK(t, err)
 	_, err = f.Write(make([]byte, 4<<20))
-	must(t, err)
+	must.OK(t, err)
 	_, err = tx.Commit(0, "", record.Ledger{})
-	must(t, err)
+	must.OK(t, err)
 	told := int64(0)
 	stopped, cancel := context.WithCancel(ctx)
 	each := func(int64) {}
 	c, err := Open("/c", Options{FS: fsys, Progress: func(n int64) { told += n; each(n) }})
-	must(t, err)
+	must.OK(t, err)
 	if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 || v.Bytes < 4<<20 || told < v.Bytes {
 		t.Errorf("%+v, %v: told of %d bytes", v, err, told)
 	}
@@ -406,19 +407,19 @@ func TestVerifyWithoutSecrets(t *testing.T) {
 			fsys := testCrawl(t)
 			s := openStore(t, fsys, "urls")
 			tx, _, err := s.Begin(ctx, "new", "")
-			must(t, err)
+			must.OK(t, err)
 			f, err := tx.Create("secret-", ".bin", "secret")
-			must(t, err)
+			must.OK(t, err)
 			if c.secret {
-				must(t, f.Secret())
+				must.OK(t, f.Secret())
 			}
 			_, err = f.Write([]byte("bytes"))
-			must(t, err)
+			must.OK(t, err)
 			_, err = tx.Commit(0, "", record.Ledger{})
-			must(t, err)
-			must(t, c.damage(fsys, s.Path(f.Path())))
+			must.OK(t, err)
+			must.OK(t, c.damage(fsys, s.Path(f.Path())))
 			cr, err := Open("/c", Options{FS: fsys})
-			must(t, err)
+			must.OK(t, err)
 			if v, err := cr.Verify(ctx); err != nil || len(v.Problems) != c.problems {
 				t.Errorf("%v, %v, want %d problems", v.Problems, err, c.problems)
 			}
@@ -447,7 +448,7 @@ func TestVerifyFewFiles(t *testing.T) {
 	few := 0
 	for whole := false; !whole; few++ {
 		c, err := Open("/c", Options{FS: fsys})
-		must(t, err)
+		must.OK(t, err)
 		c.fs = &fewFiles{fsys, few}
 		c.opt.FS = c.fs
 		v, err := c.Verify(ctx)
@@ -488,17 +489,17 @@ func TestVerifyFarNumbers(t *testing.T) {
 	fsys := testCrawl(t)
 	rounds(t, fsys, 1, 5, 0)
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	cur, err := c.current()
-	must(t, err)
+	must.OK(t, err)
 	cur.Last, cur.Forgotten = 1<<40-1, "6-1099511627775"
-	must(t, store.WriteCurrent(fsys, "/c", cur))
+	must.OK(t, store.WriteCurrent(fsys, "/c", cur))
 	rounds(t, fsys, 6, 6, 0)
 	s := openStore(t, fsys, "urls")
 	m, err := s.Current()
-	must(t, err)
+	must.OK(t, err)
 	run := s.Path(m.WithRole("run")[0].Path)
-	must(t, durable.WriteFile(fsys, run, []byte("merc")))
+	must.OK(t, durable.WriteFile(fsys, run, []byte("merc")))
 	v, err := c.Verify(ctx)
 	if err != nil || !slices.Equal(v.Needed, []string{run}) || v.Sound == 0 || v.Sound > 5 {
 		t.Errorf("%+v, %v; want %s, which the current checkpoint needs", v, err, run)
@@ -538,9 +539,7 @@ func TestWhole(t *testing.T) {
 	}
 	// One that was empty is empty again, and what a killed process left goes.
 	bare := filepath.Join(parent, "bare")
-	if err := os.Mkdir(bare, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(bare, 0o777))
 	if err := Whole(t.Context(), bare, fill(full)); !errors.Is(err, full) {
 		t.Errorf("%v, want the error", err)
 	}
@@ -548,9 +547,7 @@ func TestWhole(t *testing.T) {
 		t.Errorf("left %v, %v", list, err)
 	}
 	old := filepath.Join(parent, "a", ".next.new.123", "old")
-	if err := os.MkdirAll(old, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(old, 0o777))
 	next := filepath.Join(parent, "a", "next")
 	if err := Whole(t.Context(), next, fill(nil)); err != nil {
 		t.Error(err)
@@ -561,14 +558,12 @@ func TestWhole(t *testing.T) {
 	if list, err := os.ReadDir(filepath.Dir(next)); err != nil || len(list) != 2 {
 		t.Errorf("%v, %v, want the two crawls alone", list, err)
 	}
-	if err := os.Remove(bare); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(bare))
 	// Of several that make a crawl in an empty folder, or in none, one does, and the others wait until it is whole.
 	for _, there := range []bool{true, false} {
 		crawl := filepath.Join(parent, "a", fmt.Sprint("raced", there))
 		if there {
-			must(t, os.Mkdir(crawl, 0o777))
+			must.OK(t, os.Mkdir(crawl, 0o777))
 		}
 		var ready, done sync.WaitGroup
 		var made, filled atomic.Int32
@@ -603,7 +598,7 @@ func TestWhole(t *testing.T) {
 		if err != nil || currentErr != nil || len(list) != 3 {
 			t.Errorf("%v, %v, %v", list, err, currentErr)
 		}
-		must(t, os.RemoveAll(crawl))
+		must.OK(t, os.RemoveAll(crawl))
 	}
 	// Somebody else is quicker.
 	other := filepath.Join(parent, "other")
@@ -630,16 +625,16 @@ func TestNewKilled(t *testing.T) {
 	}
 	if dir := os.Getenv("CRAWL_TEST_KILLED"); dir != "" { // the process that is killed
 		after, err := strconv.Atoi(os.Getenv("CRAWL_TEST_RENAMES"))
-		must(t, err)
+		must.OK(t, err)
 		rename = func(from, to string) error {
 			if after--; after < 0 {
-				must(t, syscall.Kill(os.Getpid(), syscall.SIGKILL))
+				must.OK(t, syscall.Kill(os.Getpid(), syscall.SIGKILL))
 				select {}
 			}
 			return os.Rename(from, to)
 		}
 		_, err = New(t.Context(), dir, fill("killed"))
-		must(t, err)
+		must.OK(t, err)
 		return
 	}
 	for _, renames := range []int{5, 1} { // into a folder that is there, and beside one that is not
@@ -647,7 +642,7 @@ func TestNewKilled(t *testing.T) {
 			parent := t.TempDir()
 			dir := filepath.Join(parent, "c")
 			if renames > 1 {
-				must(t, os.Mkdir(dir, 0o777))
+				must.OK(t, os.Mkdir(dir, 0o777))
 			}
 			killed := exec.Command(os.Args[0], "-test.run=^TestNewKilled$")
 			killed.Env = append(os.Environ(), "CRAWL_TEST_KILLED="+dir, fmt.Sprint("CRAWL_TEST_RENAMES=", after))
@@ -676,8 +671,8 @@ func TestNewKilled(t *testing.T) {
 	}
 	// A file of somebody else's is not replaced.
 	dir := t.TempDir()
-	must(t, fill("killed")(filepath.Join(dir, wholeName)))
-	must(t, os.WriteFile(filepath.Join(dir, "crawl.toml"), []byte("mine"), 0o666))
+	must.OK(t, fill("killed")(filepath.Join(dir, wholeName)))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "crawl.toml"), []byte("mine"), 0o666))
 	_, err := New(t.Context(), dir, fill("next"))
 	if text, _ := os.ReadFile(filepath.Join(dir, "crawl.toml")); !errors.Is(err, fault.Usage) || string(text) != "mine" {
 		t.Errorf("%v, %q", err, text)

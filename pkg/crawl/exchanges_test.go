@@ -14,6 +14,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/exchange"
 	"mercator/pkg/folder/shard"
 )
@@ -48,19 +49,19 @@ func (l *rowsOf[T]) Trailer() record.Trailer {
 func exchanged[T record.Row](t *testing.T, fsys durable.FS, name, txn string, kind record.Kind, rows func(n int) []T) (got [2][]T, ledgers [2]record.Ledger) {
 	t.Helper()
 	m, err := shard.New(2)
-	must(t, err)
+	must.OK(t, err)
 	id := exchange.ID{Exchange: name, Round: txn, Map: 1, Shards: 2, By: exchange.ByHost}
 	dir := "/c/rounds/" + txn + "/" + name
 	for n := range 2 {
 		in := &rowsOf[T]{rows: rows(n), schema: record.Schema{Kind: kind, Txn: txn, Epoch: "0"}, stage: record.Stage{Name: "mextract", Store: shard.Name(n) + "/urls", Txn: txn}}
 		_, err := exchange.Run(t.Context(), exchange.Split{FS: fsys, Dir: dir, ID: id, From: n, Map: m, Memory: 1 << 20}, in)
-		must(t, err)
+		must.OK(t, err)
 	}
 	for n := range 2 {
 		in, err := exchange.Receive(fsys, dir, id, n)
-		must(t, err)
+		must.OK(t, err)
 		g, err := exchange.Rows[T](in)
-		must(t, err)
+		must.OK(t, err)
 		var row T
 		for err = g.Read(&row); err == nil; err = g.Read(&row) {
 			got[n] = append(got[n], row)
@@ -88,13 +89,13 @@ func exchangingRound(t *testing.T, fsys durable.FS, txn string) {
 		under := shard.Name(n)
 		var b bytes.Buffer
 		w, err := record.NewWriter[record.Fetch](&b, record.WriterOptions{Txn: txn, Epoch: "0"})
-		must(t, err)
+		must.OK(t, err)
 		for i := range rows[n] {
-			must(t, w.Write(&rows[n][i]))
+			must.OK(t, w.Write(&rows[n][i]))
 		}
 		_, err = w.Commit(outcomes[n])
 		dir := "/c/" + under + "/rounds/" + txn
-		must(t, err, durable.MkdirAll(fsys, dir), durable.WriteFile(fsys, dir+"/outcomes.arrows.zst", b.Bytes()))
+		must.OK(t, err, durable.MkdirAll(fsys, dir), durable.WriteFile(fsys, dir+"/outcomes.arrows.zst", b.Bytes()))
 
 		in := links[n].Stages[0]
 		ledger := record.Ledger{Stages: []record.Stage{in, links[n].Stages[1],
@@ -102,12 +103,12 @@ func exchangingRound(t *testing.T, fsys durable.FS, txn string) {
 			{Name: "mfrontier update", Store: under + "/frontier", Txn: txn, In: in.Out, InHash: in.OutHash, Consumed: in.Out}}}
 		for verb, name := range map[string]string{"new": "urls", "update": "frontier"} {
 			s, err := store.Open("/c/"+under+"/"+name, name, 1, store.Options{FS: fsys})
-			must(t, err)
+			must.OK(t, err)
 			l := ledger
 			if verb == "new" {
 				l.Stages = l.Stages[:3]
 			}
-			must(t, changeWith(s, verb, txn, l))
+			must.OK(t, changeWith(s, verb, txn, l))
 		}
 	}
 }
@@ -121,7 +122,7 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 	outcomes := "/c/shard/001/rounds/r1/outcomes.arrows.zst"
 	for _, file := range []string{part, manifest, outcomes} {
 		fsys := clone(base)
-		must(t, fsys.Remove(file))
+		must.OK(t, fsys.Remove(file))
 		want := file + ": missing"
 		if file == outcomes {
 			want = "/c/rounds/r1/outcomes: shard 1: 1 rows sent, and no ledger of a stage that received them"
@@ -141,7 +142,7 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 		t.Helper()
 		for _, dir := range []string{"/c/rounds/r1/links", "/c/rounds/r1/outcomes"} {
 			list, err := fsys.ReadDir(dir)
-			must(t, err)
+			must.OK(t, err)
 			for _, e := range list {
 				if strings.HasSuffix(e.Name(), ".run") {
 					n++
@@ -153,26 +154,26 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 	if n := parts(fsys); n != 4 {
 		t.Fatalf("%d files of parts", n)
 	}
-	must(t, commit(fsys, "r1"))
+	must.OK(t, commit(fsys, "r1"))
 	if n := parts(fsys); n != 0 {
 		t.Errorf("%d files of parts are left", n)
 	}
 	// What a kill has left goes with the same commit, or the next.
 	for _, next := range []string{"r1", "r2"} {
 		left := clone(fsys)
-		must(t, durable.WriteFile(left, part, []byte("left")))
+		must.OK(t, durable.WriteFile(left, part, []byte("left")))
 		if next == "r2" {
 			exchangingRound(t, left, next)
 		}
-		must(t, commit(left, next))
+		must.OK(t, commit(left, next))
 		if n := parts(left); n != 0 {
 			t.Errorf("%d files of parts are left by the commit of %s", n, next)
 		}
 	}
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	k, err := c.Current()
-	must(t, err)
+	must.OK(t, err)
 	if len(k.Exchanges) != 2 || k.Exchanges[0].Name != "links" || k.Exchanges[1].Name != "outcomes" || len(k.Exchanges[0].Manifests) != 2 {
 		t.Errorf("%+v", k.Exchanges)
 	}
@@ -186,9 +187,9 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 	verify := func(fsys *crashtest.FS) []string {
 		t.Helper()
 		c, err := Open("/c", Options{FS: fsys})
-		must(t, err)
+		must.OK(t, err)
 		v, err := c.Verify(ctx)
-		must(t, err)
+		must.OK(t, err)
 		return v.Problems
 	}
 	if p := verify(fsys); len(p) > 0 {
@@ -196,7 +197,7 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 	}
 	read := func(file string) []byte {
 		data, err := durable.ReadFile(fsys, file, 1<<20)
-		must(t, err)
+		must.OK(t, err)
 		return data
 	}
 	flipped := func(file string) []byte {
@@ -215,9 +216,9 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 		{manifest, read("/c/rounds/r1/links/000.json"), `body: sender "0", want "1"`},
 	} {
 		damaged := clone(fsys)
-		must(t, damaged.Remove(c.file))
+		must.OK(t, damaged.Remove(c.file))
 		if c.data != nil {
-			must(t, durable.WriteFile(damaged, c.file, c.data))
+			must.OK(t, durable.WriteFile(damaged, c.file, c.data))
 		}
 		if p := verify(damaged); !slices.ContainsFunc(p, func(p string) bool { return strings.HasPrefix(p, c.file+": ") && strings.Contains(p, c.says) }) {
 			t.Errorf("%s, %d bytes: %q, want %q", c.file, len(c.data), p, c.says)
@@ -225,14 +226,14 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 	}
 	// Other rows, sent again as it should be: the checkpoint alone knows.
 	other := clone(fsys)
-	must(t, removeAll(other, "/c/rounds/r1/links"))
+	must.OK(t, removeAll(other, "/c/rounds/r1/links"))
 	exchanged(t, other, "links", "r1", record.KindLink, func(n int) []record.Link { return []record.Link{{Key: 1}, {Key: 1 << 63}} })
 	if p := verify(other); len(p) < 2 || !strings.HasPrefix(p[0], "/c/rounds/r1/links/000.json: checksum") {
 		t.Errorf("%q", p)
 	}
 	// What the shards exchanged may be deleted when the round is closed.
 	gone := clone(fsys)
-	must(t, removeAll(gone, "/c/rounds/r1"))
+	must.OK(t, removeAll(gone, "/c/rounds/r1"))
 	if p := verify(gone); len(p) > 0 {
 		t.Errorf("%q", p)
 	}
@@ -242,33 +243,33 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 // TestManifestsOfOtherStores: every store that a manifest names has committed the round.
 func TestManifestsOfOtherStores(t *testing.T) {
 	fsys := testShards(t)
-	must(t, store.Create("/c/shard/001/dns", "dns", 1, nil, store.Options{FS: fsys}), store.Create("/c/shard/000/dns", "dns", 1, nil, store.Options{FS: fsys}))
+	must.OK(t, store.Create("/c/shard/001/dns", "dns", 1, nil, store.Options{FS: fsys}), store.Create("/c/shard/000/dns", "dns", 1, nil, store.Options{FS: fsys}))
 	exchangingRound(t, fsys, "r1")
 	m, err := shard.New(2)
-	must(t, err)
+	must.OK(t, err)
 	for n := range 2 {
 		in := &rowsOf[record.URL]{schema: record.Schema{Kind: record.KindURL, Txn: "r1", Epoch: "0"}, stage: record.Stage{Name: "mresolve", Store: shard.Name(n) + "/dns", Txn: "r1"}}
 		in.rows = []record.URL{{Key: uint64(n) << 63}}
 		_, err := exchange.Run(t.Context(), exchange.Split{FS: fsys, Dir: "/c/rounds/r1/links2", ID: exchange.ID{Exchange: "links2", Round: "r1", Map: 1, Shards: 2, By: exchange.ByHost}, From: n, Map: m, Memory: 1 << 20}, in)
-		must(t, err)
+		must.OK(t, err)
 	}
 	// It was received, as a file in the shard says.
 	for n := range 2 {
 		in, err := exchange.Receive(fsys, "/c/rounds/r1/links2", exchange.ID{Exchange: "links2", Round: "r1", Map: 1, Shards: 2, By: exchange.ByHost}, n)
-		must(t, err)
+		must.OK(t, err)
 		g, err := exchange.Rows[record.URL](in)
-		must(t, err)
+		must.OK(t, err)
 		var row record.URL
 		for err = g.Read(&row); err == nil; err = g.Read(&row) {
 		}
 		var b bytes.Buffer
 		w, err := record.NewWriter[record.Fetch](&b, record.WriterOptions{Txn: "r1", Epoch: "0"})
-		must(t, err)
+		must.OK(t, err)
 		_, err = w.Commit(g.Trailer().Ledger)
-		must(t, err, durable.WriteFile(fsys, "/c/"+shard.Name(n)+"/rounds/r1/fetched.arrows.zst", b.Bytes()))
+		must.OK(t, err, durable.WriteFile(fsys, "/c/"+shard.Name(n)+"/rounds/r1/fetched.arrows.zst", b.Bytes()))
 	}
 	if err := commit(fsys, "r1"); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `/c/shard/000/dns: round "r1" is not committed here`) {
 		t.Error(err)
 	}
-	must(t, change(fsys, "/c/shard/000/dns", "resolve", "r1"), change(fsys, "/c/shard/001/dns", "resolve", "r1"), commit(fsys, "r1"))
+	must.OK(t, change(fsys, "/c/shard/000/dns", "resolve", "r1"), change(fsys, "/c/shard/001/dns", "resolve", "r1"), commit(fsys, "r1"))
 }

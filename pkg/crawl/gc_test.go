@@ -11,6 +11,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // TestGCLooksFirst: while a file is damaged of a checkpoint that would stay, gc forgets none, and says which go on being usable.
@@ -21,14 +22,14 @@ func TestGCLooksFirst(t *testing.T) {
 		keep(t, whole, fmt.Sprintf("r%d", i), "0")
 		wholeRound(t, whole, fmt.Sprintf("r%d", i))
 	}
-	must(t, change(whole, "/c/urls", "merge", "")) // the present state has a file of its own
+	must.OK(t, change(whole, "/c/urls", "merge", "")) // the present state has a file of its own
 	fileOf := func(fsys durable.FS, number uint64, role string) string {
 		t.Helper()
 		k, err := readCheckpoint(fsys, "/c", number)
-		must(t, err)
+		must.OK(t, err)
 		s := openStore(t, fsys, "urls")
 		m, err := s.At(k.of("urls").Generation)
-		must(t, err)
+		must.OK(t, err)
 		if role == "manifest" {
 			return s.ManifestPath(m.Generation)
 		}
@@ -59,11 +60,11 @@ func TestGCLooksFirst(t *testing.T) {
 				switch how {
 				case "flipped":
 					b[len(b)-2] ^= 1
-					must(t, durable.WriteFile(fsys, test.path, b))
+					must.OK(t, durable.WriteFile(fsys, test.path, b))
 				case "cut":
-					must(t, durable.WriteFile(fsys, test.path, b[:len(b)-2]))
+					must.OK(t, durable.WriteFile(fsys, test.path, b[:len(b)-2]))
 				case "gone":
-					must(t, fsys.Remove(test.path))
+					must.OK(t, fsys.Remove(test.path))
 				}
 				if test.name == "an earlier checkpoint" && how == "gone" {
 					t.Skip("none that stays")
@@ -71,7 +72,7 @@ func TestGCLooksFirst(t *testing.T) {
 				before := content(t, fsys, "/c/CURRENT")
 				err := gc(fsys, test.keep)
 				if test.hint == "" {
-					must(t, err)
+					must.OK(t, err)
 					return
 				}
 				if fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), test.path) || !strings.Contains(fault.HintOf(err), test.hint) {
@@ -82,7 +83,7 @@ func TestGCLooksFirst(t *testing.T) {
 				}
 				if keep := 0; test.hint != "mckpt verify /c" {
 					_, _ = fmt.Sscanf(test.hint, "mckpt gc /c --keep %d", &keep)
-					must(t, gc(fsys, keep))
+					must.OK(t, gc(fsys, keep))
 				}
 			})
 		}
@@ -99,11 +100,11 @@ func TestGCRoundsAway(t *testing.T) {
 	}
 	away := clone(whole)
 	for i := 1; i <= 3; i++ {
-		must(t, away.Rename(fmt.Sprintf("/c/rounds/r%d", i), fmt.Sprintf("/c/away%d", i)))
+		must.OK(t, away.Rename(fmt.Sprintf("/c/rounds/r%d", i), fmt.Sprintf("/c/away%d", i)))
 	}
-	must(t, gc(away, 2))
+	must.OK(t, gc(away, 2))
 	keep(t, whole, "r3", "7")
-	must(t, gc(whole, 2))
+	must.OK(t, gc(whole, 2))
 }
 
 // TestGCChangedMeanwhile: what is to stay has been read; if the crawl has another checkpoint since, nothing is forgotten.
@@ -119,16 +120,16 @@ func TestGCChangedMeanwhile(t *testing.T) {
 			wholeRound(t, fsys, "r4")
 		}
 	}})
-	must(t, err)
+	must.OK(t, err)
 	if _, _, err := c.GC(ctx, 1); !errors.Is(err, fault.Busy) {
 		t.Errorf("%v", err)
 	}
 	cur, err := c.current()
-	if must(t, err); cur.Forgotten != "" {
+	if must.OK(t, err); cur.Forgotten != "" {
 		t.Errorf("forgotten %s", cur.Forgotten)
 	}
 	_, _, err = c.GC(ctx, 1)
-	must(t, err)
+	must.OK(t, err)
 }
 
 // TestUnreadable: a file that may not be read is no damage: Verify and GC end with its error, and say nothing of others.
@@ -138,7 +139,7 @@ func TestUnreadable(t *testing.T) {
 	wholeRound(t, whole, "r2")
 	s := openStore(t, whole, "urls")
 	m, err := s.Current()
-	must(t, err)
+	must.OK(t, err)
 	for _, path := range []string{s.Path(m.WithRole("run")[0].Path), s.ManifestPath(m.Generation), s.Path(store.HeadFile), checkpointPath("/c", 1), checkpointPath("/c", 2), "/c/CURRENT"} {
 		open := func() *Crawl { return Folder("/c", Options{FS: refusing{clone(whole), path}}) }
 		_, verified := open().Verify(ctx)

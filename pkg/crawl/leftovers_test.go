@@ -12,6 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
+	"mercator/pkg/base/must"
 )
 
 // TestCutFilesGo: what writers have left in the folders of rounds, and exports beside the crawl, when they were killed goes with the next tidying, and
@@ -21,12 +22,12 @@ func TestCutFilesGo(t *testing.T) {
 	c, err := Init(dir, nil, []byte("# none\n"), func(dir string) error {
 		return store.Create(filepath.Join(dir, "frontier"), "frontier", 1, nil, store.Options{})
 	}, Options{})
-	must(t, err)
+	must.OK(t, err)
 	dead := exec.Command(os.Args[0], "-test.run", "^$")
-	must(t, dead.Run())
+	must.OK(t, dead.Run())
 	// The tag of this machine, as durable writes it.
 	a, err := durable.Create(durable.OS, filepath.Join(t.TempDir(), "x"))
-	must(t, err)
+	must.OK(t, err)
 	defer a.Abort()
 	name := filepath.Base(a.File().(*os.File).Name())
 	tag := strings.TrimSuffix(name[strings.LastIndex(name, "-")+1:], durable.TempSuffix)
@@ -35,10 +36,10 @@ func TestCutFilesGo(t *testing.T) {
 	}
 	gone := dead.Process.Pid
 	round, err := c.BeginRound("r1")
-	must(t, err)
+	must.OK(t, err)
 	write := func(path string) string {
 		t.Helper()
-		must(t, os.WriteFile(path, []byte("cut"), 0o666))
+		must.OK(t, os.WriteFile(path, []byte("cut"), 0o666))
 		return path
 	}
 	stays := []string{
@@ -51,7 +52,7 @@ func TestCutFilesGo(t *testing.T) {
 		do   func() error
 	}{{"tidying", func() error { _, err := c.TidyRounds(ctx); return err }}, {"a commit", func() error {
 		s, err := store.Open(filepath.Join(dir, "frontier"), "frontier", 1, store.Options{})
-		must(t, err, changeWith(s, "add", "r1", record.Ledger{}))
+		must.OK(t, err, changeWith(s, "add", "r1", record.Ledger{}))
 		_, _, err = c.Commit(ctx, "r1", time.Unix(0, 0), 0)
 		return err
 	}}} {
@@ -59,7 +60,7 @@ func TestCutFilesGo(t *testing.T) {
 		if with.what == "tidying" {
 			goes = append(goes, write(filepath.Join(filepath.Dir(dir), of("crawl.wacz", gone))), write(filepath.Join(filepath.Dir(dir), of("crawl-report.html", gone))))
 		}
-		must(t, with.do())
+		must.OK(t, with.do())
 		for _, path := range goes {
 			if _, err := os.Stat(path); err == nil {
 				t.Errorf("%s: %s is there", with.what, path)

@@ -13,6 +13,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/shard"
 )
 
@@ -59,7 +60,7 @@ func testMovers() (movers []Mover) {
 func testOwners(t *testing.T, moved ...int) []int {
 	t.Helper()
 	m, err := shard.New(2)
-	must(t, err)
+	must.OK(t, err)
 	for _, b := range moved {
 		m.Owners[b] = 1 - m.Owners[b]
 	}
@@ -78,7 +79,7 @@ func move(fsys durable.FS, owners []int) error {
 func mapState(t *testing.T, fsys durable.FS) string {
 	t.Helper()
 	m, err := shard.Read(fsys, "/c")
-	must(t, err)
+	must.OK(t, err)
 	return fmt.Sprint(m.Version, m.Owners)
 }
 
@@ -93,11 +94,11 @@ func grownOwners(t *testing.T) []int {
 func mapRound(t *testing.T, fsys durable.FS, txn string) {
 	t.Helper()
 	m, err := shard.Read(fsys, "/c")
-	must(t, err)
+	must.OK(t, err)
 	for n := range m.Shards {
-		must(t, stagesOfRound(fsys, n, txn))
+		must.OK(t, stagesOfRound(fsys, n, txn))
 	}
-	must(t, commit(fsys, txn))
+	must.OK(t, commit(fsys, txn))
 }
 
 // TestCrashMove stops a move at every call of the file system. The old map counts, or the new one with all that moved; the same move
@@ -118,7 +119,7 @@ func crashMove(t *testing.T, owners []int) {
 	shardRound(t, base, "r1")
 	before, oldMap := crawlState(t, base), mapState(t, base)
 	ended := clone(base)
-	must(t, move(ended, owners))
+	must.OK(t, move(ended, owners))
 	after, newMap := crawlState(t, ended), mapState(t, ended)
 	if newMap == oldMap || !strings.Contains(after, "checkpoint 2") || !strings.Contains(after, "from 1 r1") {
 		t.Fatalf("%s\n%s", newMap[:20], after)
@@ -126,7 +127,7 @@ func crashMove(t *testing.T, owners []int) {
 	verified := func(n int, fsys durable.FS) {
 		t.Helper()
 		c, err := Open("/c", Options{FS: fsys})
-		must(t, err)
+		must.OK(t, err)
 		if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
 			t.Fatalf("call %d: verify: %v %v", n, err, v)
 		}
@@ -149,7 +150,7 @@ func crashMove(t *testing.T, owners []int) {
 				if n%8 == 1 && loss == crashtest.LoseAll {
 					verified(n, found)
 					given := clone(found)
-					must(t, abandon(given))
+					must.OK(t, abandon(given))
 					got, spare, _ := strings.Cut(crawlState(t, given), "\nshard/002/")
 					if strings.Contains(spare, "from") { // rows of another shard
 						t.Fatalf("call %d: given up: %s", n, spare)
@@ -157,11 +158,11 @@ func crashMove(t *testing.T, owners []int) {
 					if strings.TrimPrefix(got, "epoch 1") != strings.TrimPrefix(before, "epoch 0") || mapState(t, given) != oldMap {
 						t.Fatalf("call %d: given up:\n%s\nwant:\n%s", n, got, before)
 					}
-					must(t, move(given, testOwners(t, 9)))
+					must.OK(t, move(given, testOwners(t, 9)))
 					mapRound(t, given, "r2")
-					must(t, gc(given, 1))
+					must.OK(t, gc(given, 1))
 					verified(n, given)
-					must(t, move(given, owners))
+					must.OK(t, move(given, owners))
 					mapRound(t, given, "r3")
 					verified(n, given)
 				}
@@ -196,42 +197,42 @@ func TestMove(t *testing.T) {
 	}
 	refused(move(fsys, owners), "/c: the empty crawl, want a crawl between two rounds")
 	shardRound(t, fsys, "r1")
-	must(t, change(fsys, "/c/shard/001/urls", "new", "r2"))
+	must.OK(t, change(fsys, "/c/shard/001/urls", "new", "r2"))
 	refused(move(fsys, owners), `/c: round "r2" is open`)
-	must(t, abandon(fsys), change(fsys, "/c/shard/001/urls", "add", ""))
+	must.OK(t, abandon(fsys), change(fsys, "/c/shard/001/urls", "add", ""))
 	refused(move(fsys, owners), "/c: shard/001/urls, which was changed without a round")
-	must(t, abandon(fsys))
+	must.OK(t, abandon(fsys))
 
 	first := mapState(t, fsys)
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	before, err := c.Current()
-	must(t, err)
-	must(t, move(fsys, owners))
+	must.OK(t, err)
+	must.OK(t, move(fsys, owners))
 	second := mapState(t, fsys)
 	k, err := c.Current()
-	must(t, err)
+	must.OK(t, err)
 	if k.Txn != "move1" || k.Map != 2 || k.Totals.Rounds != before.Totals.Rounds || len(k.Totals.Stages) != len(before.Totals.Stages) {
 		t.Errorf("%+v", k)
 	}
-	must(t, restore(fsys, 1))
+	must.OK(t, restore(fsys, 1))
 	if got := mapState(t, fsys); got != first {
 		t.Errorf("before the move: map %.20s", got)
 	}
 	shardRound(t, fsys, "r2") // after the move no round had this name
-	must(t, move(fsys, testOwners(t, 7, 8)))
+	must.OK(t, move(fsys, testOwners(t, 7, 8)))
 	third := mapState(t, fsys)
 	if !strings.HasPrefix(third, "3 ") {
 		t.Errorf("a version twice: %.20s", third)
 	}
-	must(t, restore(fsys, 2))
+	must.OK(t, restore(fsys, 2))
 	if got := mapState(t, fsys); got != second {
 		t.Errorf("after the move: map %.20s", got)
 	}
 	verify := func(want ...string) {
 		t.Helper()
 		v, err := c.Verify(ctx)
-		must(t, err)
+		must.OK(t, err)
 		if len(v.Problems) != len(want) {
 			t.Errorf("%q, want %q", v.Problems, want)
 		}
@@ -244,11 +245,11 @@ func TestMove(t *testing.T) {
 	verify()
 
 	// gc keeps the maps of the checkpoints that stay.
-	must(t, gc(fsys, 4))
+	must.OK(t, gc(fsys, 4))
 	if list, err := c.mapVersions(); err != nil || !slices.Equal(list, []uint64{1, 2, 3}) {
 		t.Error(list, err)
 	}
-	must(t, gc(fsys, 1))
+	must.OK(t, gc(fsys, 1))
 	if list, err := c.mapVersions(); err != nil || !slices.Equal(list, []uint64{2, 3}) {
 		t.Error(list, err)
 	}
@@ -257,7 +258,7 @@ func TestMove(t *testing.T) {
 	// One that was begun goes on by itself alone.
 	half := testMovers()[:1]
 	begun, err := c.beginMove(ctx, testOwners(t), half)
-	must(t, err)
+	must.OK(t, err)
 	if _, err := c.FinishMove(ctx, begun, []Mover{{Kind: "frontier", Move: half[0].Move}, {Kind: "urls", Move: func(context.Context, *store.Store, *shard.Move) error { return context.Canceled }}}, time.Unix(0, 0)); err == nil {
 		t.Fatal("no error")
 	}
@@ -272,13 +273,13 @@ func TestMove(t *testing.T) {
 		t.Errorf("%+v, %v", now, err)
 	}
 	lost := clone(fsys)
-	must(t, lost.Remove(shard.File("/c", begun.Map.Version)))
+	must.OK(t, lost.Remove(shard.File("/c", begun.Map.Version)))
 	if err := move(lost, owners); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), `no bucket map of "move2"`) {
 		t.Error(err)
 	}
-	must(t, move(fsys, testOwners(t)))
+	must.OK(t, move(fsys, testOwners(t)))
 	verify()
-	must(t, fsys.Remove(shard.File("/c", 3)))
+	must.OK(t, fsys.Remove(shard.File("/c", 3)))
 	verify("/c/MAP-000003: missing, want version 3")
 
 	// A store that took other rows than were given.
@@ -307,10 +308,10 @@ func TestMove(t *testing.T) {
 func TestMoreShards(t *testing.T) {
 	fsys := testShards(t)
 	mapRound(t, fsys, "r1")
-	must(t, move(fsys, grownOwners(t)))
+	must.OK(t, move(fsys, grownOwners(t)))
 	mapRound(t, fsys, "r2")
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	shards := func(want int) {
 		t.Helper()
 		if n, err := c.Shards(); err != nil || n != want {
@@ -322,7 +323,7 @@ func TestMoreShards(t *testing.T) {
 	}
 	shards(3)
 	kept, err := c.Kept()
-	must(t, err)
+	must.OK(t, err)
 	var names []string
 	for _, r := range kept.rounds {
 		names = append(names, r.in.under+" "+r.name)
@@ -330,37 +331,37 @@ func TestMoreShards(t *testing.T) {
 	if want := []string{"shard/000 r1", "shard/001 r1", "shard/000 move1", "shard/001 move1", "shard/002 move1", "shard/000 r2", "shard/001 r2", "shard/002 r2"}; !slices.Equal(names, want) {
 		t.Errorf("rounds %q, want %q", names, want)
 	}
-	must(t, commit(fsys, "r1")) // closed before, by two shards
+	must.OK(t, commit(fsys, "r1")) // closed before, by two shards
 	if k, err := c.Current(); err != nil || k.Number != 3 || len(k.Shards) != 3 {
 		t.Errorf("%+v, %v", k, err)
 	}
 	inv, err := c.FilesOf(ctx, 1)
-	must(t, err)
+	must.OK(t, err)
 	if slices.ContainsFunc(inv.Files, func(f CrawlFile) bool { return strings.HasPrefix(f.Path, "shard/002") }) {
 		t.Error("a checkpoint of two shards needs files of the third")
 	}
 
-	must(t, restore(fsys, 1))
+	must.OK(t, restore(fsys, 1))
 	shards(2)
 	if _, err := c.FilesOf(ctx, 3); err != nil {
 		t.Error(err)
 	}
 	mapRound(t, fsys, "r2")
-	must(t, move(fsys, testOwners(t, 9)))
+	must.OK(t, move(fsys, testOwners(t, 9)))
 	shards(2)
-	must(t, restore(fsys, 3))
+	must.OK(t, restore(fsys, 3))
 	shards(3)
 	mapRound(t, fsys, "r3")
-	must(t, restore(fsys, 5))
+	must.OK(t, restore(fsys, 5))
 	mapRound(t, fsys, "r3")
-	must(t, gc(fsys, 1))
+	must.OK(t, gc(fsys, 1))
 	shards(2)
 	mapRound(t, fsys, "r4") // the folder of the third shard is in nobody's way
-	must(t, move(fsys, grownOwners(t)))
+	must.OK(t, move(fsys, grownOwners(t)))
 	shards(3)
 	for _, store := range shardStores {
 		state, err := storeState(fsys, "shard/002/"+store)
-		must(t, err)
+		must.OK(t, err)
 		if strings.Count(state, "from") != 2 {
 			t.Errorf("%s of the new shard: %s, want what the other two gave", store, state)
 		}
@@ -374,5 +375,5 @@ func TestMoreShards(t *testing.T) {
 			t.Errorf("%v, hint %q", err, fault.HintOf(err))
 		}
 	}
-	must(t, newShards(fsys, "/c", 3))
+	must.OK(t, newShards(fsys, "/c", 3))
 }

@@ -12,6 +12,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/shard"
 )
 
@@ -67,7 +68,7 @@ func TestTwoMachines(t *testing.T) {
 	acts := map[string]func(durable.FS) error{"commit": func(fsys durable.FS) error { return commit(fsys, "r2") }, "abandon": abandon}
 	base := testShards(t)
 	shardRound(t, base, "r1")
-	must(t, stagesOfRound(base, 0, "r2"), stagesOfRound(base, 1, "r2"))
+	must.OK(t, stagesOfRound(base, 0, "r2"), stagesOfRound(base, 1, "r2"))
 	stride := 3 // of the steps that are tried
 	if long {
 		stride = 1
@@ -88,10 +89,10 @@ func TestTwoMachines(t *testing.T) {
 						shardRound(t, fsys, "r9") // and goes on
 					}}
 					before, err := store.ReadCurrent(fsys, "/c")
-					must(t, err)
+					must.OK(t, err)
 					errSlow := act(node)
 					after, err := store.ReadCurrent(fsys, "/c")
-					must(t, err)
+					must.OK(t, err)
 					if !acted {
 						if lost == 0 {
 							t.Errorf("no step at which the slow one lost")
@@ -112,7 +113,7 @@ func TestTwoMachines(t *testing.T) {
 						t.Fatalf("step %d: %v", at, errSlow)
 					}
 					c, err := Open("/c", Options{FS: fsys})
-					must(t, err)
+					must.OK(t, err)
 					if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
 						t.Fatalf("step %d: %v %v", at, err, v.Problems)
 					}
@@ -127,16 +128,16 @@ func TestTwoMachines(t *testing.T) {
 // names its epoch is there.
 func TestBeginsAndTidies(t *testing.T) {
 	dir := t.TempDir()
-	must(t, newShards(durable.OS, dir, 2))
+	must.OK(t, newShards(durable.OS, dir, 2))
 	c, err := Open(dir, Options{})
-	must(t, err)
-	must(t, os.MkdirAll(c.part(shard.Name(0)).roundsPath("r1"), 0o777), os.MkdirAll(c.roundsPath("r1"), 0o777))
+	must.OK(t, err)
+	must.OK(t, os.MkdirAll(c.part(shard.Name(0)).roundsPath("r1"), 0o777), os.MkdirAll(c.roundsPath("r1"), 0o777))
 	for n := range 2 {
 		_, _, err := c.BeginShardRound(ctx, 1-n, "r1") // which tidies
-		must(t, err)
+		must.OK(t, err)
 	}
 	_, err = c.TidyRounds(ctx)
-	must(t, err)
+	must.OK(t, err)
 	for _, part := range []*Crawl{c, c.part(shard.Name(0)), c.part(shard.Name(1))} {
 		if undone, err := os.ReadDir(part.roundsPath(undoneDir)); err == nil {
 			t.Errorf("%s: %v", part.roundsPath(undoneDir), undone)
@@ -182,15 +183,15 @@ func TestBetweenRounds(t *testing.T) {
 						return
 					}
 					c, err := Open("/c", Options{FS: fsys})
-					must(t, err)
+					must.OK(t, err)
 					if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
 						t.Fatalf("step %d: %v %v", at, err, v.Problems)
 					}
 					begun, err := c.Moving()
-					must(t, err)
+					must.OK(t, err)
 					if begun != nil {
 						_, err := c.FinishMove(ctx, begun, testMovers(), time.Unix(0, 0))
-						must(t, err)
+						must.OK(t, err)
 					}
 					shardRound(t, fsys, "r10")
 				}
@@ -212,7 +213,7 @@ func TestVerifyMeanwhile(t *testing.T) {
 	round := func(fsys durable.FS, i int) error {
 		txn := fmt.Sprintf("r%d", i)
 		c, err := Open("/c", Options{FS: fsys})
-		must(t, err, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "next", txn), change(fsys, "/c/frontier", "more", txn), change(fsys, "/c/frontier", "update", txn))
+		must.OK(t, err, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "next", txn), change(fsys, "/c/frontier", "more", txn), change(fsys, "/c/frontier", "update", txn))
 		keep(t, fsys, txn, "0")
 		_, _, err = c.Commit(ctx, txn, time.Unix(int64(60*i), 0), 90*time.Second) // forgets every second checkpoint
 		return err
@@ -229,18 +230,18 @@ func TestVerifyMeanwhile(t *testing.T) {
 			t.Parallel()
 			base := testCrawl(t)
 			for i := 1; i <= test.rounds; i++ {
-				must(t, round(base, i))
+				must.OK(t, round(base, i))
 			}
-			must(t, change(base, "/c/urls", "new", "r5"), change(base, "/c/frontier", "next", "r5"))
+			must.OK(t, change(base, "/c/urls", "new", "r5"), change(base, "/c/frontier", "next", "r5"))
 			for at, acted := 1, true; acted; at += 3 {
 				acted = false
 				fsys := clone(base)
 				node := &nodeFS{FS: fsys, at: at, do: func() {
 					acted = true
-					must(t, test.do(fsys))
+					must.OK(t, test.do(fsys))
 				}}
 				c, err := Open("/c", Options{FS: readFS{node}, Progress: func(int64) { node.step() }})
-				must(t, err)
+				must.OK(t, err)
 				if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
 					t.Fatalf("step %d: %v %+v", at, err, v)
 				}

@@ -10,6 +10,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 func repair(fsys durable.FS, to ...uint64) (*Repaired, error) {
@@ -45,24 +46,24 @@ func repairStates(t *testing.T) map[string]*crashtest.FS {
 	}
 	add("between rounds", none)
 	add("shards", shards)
-	must(t, change(shards, "/c/shard/000/frontier", "next", "r4"), change(shards, "/c/shard/001/urls", "new", "r4"))
+	must.OK(t, change(shards, "/c/shard/000/frontier", "next", "r4"), change(shards, "/c/shard/001/urls", "new", "r4"))
 	add("shards, an open round", shards)
-	must(t, change(none, "/c/frontier", "next", "r4"), change(none, "/c/urls", "new", "r4"))
+	must.OK(t, change(none, "/c/frontier", "next", "r4"), change(none, "/c/urls", "new", "r4"))
 	add("an open round", none)
-	must(t, abandon(none))
+	must.OK(t, abandon(none))
 	add("given up", none)
-	must(t, change(none, "/c/frontier", "next", "r4"))
+	must.OK(t, change(none, "/c/frontier", "next", "r4"))
 	add("an open round after that", none)
-	must(t, restore(none, 2))
+	must.OK(t, restore(none, 2))
 	add("restored", none)
-	must(t, change(none, "/c/frontier", "next", "r3"), change(none, "/c/frontier", "update", "r3"), change(none, "/c/urls", "new", "r3"))
+	must.OK(t, change(none, "/c/frontier", "next", "r3"), change(none, "/c/frontier", "update", "r3"), change(none, "/c/urls", "new", "r3"))
 	add("an open round after restore", none)
-	must(t, change(none, "/c/modules/tags", "tags", "r3"), commit(none, "r3"))
+	must.OK(t, change(none, "/c/modules/tags", "tags", "r3"), commit(none, "r3"))
 	add("a checkpoint after restore", none)
-	must(t, gc(none, 1))
+	must.OK(t, gc(none, 1))
 	add("gc", none)
 	empty := testCrawl(t)
-	must(t, change(empty, "/c/frontier", "add", "seed"), change(empty, "/c/urls", "new", "seed"))
+	must.OK(t, change(empty, "/c/frontier", "add", "seed"), change(empty, "/c/urls", "new", "seed"))
 	add("seeds of an empty crawl", empty)
 	return states
 }
@@ -82,20 +83,20 @@ func TestRepair(t *testing.T) {
 					base := clone(whole)
 					want := crawlState(t, base)
 					c, err := Open("/c", Options{FS: base})
-					must(t, err)
+					must.OK(t, err)
 					stores, err := c.Stores()
-					must(t, err)
+					must.OK(t, err)
 					cur, err := c.current()
-					must(t, err)
+					must.OK(t, err)
 					old, err := store.Seal("mercator-crawl-current", store.Current{Map: cur.Map})
-					must(t, err)
+					must.OK(t, err)
 					if what != "one HEAD" {
-						must(t, damage.do(base, "/c/CURRENT", string(old)))
+						must.OK(t, damage.do(base, "/c/CURRENT", string(old)))
 					}
 					if what != "CURRENT" {
 						for _, s := range stores {
 							if what == "all" || s == stores[0] {
-								must(t, damage.do(base, s.Path("HEAD"), ""))
+								must.OK(t, damage.do(base, s.Path("HEAD"), ""))
 							}
 						}
 					}
@@ -123,7 +124,7 @@ func TestRepair(t *testing.T) {
 								t.Fatalf("repaired again: %+v, %v", done, err)
 							}
 							c, err := Open("/c", Options{FS: found})
-							must(t, err)
+							must.OK(t, err)
 							if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
 								t.Fatalf("dead at %d: verify says %+v, %v", at, v, err)
 							}
@@ -131,16 +132,16 @@ func TestRepair(t *testing.T) {
 					}
 					found := clone(base)
 					_, err = repair(found)
-					must(t, err)
+					must.OK(t, err)
 					is, err := c2(found).current()
-					must(t, err)
+					must.OK(t, err)
 					if is.Last < cur.Last || is.Epoch != cur.Epoch {
 						t.Errorf("CURRENT %+v, was %+v", is, cur)
 					}
 					for _, n := range c2(found).mustNumbers(t, is) { // each can be gone back to
-						must(t, restore(found, n))
+						must.OK(t, restore(found, n))
 					}
-					must(t, restore(found, 0), gc(found, 5))
+					must.OK(t, restore(found, 0), gc(found, 5))
 				})
 			}
 		}
@@ -152,7 +153,7 @@ func c2(fsys durable.FS) *Crawl { return Folder("/c", Options{FS: fsys}) }
 func (c *Crawl) mustNumbers(t *testing.T, cur store.Current) []uint64 {
 	t.Helper()
 	numbers, err := checkpointNumbers(c.fs, c.dir, cur)
-	must(t, err)
+	must.OK(t, err)
 	return numbers
 }
 
@@ -165,9 +166,9 @@ func TestOldHead(t *testing.T) {
 	for i := 2; i < 6; i++ {
 		wholeRound(t, fsys, fmt.Sprintf("r%d", i))
 	}
-	must(t, gc(fsys, 1))
+	must.OK(t, gc(fsys, 1))
 	want := crawlState(t, fsys)
-	must(t, durable.WriteFile(fsys, s.Path("HEAD"), []byte(old)))
+	must.OK(t, durable.WriteFile(fsys, s.Path("HEAD"), []byte(old)))
 	for what, err := range map[string]error{"change": change(fsys, "/c/urls", "new", "r6"), "abandon": abandon(clone(fsys)), "gc": gc(clone(fsys), 1)} {
 		if !errors.Is(err, fault.Corrupt) || !strings.Contains(fault.HintOf(err), "mckpt repair /c") {
 			t.Errorf("%s: %v, hint %q", what, err, fault.HintOf(err))
@@ -177,7 +178,7 @@ func TestOldHead(t *testing.T) {
 		t.Errorf("verify says %+v, %v", v, err)
 	}
 	done, err := repair(fsys)
-	if must(t, err); len(done.Heads) != 1 || done.Heads[0].Store != "urls" {
+	if must.OK(t, err); len(done.Heads) != 1 || done.Heads[0].Store != "urls" {
 		t.Errorf("repaired %+v", done)
 	}
 	if is := crawlState(t, fsys); is != want {
@@ -193,8 +194,8 @@ func TestRepairWithoutItsCheckpoint(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		wholeRound(t, fsys, fmt.Sprintf("r%d", i))
 	}
-	must(t, change(fsys, "/c/frontier", "next", "r4"))
-	must(t, fsys.Remove("/c/CURRENT"), durable.WriteFile(fsys, checkpointPath("/c", 3), []byte("mercator-checkpoint 1 ")))
+	must.OK(t, change(fsys, "/c/frontier", "next", "r4"))
+	must.OK(t, fsys.Remove("/c/CURRENT"), durable.WriteFile(fsys, checkpointPath("/c", 3), []byte("mercator-checkpoint 1 ")))
 	_, err := repair(fsys)
 	if !errors.Is(err, fault.Corrupt) || !strings.Contains(fault.HintOf(err), `: mckpt repair /c --checkpoint 2`) {
 		t.Fatalf("%v, hint %q", err, fault.HintOf(err))
@@ -206,9 +207,9 @@ func TestRepairWithoutItsCheckpoint(t *testing.T) {
 		t.Error("CURRENT was made")
 	}
 	_, err = repair(fsys, 2)
-	must(t, err)
+	must.OK(t, err)
 	st, err := c2(fsys).State()
-	must(t, err)
+	must.OK(t, err)
 	if st.Checkpoint != 2 || len(st.Rounds) > 0 {
 		t.Errorf("%+v", st)
 	}
@@ -240,7 +241,7 @@ func TestRepairRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fsys := crashtest.New()
-			must(t, test.make(fsys))
+			must.OK(t, test.make(fsys))
 			_, err := repair(fsys)
 			if fault.ClassOf(err) != test.want {
 				t.Errorf("%v, want %s", err, test.want)

@@ -13,18 +13,19 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // rounds runs and commits n rounds in the test's crawl.
 func rounds(t *testing.T, fsys durable.FS, from, to int, interval time.Duration) {
 	t.Helper()
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	for i := from; i <= to; i++ {
 		txn := fmt.Sprintf("r%d", i)
-		must(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "update", txn))
+		must.OK(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "update", txn))
 		_, _, err = c.Commit(ctx, txn, time.Unix(int64(60*i), 0), interval)
-		must(t, err)
+		must.OK(t, err)
 	}
 }
 
@@ -39,22 +40,22 @@ func TestRestoreRefusesFirst(t *testing.T) {
 			fsys := testCrawl(t)
 			rounds(t, fsys, 1, 3, 0)
 			k, err := readCheckpoint(fsys, "/c", 1)
-			must(t, err)
+			must.OK(t, err)
 			s := openStore(t, fsys, "urls")
 			m, err := s.At(k.of("urls").Generation)
-			must(t, err)
+			must.OK(t, err)
 			path, number := s.ManifestPath(m.Generation), uint64(1)
 			switch of {
 			case "file":
 				path = s.Path(m.WithRole("run")[0].Path)
 			case "current": // abandon and restore go back to it
 				k, err = readCheckpoint(fsys, "/c", 3)
-				must(t, err)
+				must.OK(t, err)
 				path, number = s.ManifestPath(k.of("urls").Generation), 3
 			case "checkpoint":
 				path = checkpointPath("/c", 1)
 			}
-			must(t, damage(fsys, path))
+			must.OK(t, damage(fsys, path))
 			before := content(t, fsys, "/c/CURRENT")
 			if err := restore(fsys, number); err == nil || !strings.Contains(err.Error(), path) {
 				t.Errorf("%s %s: restore says %v, want %s named", of, what, err, path)
@@ -65,7 +66,7 @@ func TestRestoreRefusesFirst(t *testing.T) {
 					t.Errorf("%s %s: abandon says %v, want %s named", of, what, err, path)
 				}
 			case "manifest", "checkpoint": // others are whole
-				must(t, restore(fsys, 2), restore(fsys, 3), restore(fsys, 2))
+				must.OK(t, restore(fsys, 2), restore(fsys, 3), restore(fsys, 2))
 				before = content(t, fsys, "/c/CURRENT")
 				if err := restore(fsys, 1); err == nil {
 					t.Errorf("%s %s: restored", of, what)
@@ -75,7 +76,7 @@ func TestRestoreRefusesFirst(t *testing.T) {
 				t.Errorf("%s %s: CURRENT changed from %q to %q", of, what, before, after)
 			}
 			c, err := Open("/c", Options{FS: fsys})
-			must(t, err)
+			must.OK(t, err)
 			if v, err := c.Verify(ctx); err != nil || len(v.Problems) == 0 {
 				t.Errorf("%s %s: verify says %+v, %v", of, what, v, err)
 			}
@@ -103,11 +104,11 @@ func TestRestorePastDamage(t *testing.T) {
 			}
 			whole := testCrawl(t)
 			rounds(t, whole, 1, 2, 0)
-			must(t, change(whole, "/c/urls", "new", "r3"))
+			must.OK(t, change(whole, "/c/urls", "new", "r3"))
 			s := openStore(t, whole, "urls")
 			newest, err := s.Newest()
-			must(t, err)
-			must(t, damage(whole, s.ManifestPath(newest.Generation)))
+			must.OK(t, err)
+			must.OK(t, damage(whole, s.ManifestPath(newest.Generation)))
 			for at, dies := first, true; dies; at++ {
 				for _, loss := range lossesAt(at) {
 					fsys := clone(whole)
@@ -117,22 +118,22 @@ func TestRestorePastDamage(t *testing.T) {
 					fsys = fsys.AfterCrash(loss)
 					warned := 0
 					c, err := Open("/c", Options{FS: fsys, Warn: func(error) { warned++ }})
-					must(t, err)
-					must(t, c.Restore(ctx, number))
+					must.OK(t, err)
+					must.OK(t, c.Restore(ctx, number))
 					if dies && loss == crashtest.LoseAll && at == 1 && warned != 1 {
 						t.Errorf("%s, to %d: %d warnings, want 1", what, number, warned)
 					}
 					st, err := c.State()
-					must(t, err)
+					must.OK(t, err)
 					if st.Checkpoint != number || len(st.Changed) > 0 || len(st.Rounds) > 0 {
 						t.Fatalf("%s, to %d, dead at %d: %+v", what, number, at, st)
 					}
-					must(t, change(fsys, "/c/urls", "new", "r9"), change(fsys, "/c/frontier", "update", "r9"), commit(fsys, "r9"))
+					must.OK(t, change(fsys, "/c/urls", "new", "r9"), change(fsys, "/c/frontier", "update", "r9"), commit(fsys, "r9"))
 					s := openStore(t, fsys, "urls")
 					if m, err := s.Newest(); err != nil || m.Generation <= newest.Generation+1 {
 						t.Fatalf("%s: newest %+v, %v", what, m, err)
 					}
-					must(t, gc(fsys, 5))
+					must.OK(t, gc(fsys, 5))
 					if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
 						t.Fatalf("%s, to %d, dead at %d: verify says %+v, %v", what, number, at, v, err)
 					}
@@ -152,9 +153,9 @@ func TestDamagedHead(t *testing.T) {
 		"cut":     func(fsys *crashtest.FS) error { return durable.WriteFile(fsys, head, []byte("merc")) },
 	} {
 		fsys := clone(whole)
-		must(t, damage(fsys))
+		must.OK(t, damage(fsys))
 		c, err := Open("/c", Options{FS: fsys})
-		must(t, err)
+		must.OK(t, err)
 		if v, err := c.Verify(ctx); err != nil || len(v.Problems) != 1 || !v.Repair {
 			t.Errorf("%s: verify says %+v, %v", what, v, err)
 		}
@@ -169,13 +170,13 @@ func TestDamagedHead(t *testing.T) {
 func TestPowerCutAfterRestore(t *testing.T) {
 	fsys := testCrawl(t)
 	rounds(t, fsys, 1, 2, 0)
-	must(t, change(fsys, "/c/urls", "new", "r3"))
+	must.OK(t, change(fsys, "/c/urls", "new", "r3"))
 	s := openStore(t, fsys, "urls")
 	m, err := s.Newest()
-	must(t, err, durable.WriteFile(fsys, s.ManifestPath(m.Generation), []byte("merc")))
+	must.OK(t, err, durable.WriteFile(fsys, s.ManifestPath(m.Generation), []byte("merc")))
 	_, err = fsys.Lock(s.Path(store.LockFile), "another")
-	must(t, err, restore(fsys, 2))
-	must(t, change(fsys.AfterCrash(crashtest.LoseAll), "/c/urls", "new", "r9"))
+	must.OK(t, err, restore(fsys, 2))
+	must.OK(t, change(fsys.AfterCrash(crashtest.LoseAll), "/c/urls", "new", "r9"))
 }
 
 // TestRestoreMovesRoundFiles: after a restore to and fro, the files under rounds/ are those of the rounds that count, wherever the
@@ -184,21 +185,21 @@ func TestRestoreMovesRoundFiles(t *testing.T) {
 	base := testCrawl(t)
 	round := func(fsys durable.FS, txn, epoch string) {
 		t.Helper()
-		must(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "update", txn))
+		must.OK(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "update", txn))
 		keep(t, fsys, txn, epoch)
-		must(t, commit(fsys, txn))
+		must.OK(t, commit(fsys, txn))
 	}
 	for _, txn := range []string{"seed", "r1", "add1", "r2", "r3"} {
 		round(base, txn, "0")
 	}
-	must(t, restore(base, 1))
+	must.OK(t, restore(base, 1))
 	round(base, "r1", "1")
 	round(base, "r2", "1")
 	open := func(fsys durable.FS, opt Options) *Crawl {
 		t.Helper()
 		opt.FS = fsys
 		c, err := Open("/c", opt)
-		must(t, err)
+		must.OK(t, err)
 		return c
 	}
 	whole := func(fsys durable.FS, what string, rounds ...string) {
@@ -235,7 +236,7 @@ func TestRestoreMovesRoundFiles(t *testing.T) {
 				dies = fsys.Crashed()
 				fsys = fsys.AfterCrash(loss)
 				st, err := open(fsys, Options{}).State()
-				must(t, err)
+				must.OK(t, err)
 				if st.Checkpoint != to.number && !dies {
 					t.Fatalf("%s: stands at %d", what, st.Checkpoint)
 				}
@@ -245,9 +246,9 @@ func TestRestoreMovesRoundFiles(t *testing.T) {
 				}
 				told += len(v.Aside)
 				if st.Checkpoint == to.number {
-					must(t, finish[(at+i)%2](fsys, to.number))
+					must.OK(t, finish[(at+i)%2](fsys, to.number))
 				} else {
-					must(t, restore(fsys, to.number))
+					must.OK(t, restore(fsys, to.number))
 				}
 				whole(fsys, what, to.rounds...)
 			}
@@ -256,7 +257,7 @@ func TestRestoreMovesRoundFiles(t *testing.T) {
 			t.Errorf("verify never told of rounds that were set aside")
 		}
 		var said []string
-		must(t, open(base, Options{Warn: func(err error) { said = append(said, err.Error()) }}).Restore(ctx, to.number))
+		must.OK(t, open(base, Options{Warn: func(err error) { said = append(said, err.Error()) }}).Restore(ctx, to.number))
 		whole(base, "after", to.rounds...)
 		want := map[uint64][]string{
 			5: {"/c/rounds: files that do not count were moved to rounds/undone: 2 rounds (r1 to r2)", "/c/rounds: files that count again were moved back from rounds/undone: 4 rounds (r1 to r3, add1)"},
@@ -273,7 +274,7 @@ func TestRestoreMovesRoundFiles(t *testing.T) {
 func content(t *testing.T, fsys durable.FS, path string) string {
 	t.Helper()
 	b, err := durable.ReadFile(fsys, path, 1<<20)
-	must(t, err)
+	must.OK(t, err)
 	return string(b)
 }
 
@@ -282,17 +283,17 @@ func content(t *testing.T, fsys durable.FS, path string) string {
 func TestForgottenCheckpoints(t *testing.T) {
 	fsys := testCrawl(t)
 	rounds(t, fsys, 1, 5, 90*time.Second) // every second one stays
-	must(t, gc(fsys, 2))
+	must.OK(t, gc(fsys, 2))
 	rounds(t, fsys, 6, 6, 0)
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	problems := func() int {
 		v, err := c.Verify(ctx)
-		must(t, err)
+		must.OK(t, err)
 		return len(v.Problems)
 	}
 	cur, err := c.current()
-	must(t, err)
+	must.OK(t, err)
 	if problems() != 0 || cur.Forgotten == "" {
 		t.Errorf("CURRENT %+v, %d problems; want forgotten checkpoints, and none missed", cur, problems())
 	}
@@ -302,17 +303,17 @@ func TestForgottenCheckpoints(t *testing.T) {
 		t.Errorf("a forgotten checkpoint: %v", err)
 	}
 	left := checkpointPath("/c", forgotten)
-	must(t, durable.WriteFile(fsys, left, []byte("of a gc that died")))
+	must.OK(t, durable.WriteFile(fsys, left, []byte("of a gc that died")))
 	if problems() != 0 {
 		t.Error("the file of a forgotten checkpoint is a problem")
 	}
-	must(t, gc(fsys, 2))
+	must.OK(t, gc(fsys, 2))
 	if _, err := fsys.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after gc the file of a forgotten checkpoint is still there: %v", err)
 	}
 	numbers, err := checkpointNumbers(fsys, "/c", cur)
-	must(t, err)
-	must(t, fsys.Remove(checkpointPath("/c", numbers[0])))
+	must.OK(t, err)
+	must.OK(t, fsys.Remove(checkpointPath("/c", numbers[0])))
 	if problems() != 1 {
 		t.Error("verify does not miss a checkpoint that was deleted")
 	}
@@ -326,17 +327,17 @@ func TestForgottenCheckpoints(t *testing.T) {
 func TestObsoleteManifest(t *testing.T) {
 	fsys := testCrawl(t)
 	rounds(t, fsys, 1, 2, 0)
-	must(t, change(fsys, "/c/urls", "new", "r3"), change(fsys, "/c/urls", "again", "r3"))
+	must.OK(t, change(fsys, "/c/urls", "new", "r3"), change(fsys, "/c/urls", "again", "r3"))
 	s := openStore(t, fsys, "urls")
 	m, err := s.Newest()
-	must(t, err)
-	must(t, durable.WriteFile(fsys, s.ManifestPath(m.Generation-1), []byte("merc")))
+	must.OK(t, err)
+	must.OK(t, durable.WriteFile(fsys, s.ManifestPath(m.Generation-1), []byte("merc")))
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	if v, err := c.Verify(ctx); err != nil || len(v.Problems) != 1 {
 		t.Errorf("verify says %+v, %v; want one problem", v, err)
 	}
-	must(t, change(fsys, "/c/frontier", "update", "r3"), commit(fsys, "r3"), gc(fsys, 3))
+	must.OK(t, change(fsys, "/c/frontier", "update", "r3"), commit(fsys, "r3"), gc(fsys, 3))
 	if v, err := c.Verify(ctx); err != nil || len(v.Problems) != 0 {
 		t.Errorf("after gc verify says %+v, %v", v, err)
 	}
@@ -356,7 +357,7 @@ func TestOlderCurrent(t *testing.T) {
 		test.round(t, test.fsys, "r2")
 		test.round(t, test.fsys, "r3")
 		c, err := Open("/c", Options{FS: test.fsys})
-		must(t, err, durable.WriteFile(test.fsys, "/c/CURRENT", []byte(old)))
+		must.OK(t, err, durable.WriteFile(test.fsys, "/c/CURRENT", []byte(old)))
 		const says = "/c/CURRENT: last checkpoint 1, want 2 or later: /c/checkpoints/000003 goes on from it"
 		for what, change := range map[string]func() error{
 			"commit":  func() error { return commit(test.fsys, "r3") },
@@ -373,7 +374,7 @@ func TestOlderCurrent(t *testing.T) {
 			t.Errorf("%s: verify says %+v, %v", test.name, v, err)
 		}
 		// Checkpoint 2 alone may be of a commit that died, but the stores have gone on from it.
-		must(t, test.fsys.Remove(checkpointPath("/c", 3)))
+		must.OK(t, test.fsys.Remove(checkpointPath("/c", 3)))
 		if err := abandon(test.fsys); !errors.Is(err, fault.Corrupt) || !strings.HasPrefix(err.Error(), "/c/CURRENT: generation ") {
 			t.Errorf("%s: abandon: %v", test.name, err)
 		}

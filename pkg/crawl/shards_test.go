@@ -16,6 +16,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/shard"
 )
 
@@ -39,7 +40,7 @@ func newShards(fsys durable.FS, dir string, shards int) error {
 func testShards(t *testing.T) *crashtest.FS {
 	t.Helper()
 	fsys := crashtest.New()
-	must(t, newShards(fsys, "/c", 2))
+	must.OK(t, newShards(fsys, "/c", 2))
 	return fsys
 }
 
@@ -52,7 +53,7 @@ func stagesOfRound(fsys durable.FS, n int, txn string) error {
 // shardRound runs and commits a round of two shards.
 func shardRound(t *testing.T, fsys durable.FS, txn string) {
 	t.Helper()
-	must(t, stagesOfRound(fsys, 0, txn), stagesOfRound(fsys, 1, txn), commit(fsys, txn))
+	must.OK(t, stagesOfRound(fsys, 0, txn), stagesOfRound(fsys, 1, txn), commit(fsys, txn))
 }
 
 // TestCrashShards: what changes several shards changes all or none, wherever it stops.
@@ -71,7 +72,7 @@ func TestCrashShards(t *testing.T) {
 			base := testShards(t)
 			shardRound(t, base, "r1")
 			shardRound(t, base, "r2")
-			must(t, stagesOfRound(base, 0, "r3"), stagesOfRound(base, 1, "r3"))
+			must.OK(t, stagesOfRound(base, 0, "r3"), stagesOfRound(base, 1, "r3"))
 			crashEverywhere(t, base, test.name, test.run, test.again)
 		})
 	}
@@ -79,7 +80,7 @@ func TestCrashShards(t *testing.T) {
 		fsys := testShards(t)
 		shardRound(t, fsys, "r1")
 		for left := uint64(2); left <= 3; left++ {
-			must(t, stagesOfRound(fsys, 0, "r2"), stagesOfRound(fsys, 1, "r2"))
+			must.OK(t, stagesOfRound(fsys, 0, "r2"), stagesOfRound(fsys, 1, "r2"))
 			for n, made := 1, false; !made; n++ {
 				dead := clone(fsys)
 				dead.CrashAt(n)
@@ -91,9 +92,9 @@ func TestCrashShards(t *testing.T) {
 					fsys, made = dead, true
 				}
 			}
-			must(t, abandon(fsys))
+			must.OK(t, abandon(fsys))
 		}
-		must(t, restore(fsys, 1))
+		must.OK(t, restore(fsys, 1))
 		shardRound(t, fsys, "r2")
 		if c, err := Open("/c", Options{FS: fsys}); err != nil {
 			t.Fatal(err)
@@ -120,7 +121,7 @@ func TestCrashInitShards(t *testing.T) {
 					t.Fatalf("call %d, loss %d: %v %v", n, loss, err, v)
 				}
 			}
-			must(t, newShards(found, "/c", 2))
+			must.OK(t, newShards(found, "/c", 2))
 			shardRound(t, found, "r1")
 		}
 		if !fsys.Crashed() {
@@ -138,20 +139,20 @@ func TestCommitShards(t *testing.T) {
 			t.Errorf("%v, want %s: %s", err, file, says)
 		}
 	}
-	must(t, stagesOfRound(fsys, 0, "r1"))
+	must.OK(t, stagesOfRound(fsys, 0, "r1"))
 	refused("/c/shard/001/frontier", `no update or add of "r1"`)
-	must(t, change(fsys, "/c/shard/001/frontier", "update", "r1"))
+	must.OK(t, change(fsys, "/c/shard/001/frontier", "update", "r1"))
 	refused("/c/shard/001/urls", `round "r1" is not committed here`)
-	must(t, change(fsys, "/c/shard/001/urls", "new", "r1"))
-	must(t, store.Create("/c/shard/002/urls", "urls", 1, nil, store.Options{FS: fsys}))
+	must.OK(t, change(fsys, "/c/shard/001/urls", "new", "r1"))
+	must.OK(t, store.Create("/c/shard/002/urls", "urls", 1, nil, store.Options{FS: fsys}))
 	refused("/c/shard/002/urls", "a store that belongs to no shard, want 2 shards")
-	must(t, removeAll(fsys, "/c/shard/002"))
-	must(t, commit(fsys, "r1"))
+	must.OK(t, removeAll(fsys, "/c/shard/002"))
+	must.OK(t, commit(fsys, "r1"))
 
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	k, err := c.Current()
-	must(t, err)
+	must.OK(t, err)
 	if !reflect.DeepEqual(k.Ledgers(), []record.Ledger{ledgerOf("shard/000", "r1"), ledgerOf("shard/001", "r1")}) || k.Map != 1 || len(k.Stores) != 4 {
 		t.Errorf("%+v", k)
 	}
@@ -159,29 +160,29 @@ func TestCommitShards(t *testing.T) {
 		t.Errorf("totals: %+v", k.Totals)
 	}
 	cur, err := c.current()
-	must(t, err)
+	must.OK(t, err)
 	if cur.Map != 1 || len(cur.Stores) != 4 || cur.Stores["shard/001/urls"] != 2 {
 		t.Errorf("%+v", cur)
 	}
-	must(t, commit(fsys, "r1"))
+	must.OK(t, commit(fsys, "r1"))
 	if again, err := c.Current(); err != nil || again.Number != 1 {
 		t.Errorf("closed twice: %+v, %v", again, err)
 	}
 
 	// Another round, open in one shard.
-	must(t, stagesOfRound(fsys, 0, "r2"), change(fsys, "/c/shard/001/urls", "new", "r3"))
+	must.OK(t, stagesOfRound(fsys, 0, "r2"), change(fsys, "/c/shard/001/urls", "new", "r3"))
 	if err := commit(fsys, "r2"); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `/c/shard/001/urls: round "r3" is open`) {
 		t.Error(err)
 	}
-	must(t, abandon(fsys))
+	must.OK(t, abandon(fsys))
 	shardRound(t, fsys, "r2")
-	must(t, restore(fsys, 1))
+	must.OK(t, restore(fsys, 1))
 	if next, err := c.NextRound(); err != nil || next != 2 {
 		t.Errorf("round %d, %v", next, err)
 	}
-	must(t, restore(fsys, 0))
+	must.OK(t, restore(fsys, 0))
 	shardRound(t, fsys, "r1")
-	must(t, gc(fsys, 1))
+	must.OK(t, gc(fsys, 1))
 	if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
 		t.Errorf("%v, %+v", err, v)
 	}
@@ -227,21 +228,21 @@ func TestVerifyShards(t *testing.T) {
 		}, "/c/urls: a store that belongs to no shard"},
 	} {
 		fsys := clone(base)
-		must(t, test.damage(fsys))
+		must.OK(t, test.damage(fsys))
 		c, err := Open("/c", Options{FS: fsys})
-		must(t, err)
+		must.OK(t, err)
 		v, err := c.Verify(ctx)
 		if err != nil || !slices.ContainsFunc(v.Problems, func(p string) bool { return strings.Contains(p, test.says) }) {
 			t.Errorf("%s: %v, %q, want %q", test.name, err, v.Problems, test.says)
 		}
 	}
 	c, err := Open("/c", Options{FS: base})
-	must(t, err)
+	must.OK(t, err)
 	if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 || v.Ledgers != 2 {
 		t.Errorf("%v, %+v", err, v)
 	}
 	// Without its map a crawl does not go back.
-	must(t, base.Remove("/c/MAP-000001"))
+	must.OK(t, base.Remove("/c/MAP-000001"))
 	for _, back := range []func(durable.FS) error{abandon, func(fsys durable.FS) error { return restore(fsys, 1) }} {
 		if err := back(base); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "MAP-000001") {
 			t.Error(err)
@@ -280,34 +281,34 @@ func removeAll(fsys durable.FS, dir string) error {
 // shards; after abandon and restore they follow.
 func TestRoundsOfShards(t *testing.T) {
 	dir := t.TempDir()
-	must(t, newShards(durable.OS, dir, 2))
+	must.OK(t, newShards(durable.OS, dir, 2))
 	c, err := Open(dir, Options{})
-	must(t, err)
+	must.OK(t, err)
 	round := func(txn string) {
 		t.Helper()
 		for n := range 2 {
 			ofShard, ofCrawl, err := c.BeginShardRound(ctx, n, txn)
-			must(t, err)
+			must.OK(t, err)
 			if ofShard != filepath.Join(shard.Dir(dir, n), "rounds", txn) || ofCrawl != filepath.Join(dir, "rounds", txn) {
 				t.Fatalf("%s, %s", ofShard, ofCrawl)
 			}
 			keepLinks(t, ofShard, c, n, txn)
 			for _, s := range shardStores {
 				st, err := store.Open(filepath.Join(shard.Dir(dir, n), s), s, 1, store.Options{})
-				must(t, err)
-				must(t, changeStore(st, map[string]string{"frontier": "update", "urls": "new"}[s], txn))
+				must.OK(t, err)
+				must.OK(t, changeStore(st, map[string]string{"frontier": "update", "urls": "new"}[s], txn))
 			}
 		}
 	}
 	files := func() (names []string) {
 		t.Helper()
 		_, err := c.TidyRounds(ctx)
-		must(t, err)
+		must.OK(t, err)
 		list, err := c.RoundFiles("links")
-		must(t, err)
+		must.OK(t, err)
 		for _, f := range list {
 			rel, err := filepath.Rel(dir, f)
-			must(t, err)
+			must.OK(t, err)
 			names = append(names, filepath.Dir(rel))
 		}
 		return names
@@ -331,12 +332,12 @@ func TestRoundsOfShards(t *testing.T) {
 	r2 := []string{"shard/000/rounds/r2", "shard/001/rounds/r2"}
 	want(append(r1, r2...)...)
 	k, err := c.Current()
-	must(t, err)
+	must.OK(t, err)
 	if f := k.filesOf("shard/001"); len(f) != 2 || f[1].Name != "links.arrows.zst" || len(k.Files) > 0 {
 		t.Errorf("%+v", k.Shards)
 	}
 	_, err = c.Abandon(ctx)
-	must(t, err)
+	must.OK(t, err)
 	want(r1...)
 	for _, gone := range []string{"shard/000/rounds/undone/r2.0", "shard/001/rounds/undone/r2.0", "rounds/undone/r2.0"} {
 		if _, err := os.Stat(filepath.Join(dir, gone)); err != nil {
@@ -349,20 +350,20 @@ func TestRoundsOfShards(t *testing.T) {
 	verify := func() []string {
 		t.Helper()
 		v, err := c.Verify(ctx)
-		must(t, err)
+		must.OK(t, err)
 		return v.Problems
 	}
 	if p := verify(); len(p) > 0 {
 		t.Error(p)
 	}
-	must(t, c.Restore(ctx, 1))
+	must.OK(t, c.Restore(ctx, 1))
 	want(r1...)
-	must(t, c.Restore(ctx, 2))
+	must.OK(t, c.Restore(ctx, 2))
 	want(append(r1, r2...)...)
 	if p := verify(); len(p) > 0 {
 		t.Error(p)
 	}
-	must(t, os.Remove(filepath.Join(dir, "shard/001/rounds/r2/links.arrows.zst")))
+	must.OK(t, os.Remove(filepath.Join(dir, "shard/001/rounds/r2/links.arrows.zst")))
 	if p := verify(); len(p) != 1 || !strings.Contains(p[0], "shard/001/rounds/r2/links.arrows.zst: missing") {
 		t.Error(p)
 	}
@@ -372,14 +373,14 @@ func TestRoundsOfShards(t *testing.T) {
 func keepLinks(t *testing.T, dir string, c *Crawl, n int, txn string) {
 	t.Helper()
 	cur, err := c.current()
-	must(t, err)
+	must.OK(t, err)
 	f, err := os.Create(filepath.Join(dir, "links.arrows.zst"))
-	must(t, err)
+	must.OK(t, err)
 	defer f.Close()
 	w, err := record.NewWriter[record.Link](f, record.WriterOptions{Txn: txn, Epoch: epochText(cur.Epoch)})
-	must(t, err)
+	must.OK(t, err)
 	_, hash, err := w.Finish()
-	must(t, err)
+	must.OK(t, err)
 	_, err = w.Commit(record.Ledger{Stages: []record.Stage{{Name: fmt.Sprintf("mextract %d", n), Txn: txn, OutHash: hash.String()}}})
-	must(t, err)
+	must.OK(t, err)
 }

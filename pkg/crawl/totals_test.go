@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 )
 
 // TestTotals: a checkpoint has the totals of all rounds that led to it, also where theirs are forgotten, and none of
@@ -14,11 +15,11 @@ import (
 func TestTotals(t *testing.T) {
 	fsys := testCrawl(t)
 	c, err := Open("/c", Options{FS: fsys})
-	must(t, err)
+	must.OK(t, err)
 	want := func(rounds uint64) {
 		t.Helper()
 		k, err := c.Current()
-		must(t, err)
+		must.OK(t, err)
 		n := 3 * rounds
 		if d := cmp.Diff(Totals{Rounds: rounds, Stages: []record.Stage{
 			{Name: "mfrontier update", In: n, Consumed: n},
@@ -31,16 +32,16 @@ func TestTotals(t *testing.T) {
 		t.Errorf("an empty crawl has checkpoint %v, %v", k, err)
 	}
 	for i, txn := range []string{"r1", "r2", "r3", "r4"} {
-		must(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "update", txn))
+		must.OK(t, change(fsys, "/c/urls", "new", txn), change(fsys, "/c/frontier", "update", txn))
 		_, _, err := c.Commit(ctx, txn, time.Unix(int64(i), 0), time.Hour) // all but the first and the last are forgotten
-		must(t, err)
+		must.OK(t, err)
 		want(uint64(i + 1))
 	}
-	must(t, restore(fsys, 1))
+	must.OK(t, restore(fsys, 1))
 	want(1)
-	must(t, change(fsys, "/c/urls", "new", "r2"), change(fsys, "/c/frontier", "update", "r2"))
+	must.OK(t, change(fsys, "/c/urls", "new", "r2"), change(fsys, "/c/frontier", "update", "r2"))
 	_, _, err = c.Commit(ctx, "r2", time.Unix(9, 0), 0)
-	must(t, err)
+	must.OK(t, err)
 	want(2)
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli"
 	"mercator/pkg/cli/clitest"
 	"mercator/pkg/command/mcat"
@@ -182,9 +183,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crawl.toml")
 	for _, name := range []string{"filter.txt", "render.txt", "deny.txt", "login.txt"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	var top, tables, pipelines []string
 	for _, k := range config.Keys() {
@@ -200,9 +199,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 		}
 		pipelines = append(pipelines, k.Name)
 	}
-	if err := os.WriteFile(file, []byte(strings.Join(append(top, tables...), "\n")), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(strings.Join(append(top, tables...), "\n")), 0o666))
 	for name, flags := range flagsOf(t) {
 		for _, key := range flags {
 			pipelines = slices.DeleteFunc(pipelines, func(k string) bool { return k == key })
@@ -225,9 +222,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 				t.Fatalf("%s %q: %v\n%s", words[0], args, err, out)
 			}
 			var s struct{ Flags map[string]string }
-			if err := json.Unmarshal(b, &s); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(b, &s))
 			for flag, key := range flags {
 				want := strings.ReplaceAll(settings[key][1], "FOLDER", dir)
 				if got := s.Flags[flag]; got != want {
@@ -251,9 +246,7 @@ func TestPipelinesReadSettings(t *testing.T) {
 			toml := filepath.Join(dir, "my.toml")
 			text := fmt.Sprintf("seeds = [%q]\nrounds = 2\nbatch = 3\ncheckpoint_interval = \"1h\"\n[politeness]\nmin_delay = \"1ms\"\naddr_delay = \"0s\"\n"+
 				"delay_factor = 0\n[network]\nallow_net = [\"127.0.0.0/8\"]\n[resolve]\nservers = [%q]\n", w.seeds, w.dns)
-			if err := os.WriteFile(toml, []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(toml, []byte(text), 0o666))
 			folder := filepath.Join(dir, "crawl")
 			cmd := exec.Command("make", "-f", pipeline, "CRAWL="+folder, "CONFIG="+toml, "BIN="+bin)
 			if pipeline == "mcrawl" {

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 	"mercator/pkg/fetch"
 )
@@ -80,38 +81,26 @@ func startWeb(t *testing.T, seed, hosts, pages int, more ...string) *web {
 	cmd := exec.Command(bin+"mweb", append([]string{"serve", "--until-stdin-closes", "--log", w.log}, w.flags...)...)
 	cmd.Stderr = os.Stderr
 	hold, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		hold.Close()
 		cmd.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var ready struct {
 		Port  int
 		DNS   string
 		Seeds []string
 	}
-	if err := json.Unmarshal(line, &ready); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(line, &ready))
 	go io.Copy(io.Discard, out)
 	w.port, w.dns = ready.Port, ready.DNS
 	w.seeds = filepath.Join(t.TempDir(), "seeds.txt")
-	if err := os.WriteFile(w.seeds, []byte(strings.Join(ready.Seeds, "\n")+"\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(w.seeds, []byte(strings.Join(ready.Seeds, "\n")+"\n"), 0o666))
 	return w
 }
 
@@ -161,9 +150,7 @@ var drivers = map[string][]string{
 func (w *web) requests(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile(w.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return slices.Collect(strings.Lines(string(b)))
 }
 
@@ -335,9 +322,7 @@ func TestCrawlEqualsOracle(t *testing.T) {
 func menuRules(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("../pkg/web/filter/default.rules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rules := ""
 	for line := range strings.Lines(string(b)) {
 		if strings.HasPrefix(line, "deny repeated-menu:") || strings.HasPrefix(line, "deny repeated-segments:") {
@@ -345,9 +330,7 @@ func menuRules(t *testing.T) string {
 		}
 	}
 	name := filepath.Join(t.TempDir(), "menus.rules")
-	if err := os.WriteFile(name, []byte(rules), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, []byte(rules), 0o666))
 	return name
 }
 
@@ -493,9 +476,7 @@ func killedCrawl(t *testing.T, rng *rand.Rand, driver string, kills, pages int, 
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Start())
 		exited := make(chan error, 1)
 		go func() { exited <- cmd.Wait() }()
 		first := len(flights)
@@ -556,9 +537,7 @@ func wrap(t *testing.T, command, script string, more ...string) string {
 	}
 	dir := t.TempDir()
 	entries, err := os.ReadDir(bin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if script, own := scripts[e.Name()]; own {
@@ -566,9 +545,7 @@ func wrap(t *testing.T, command, script string, more ...string) string {
 		} else {
 			err = os.Symlink(bin+e.Name(), path)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return dir + "/"
 }
@@ -590,9 +567,7 @@ func TestStageDies(t *testing.T) {
 	reference.finish(t, "mcrawl", until)
 	want := reference.found(t)
 	blocked := filepath.Join(t.TempDir(), "blocked")
-	if err := os.MkdirAll(filepath.Join(blocked, "full"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(blocked, "full"), 0o777))
 	for _, s := range []struct{ command, verb string }{
 		{"mfrontier", "next"}, {"mresolve", ""}, {"mfetch", ""}, {"mfpset", "mark"}, {"mextract", ""}, {"murlset", "new"}, {"mfrontier", "update"},
 	} {
@@ -614,9 +589,7 @@ func TestStageDies(t *testing.T) {
 			t.Run(s.command+" "+s.verb+" "+place, func(t *testing.T) {
 				t.Parallel()
 				c := newCrawl(t, w)
-				if err := os.CopyFS(c.dir, os.DirFS(begun.dir)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.CopyFS(c.dir, os.DirFS(begun.dir)))
 				cmd := c.command(t, "mcrawl", "ROUNDS=2", "BIN="+wrap(t, s.command, script))
 				out, err := cmd.CombinedOutput()
 				// A stage that died after its last byte had done its work, and the rest of

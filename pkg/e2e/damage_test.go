@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // consumer is a command that reads a stage's file.
@@ -67,16 +69,12 @@ func TestCutFiles(t *testing.T) {
 	for _, c := range consumers {
 		t.Run(c.command[0], func(t *testing.T) {
 			whole, err := os.ReadFile(filepath.Join(goldenCrawl, "rounds", "r2", c.file+".arrows.zst"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			file := filepath.Join(t.TempDir(), "cut.arrows.zst")
 			copied := filepath.Join(t.TempDir(), "copy.arrows.zst")
 			before := tree(t, dir)
 			for i, n := range cuts(len(whole)) {
-				if err := os.WriteFile(file, whole[:n], 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(file, whole[:n], 0o666))
 				pipe := i%2 == 1
 				var args []string
 				for _, a := range c.command[1:] {
@@ -132,9 +130,7 @@ func TestCutFiles(t *testing.T) {
 func pipeOf(t *testing.T, b []byte) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	go func() {
 		w.Write(b)
 		w.Close()
@@ -149,9 +145,7 @@ func tree(t *testing.T, dir string) string {
 	var b strings.Builder
 	for _, store := range []string{"frontier", "dns", "fetch", "content", "urls"} {
 		head, err := os.ReadFile(filepath.Join(dir, store, "HEAD"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		b.WriteString(store + " " + strings.TrimSpace(string(head)) + "\n")
 	}
 	return b.String()
@@ -168,9 +162,7 @@ func TestFlippedBits(t *testing.T) {
 	for _, c := range consumers {
 		path := filepath.Join(goldenCrawl, "rounds", "r2", c.file+".arrows.zst")
 		whole, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		want := output(t, "mcat", "--canonical", path)
 		file := filepath.Join(t.TempDir(), "flipped.arrows.zst")
 		refused := 0
@@ -178,9 +170,7 @@ func TestFlippedBits(t *testing.T) {
 			bit := rng.IntN(len(whole) * 8)
 			b := bytes.Clone(whole)
 			b[bit/8] ^= 1 << (bit % 8)
-			if err := os.WriteFile(file, b, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(file, b, 0o666))
 			out, err := exec.Command(bin+"mcat", "--check", file).CombinedOutput()
 			if err == nil {
 				if got := output(t, "mcat", "--canonical", file); got != want {

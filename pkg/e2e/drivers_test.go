@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // TestHelperIsKilled kills each command that tells mercator.mk what to do, one in each run. The
@@ -22,9 +24,7 @@ func TestHelperIsKilled(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 9, 2, 20)
 	config := filepath.Join(t.TempDir(), "crawl.toml")
-	if err := os.WriteFile(config, []byte("rounds = 1\n[frontier]\npolicy = \"walk\"\nwalkers = 3\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(config, []byte("rounds = 1\n[frontier]\npolicy = \"walk\"\nwalkers = 3\n"), 0o666))
 	// Each helper call leaves its name in calls; the one of number victim is killed.
 	dir := t.TempDir()
 	calls, victim := filepath.Join(dir, "calls"), filepath.Join(dir, "victim")
@@ -33,17 +33,13 @@ func TestHelperIsKilled(t *testing.T) {
 		script := fmt.Sprintf("#!/bin/sh\ncase %s,$1 in mckpt,*|mfrontier,stat) echo \"%s $*\" >> %s\n"+
 			"[ \"$(wc -l < %[3]s)\" -ne \"$(cat %s)\" ] || kill -9 $$ ;; esac\nexec %s \"$@\"\n", name, name, calls, victim, bin+name)
 		os.Remove(folder + name)
-		if err := os.WriteFile(folder+name, []byte(script), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(folder+name, []byte(script), 0o777))
 	}
 	said := regexp.MustCompile(`exit status 137|Error 137|Killed|was killed`)
 	for n := 1; ; n++ {
 		c := newCrawl(t, w, "CONFIG="+config, "BIN="+folder)
 		for file, text := range map[string]string{calls: "", victim: fmt.Sprint(n)} {
-			if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(file, []byte(text), 0o666))
 		}
 		out, err := c.command(t, "mercator.mk").CombinedOutput()
 		made, _ := os.ReadFile(calls)
@@ -80,21 +76,15 @@ func TestDriverIsKilled(t *testing.T) {
 			t.Parallel()
 			c := newCrawl(t, w)
 			begun := filepath.Join(t.TempDir(), "begun")
-			if err := syscall.Mkfifo(begun, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, syscall.Mkfifo(begun, 0o600))
 			slow := wrap(t, "mfetch", fmt.Sprintf(": > %s; sleep 2; exec %smfetch \"$@\"\n", begun, bin))
 			first := c.command(t, driver, "BIN="+slow, "ROUNDS=1")
 			first.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the test's own signals do not reach it
-			if err := first.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, first.Start())
 			if _, err := os.ReadFile(begun); err != nil { // waits for mfetch
 				t.Fatal(err)
 			}
-			if err := first.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, first.Process.Kill())
 			first.Wait()
 			out, err := c.command(t, driver, "ROUNDS=1").CombinedOutput()
 			// Commands that mcrawl has started end with it, where the system sees to that.
@@ -116,9 +106,7 @@ func TestFailedStart(t *testing.T) {
 	w := startWeb(t, 12, 2, 10)
 	dir := t.TempDir()
 	for name, text := range map[string]string{"bare.txt": "www.example.org\n", "empty.txt": "# none yet\n", "dead.txt": "http://127.0.0.77:9/\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	// What mcrawl says is told by its own scripts (cmd/mcrawl/testdata/script/new.txtar, run.txtar).
 	c := newCrawl(t, w, "POLICY=fifo")

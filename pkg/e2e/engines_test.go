@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 // enginesDir is the folder of the daemons that engines.sh started.
@@ -72,9 +74,7 @@ func (c *onEngine) start(t *testing.T, flags ...string) {
 	c.run = exec.Command(bin+"mcrawl", append([]string{"run", c.dir}, flags...)...)
 	c.out.Reset()
 	c.run.Stdout, c.run.Stderr = &c.out, &c.out
-	if err := c.run.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.run.Start())
 	t.Cleanup(func() { c.run.Process.Kill() })
 }
 
@@ -121,9 +121,7 @@ for trap in %[1]s/trap.$3.$8 %[1]s/trap.$3; do
 done
 exec %[2]smcrawl "$@"
 `, enginesDir, bin)), 0o777)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return file
 }
 
@@ -131,9 +129,7 @@ exec %[2]smcrawl "$@"
 func (c *onEngine) trap(t *testing.T, stage, shard, how string) (pid int, node string) {
 	t.Helper()
 	trap := strings.TrimSuffix(filepath.Join(enginesDir, "trap."+stage+"."+shard), ".")
-	if err := errors.Join(os.WriteFile(trap+".new", []byte(how), 0o666), os.Rename(trap+".new", trap)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(trap+".new", []byte(how), 0o666), os.Rename(trap+".new", trap)))
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if sprung, _ := filepath.Glob(trap + ".sprung.*"); len(sprung) > 0 {
 			os.Remove(sprung[0])
@@ -213,16 +209,10 @@ func signal(pids []int, signal syscall.Signal) {
 func killNode(t *testing.T, node string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(enginesDir, node+".pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
 // startNode starts the daemon of a node once Slurm has noticed that it is down.
@@ -241,9 +231,7 @@ func startNode(t *testing.T, node string) {
 	state(func(s string) bool { return strings.HasPrefix(s, "down") })
 	cmd := exec.Command("slurmd", "-D", "-N", node, "-f", os.Getenv("SLURM_CONF"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	go cmd.Wait()
 	state(func(s string) bool { return !strings.HasPrefix(s, "down") && !strings.HasSuffix(s, "*") })
 }
@@ -317,9 +305,7 @@ func slurmCrawl(t *testing.T, w *web) *onEngine {
 func badNode(t *testing.T, w *web) {
 	c := newOnEngine(t, w)
 	file := filepath.Join(enginesDir, "mcrawl-elsewhere")
-	if err := os.WriteFile(file, []byte(fmt.Sprintf("#!/bin/sh\nshift 2\nexec %smcrawl stage /nowhere/crawl \"$@\"\n", bin)), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(fmt.Sprintf("#!/bin/sh\nshift 2\nexec %smcrawl stage /nowhere/crawl \"$@\"\n", bin)), 0o777))
 	output(t, "mcrawl", "set", c.dir, "engine.on=slurm", "engine.args=--nodelist=n2", "engine.bin="+file)
 	out, err := exec.Command(bin+"mcrawl", "run", c.dir, "--quiet").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "on n2: job ") || !strings.Contains(string(out), "mcrawl: /nowhere/crawl: no crawl folder on ") {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 // TestFencing crawls in shards, on a machine whose locks hold for nobody (strace has each flock succeed, as where it is local to
@@ -53,9 +55,7 @@ func TestFencing(t *testing.T) {
 				case stage.Stage != "fetch" && atOnce < 6 && s.Round != "seed":
 					atOnce++
 					a, b := unlocked(args...), unlocked(args...)
-					if err := errors.Join(a.Start(), b.Start()); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, errors.Join(a.Start(), b.Start()))
 					codes["at once "+stage.Stage+" "+ended(t, a)+" "+ended(t, b)]++
 				}
 				output(t, "mcrawl", args...)
@@ -128,9 +128,7 @@ func (c *crawl) suspend(t *testing.T, shard, way int, args []string) (code strin
 	}
 	first := unlocked(args...)
 	was := length()
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, first.Start())
 	for deadline := time.Now().Add(20 * time.Second); length() < was+8_000 && time.Now().Before(deadline); {
 		if len(children(first.Process.Pid)) == 0 && length() > was {
 			break
@@ -148,9 +146,7 @@ func (c *crawl) suspend(t *testing.T, shard, way int, args []string) (code strin
 	}
 	defer wake()
 	second := unlocked(args...)
-	if err := second.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, second.Start())
 	switch way % 3 {
 	case 0:
 		time.Sleep(2 * time.Second)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/simweb"
 )
 
@@ -18,9 +19,7 @@ import (
 func mouseModel(t *testing.T) (file string) {
 	t.Helper()
 	web, err := simweb.New(simweb.Config{Seed: 3, Hosts: 1, Pages: 10, Size: 512, Degree: 8, Port: 18080, Topics: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	type word struct {
 		Word   string  `json:"word"`
 		Weight float64 `json:"weight"`
@@ -32,15 +31,11 @@ func mouseModel(t *testing.T) (file string) {
 			words = append(words, word{w, 1 / float64(1+i/4)})
 		}
 		line, err := json.Marshal(map[string]any{"topic": web.TopicName(n), "query": "mouse", "words": words})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		fmt.Fprintf(&topics, "%s\n", line)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "topics.jsonl"), []byte(topics.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "topics.jsonl"), []byte(topics.String()), 0o666))
 	file = filepath.Join(dir, "mouse.model")
 	output(t, "mfocus", "train", "-o", file, "--topics", filepath.Join(dir, "topics.jsonl"))
 	return file
@@ -68,9 +63,7 @@ func TestFocused(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "crawl.toml")
 	model := mouseModel(t)
 	err := os.WriteFile(conf, []byte(fmt.Sprintf("[frontier]\nqueues = 4\nstrict = true\nprioritizer = \"score\"\n[focus]\nmodel = %q\n", model)), 0o666)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	opic := filepath.Join(t.TempDir(), "opic")
 	output(t, "mckpt", "init", "--quiet", "--policy", "opic", opic)
 	out, err := exec.Command(bin+"mfocus", "score", "--model", model, "--warc", opic+"/fetch", "--txn", "r1").CombinedOutput()
@@ -107,9 +100,7 @@ func TestFocused(t *testing.T) {
 		}
 		c.finish(t, driver) // goes on
 		marked, err := filepath.Glob(c.dir + "/rounds/r*/marked.arrows.zst")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := scores(t, marked)
 		if want == "" {
 			want = got
@@ -131,9 +122,7 @@ func TestFocused(t *testing.T) {
 				continue
 			}
 			score, err := strconv.ParseFloat(f[1], 32)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			queues[f[2]] += fmt.Sprint(min(3, int(4*(1-score))))
 			if of[f[0]] == "" { // a sitemap, or a page that has no score of its own
 				continue
@@ -180,9 +169,7 @@ func TestRaised(t *testing.T) {
 	w := startWeb(t, 3, 6, 60, "--topics", "8")
 	conf := filepath.Join(t.TempDir(), "crawl.toml")
 	err := os.WriteFile(conf, []byte(fmt.Sprintf("[frontier]\nqueues = 4\nstrict = true\nprioritizer = \"score\"\n[focus]\nmodel = %q\ndistill = 1\n", mouseModel(t))), 0o666)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := newCrawl(t, w, "CONFIG="+conf, "BATCH=20")
 	closed := func() []string { return strings.Fields(output(t, "mckpt", "rounds", "--closed", c.dir)) }
 	c.finish(t, "mcrawl", "ROUNDS=1")
@@ -251,9 +238,7 @@ func TestRevisitFocused(t *testing.T) {
 	w := startWeb(t, 3, 3, 30, "--topics", "8")
 	conf := filepath.Join(t.TempDir(), "crawl.toml")
 	err := os.WriteFile(conf, []byte(fmt.Sprintf("[frontier]\nqueues = 4\nprioritizer = \"score\"\nmin_interval = \"1s\"\nmax_interval = \"1s\"\n[focus]\nmodel = %q\npatience = 1\n", mouseModel(t))), 0o666)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := newCrawl(t, w, "CONFIG="+conf, "BATCH=40", "POLICY=revisit")
 	c.finish(t, "mcrawl", "ROUNDS=8")
 	output(t, "mckpt", "verify", "--quiet", c.dir)
@@ -308,9 +293,7 @@ func TestFocusedPage(t *testing.T) {
 	w := startWeb(t, 2, 3, 60, "--topics", "8", "--size", "400", "--no-sitemaps")
 	dir := t.TempDir()
 	for name, text := range map[string]string{"words.tsv": output(t, "mweb", append([]string{"topics"}, w.flags...)...), "seeds.txt": fmt.Sprintf("http://h0.mweb.test:%d/\n", w.port)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	said := runSteps(t, pageSteps(t, "focus.md"), dir, polite("resolve.servers="+w.dns, "batch=20"), "focus mice Mouse", "focus mice Mouse --dictionary words.tsv",
 		"words.db Mouse", "words.db Mouse --dictionary words.tsv")

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // application lets in who sends its form with the token that it gave last, and renews the session with every page.
@@ -86,9 +88,7 @@ func TestForms(t *testing.T) {
 	dir := t.TempDir()
 	folder, login := filepath.Join(dir, "crawl"), filepath.Join(dir, "login.txt")
 	say := func(password string) {
-		if err := os.WriteFile(login, []byte(server.URL+" form /login user=anna&password="+password+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(login, []byte(server.URL+" form /login user=anna&password="+password+"\n"), 0o600))
 	}
 	args := []string{"site", server.URL + "/", "--into", folder, "--set", "fetch.warc_codec=none", "--set", "network.allow_net=127.0.0.0/8", "--set", "politeness.min_delay=1ms",
 		"--set", "politeness.delay_factor=0", "--set", "politeness.addr_delay=0s", "--set", "fetch.login=" + login}
@@ -131,9 +131,7 @@ func TestForms(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(notes, append([]byte("ours\n"), text...), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	output(t, "mckpt", "push", folder, filepath.Join(dir, "copy"))
 	err = filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || name == login || name == notes {

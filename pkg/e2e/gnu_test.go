@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"mercator/bench/sets/keys"
+	"mercator/pkg/base/must"
 )
 
 // setCase is two sets of keys, as text in no order.
@@ -60,19 +61,13 @@ func setCases(n int) []setCase {
 func writeKeys(t *testing.T, name string, n int, key func(i int) uint64) {
 	t.Helper()
 	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w := bufio.NewWriter(f)
 	for i := range n {
 		fmt.Fprintf(w, "%016x\n", key(i))
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Flush())
+	must.OK(t, f.Close())
 }
 
 // script runs lines of sh in a folder, with the commands in PATH; every line must
@@ -97,9 +92,7 @@ func lines(t *testing.T) int {
 		return 100_000
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return n
 }
 
@@ -172,20 +165,14 @@ func TestNewURLsEqualSortAndComm(t *testing.T) {
 	dir := t.TempDir()
 	for i, name := range []string{"one.txt", "two.txt"} {
 		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		w := bufio.NewWriter(f)
 		next := keys.NewWeb(uint64(i), 10_000, 1.1).URLs(n)
 		for range n {
 			fmt.Fprintln(w, next())
 		}
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Flush())
+		must.OK(t, f.Close())
 	}
 	script(t, dir, `
 		sort -u one.txt > one.sorted

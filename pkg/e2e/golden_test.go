@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/release"
 )
 
@@ -37,13 +38,9 @@ func TestGolden(t *testing.T) {
 	for _, dir := range saved {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			pinned, err := os.ReadFile(filepath.Join(dir, "digests"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			c := &crawl{dir: filepath.Join(t.TempDir(), "crawl")} // commands lock what they read
-			if err := os.CopyFS(c.dir, os.DirFS(filepath.Join(dir, "crawl"))); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.CopyFS(c.dir, os.DirFS(filepath.Join(dir, "crawl"))))
 			if got := digests(t, c.dir); got != string(pinned) {
 				t.Errorf("the files hold something else:\n%s", diff(string(pinned), got))
 			}
@@ -97,14 +94,10 @@ func TestUpgrade(t *testing.T) {
 	for _, folder := range saved {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "crawl")
-			if err := os.CopyFS(dir, os.DirFS(filepath.Join(folder, "crawl"))); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.CopyFS(dir, os.DirFS(filepath.Join(folder, "crawl"))))
 			known := func() (urls, batches int) {
 				var s struct{ Known, Batches int }
-				if err := json.Unmarshal([]byte(output(t, "mcrawl", "status", "--json", dir)), &s); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, json.Unmarshal([]byte(output(t, "mcrawl", "status", "--json", dir)), &s))
 				return s.Known, s.Batches
 			}
 			output(t, "mckpt", "verify", "--quiet", dir)
@@ -147,12 +140,8 @@ func TestVersion(t *testing.T) {
 func TestRenamedEpochIsTold(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "crawl")
-	if err := os.CopyFS(dir, os.DirFS("../testdata/golden/v1/crawl")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(dir+"/rounds/r6/epoch.0", dir+"/rounds/r6/epoch.9"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.CopyFS(dir, os.DirFS("../testdata/golden/v1/crawl")))
+	must.OK(t, os.Rename(dir+"/rounds/r6/epoch.0", dir+"/rounds/r6/epoch.9"))
 	out, err := exec.Command(bin+"mckpt", "rounds", dir).CombinedOutput()
 	if want := dir + "/rounds: files that do not count were moved to rounds/undone: round r6"; err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("%v\n%s\nwant %s", err, out, want)

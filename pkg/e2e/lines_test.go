@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 )
 
@@ -36,9 +37,7 @@ var needsProgram = regexp.MustCompile(`\(needs ([a-z0-9]+)\)$`)
 func pageSteps(t *testing.T, name string) []step {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var steps []step
 	var needs string
 	block, shown, open := false, false, false // in a block; it shows output; its last command goes on
@@ -109,9 +108,7 @@ func runSteps(t *testing.T, steps []step, dir, prelude string, swap ...string) s
 		fmt.Fprintf(&script, "printf '%s'\n%s", mark, here.Replace(s.command))
 	}
 	out, err := os.Create(filepath.Join(t.TempDir(), "output"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer out.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -126,9 +123,7 @@ func runSteps(t *testing.T, steps []step, dir, prelude string, swap ...string) s
 	ended := cmd.Run()
 	end() // what still runs in the background
 	b, err := os.ReadFile(out.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, text, _ := strings.Cut(page.Replace(string(b)), mark)
 	said := strings.Split(text, mark)
 	if ended != nil {
@@ -166,9 +161,7 @@ func TestSteps(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "page.md")
 	page := "# Page\n\ntext\n\n    cat > f <<'END'\n    a\n\n    b\n    END\n\nmore\n\n    true\n\n    $ cat f |\n      wc -l\n    3\n    $ false | true || echo failed\n    failed\n    $ seq 99999 | head -n 3\n    1\n    …\n\n## Later (needs nothing9)\n\n    exit 1\n\n## Last\n\n    $ echo in 7.5 s\n    in … s\n"
-	if err := os.WriteFile(name, []byte(page), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, []byte(page), 0o666))
 	want := []step{
 		{5, "cat > f <<'END'\na\n\nb\nEND\n", false, "", ""},
 		{13, "true\n", false, "", ""},

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
@@ -54,15 +55,9 @@ func (c *crawl) mcrawl(t *testing.T, env []string) *exec.Cmd {
 	}
 	pairs = slices.DeleteFunc(pairs, func(p config.Pair) bool { return p.Value == "" })
 	text, err := config.SetAll(text, pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(c.dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(c.dir, "crawl.toml"), text, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.MkdirAll(c.dir, 0o777))
+	must.OK(t, os.WriteFile(filepath.Join(c.dir, "crawl.toml"), text, 0o666))
 	if _, err := os.Stat(filepath.Join(c.dir, "CURRENT")); err != nil {
 		output(t, "mckpt", "init", "--quiet", c.dir)
 	}
@@ -108,9 +103,7 @@ func TestMcrawlIsKilled(t *testing.T) {
 			cmd.Env = append(os.Environ(), driver.CommandsVariable+"="+bin)
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, cmd.Start())
 			exited := make(chan error, 1)
 			go func() { exited <- cmd.Wait() }()
 			var err error
@@ -186,9 +179,7 @@ func TestTwoOfMcrawl(t *testing.T) {
 	first := c.command(t, "mcrawl")
 	var out bytes.Buffer
 	first.Stderr = &out
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, first.Start())
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(c.dir, "rounds", "r2")); err == nil {
 			break
@@ -202,9 +193,7 @@ func TestTwoOfMcrawl(t *testing.T) {
 	if want := fmt.Sprintf("held by process %d on ", first.Process.Pid); !errors.As(err, &exit) || exit.ExitCode() != 5 || !bytes.Contains(told, []byte(want)) {
 		t.Errorf("%v, want exit code 5 and %q\n%s", err, want, told)
 	}
-	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, first.Process.Signal(syscall.SIGTERM))
 	if err := first.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 || strings.Count(out.String(), "interrupted") != 1 {
 		t.Errorf("interrupted: %v\n%s", err, out.String())
 	}
@@ -236,9 +225,7 @@ func TestAgainCountsURLs(t *testing.T) {
 				N      uint64
 			}
 		}
-		if err := json.Unmarshal([]byte(output(t, "mcrawl", "status", "--json", dir)), &s); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(output(t, "mcrawl", "status", "--json", dir)), &s))
 		got, sum := map[string]uint64{}, uint64(0)
 		for _, o := range s.Outcomes {
 			if o.Reason == "not-modified" {
@@ -267,9 +254,7 @@ func TestAgainCountsURLs(t *testing.T) {
 	checkpoint := checkpointOf(t, c.dir)
 	for range 3 {
 		cmd := c.command(t, "mcrawl")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Start())
 		time.AfterFunc(300*time.Millisecond, func() { cmd.Process.Kill() })
 		cmd.Wait()
 	}
@@ -294,8 +279,6 @@ func TestAgainCountsURLs(t *testing.T) {
 func checkpointOf(t *testing.T, dir string) string {
 	t.Helper()
 	var s struct{ Checkpoint uint64 }
-	if err := json.Unmarshal([]byte(output(t, "mcrawl", "status", "--json", dir)), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(output(t, "mcrawl", "status", "--json", dir)), &s))
 	return fmt.Sprint(s.Checkpoint)
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // TestMembers: the site of an association: HTTP/2 alone, a certificate of its own authority, pages for members who have logged in, and an interface
@@ -68,9 +70,7 @@ func TestMembers(t *testing.T) {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	login := "# Netscape HTTP Cookie File\n127.0.0.1\tFALSE\t/\tTRUE\t0\tsession\ts3cret-cookie\n" + server.URL + " header Authorization: Bearer s3cret-token\n"
 	for name, text := range map[string]string{"ca.pem": string(ca), "login.txt": login} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	output(t, "mcrawl", "site", server.URL+"/", "--into", folder, "--set", "fetch.warc_codec=none", "--set", "network.allow_net=127.0.0.0/8", "--set", "politeness.min_delay=1ms", "--set", "politeness.delay_factor=0",
 		"--set", "politeness.addr_delay=0s", "--set", "fetch.tls_ca="+filepath.Join(dir, "ca.pem"), "--set", "fetch.login="+filepath.Join(dir, "login.txt"))
@@ -85,9 +85,7 @@ func TestMembers(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(folder, "fetch", "*.warc*"))
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		archive += string(text)
 	}
 	if n := strings.Count(archive, "WARC-Protocol: h2"); n == 0 || !strings.Contains(archive, "member true over HTTP/2.0") {

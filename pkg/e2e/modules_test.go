@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // totals folds what the module tags found in the rounds' files into what its store
@@ -19,16 +21,12 @@ func totals(t *testing.T, files ...string) string {
 	sums := make(map[string]total)
 	for line := range strings.Lines(output(t, "mcat", files...)) {
 		var row struct{ Module, Key, Value string }
-		if err := json.Unmarshal([]byte(line), &row); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &row))
 		if row.Module != "tags" {
 			continue
 		}
 		n, err := strconv.ParseUint(row.Value, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s := sums[row.Key]
 		sums[row.Key] = total{s.findings + 1, s.sum + n}
 	}
@@ -80,9 +78,7 @@ module_state = ["tags", "sizes"]
 					t.Errorf("after round %d: tags:\n%s\nwant\n%s", last, got, want)
 				}
 				archive := filepath.Join(t.TempDir(), "sizes.tar")
-				if err := os.WriteFile(archive, []byte(output(t, "mextract", "state", c.dir+"/modules/sizes")), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(archive, []byte(output(t, "mextract", "state", c.dir+"/modules/sizes")), 0o666))
 				sizes = archive
 				for _, f := range files {
 					rows := 0

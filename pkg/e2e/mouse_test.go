@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 // focused is a line of mfocus urls.
@@ -33,9 +35,7 @@ func TestMouse(t *testing.T) {
 	file := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o666))
 		return path
 	}
 	truth, seeds := map[string]string{}, map[string]string{}
@@ -68,9 +68,7 @@ func TestMouse(t *testing.T) {
 		output(t, "mckpt", "verify", filepath.Join(dir, crawl))
 		for line := range strings.Lines(output(t, "mfocus", "urls", filepath.Join(dir, crawl), "--by", "url")) {
 			var u focused
-			if err := json.Unmarshal([]byte(line), &u); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal([]byte(line), &u))
 			list = append(list, u)
 		}
 		return list
@@ -89,9 +87,7 @@ func TestMouse(t *testing.T) {
 	killed := func(crawl string, times int) (hits int) {
 		for range times {
 			cmd := command(crawl)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, cmd.Start())
 			timer := time.AfterFunc(time.Duration(200+rng.IntN(1200))*time.Millisecond, func() { cmd.Process.Kill() })
 			if err := cmd.Wait(); !timer.Stop() && err != nil {
 				hits++
@@ -155,9 +151,7 @@ func TestMouse(t *testing.T) {
 	}
 
 	// Without scores it is the same, and another query is refused.
-	if err := os.RemoveAll(filepath.Join(dir, "once", "focus")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(filepath.Join(dir, "once", "focus")))
 	if got := results("once"); !slices.Equal(got, once) {
 		t.Error("without crawl/focus the scores are others")
 	}

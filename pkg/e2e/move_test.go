@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // checkFrontiers compares the counts of each shard's frontier with what it holds.
@@ -32,9 +34,7 @@ func (c *crawl) waiting(t *testing.T) (waiting []uint64, sum uint64, moves int) 
 		Shards []struct{ Waiting, After uint64 }
 		Moves  []any
 	}
-	if err := json.Unmarshal([]byte(output(t, "mcrawl", "balance", c.dir, "--json")), &b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(output(t, "mcrawl", "balance", c.dir, "--json")), &b))
 	for _, s := range b.Shards {
 		waiting, sum = append(waiting, s.Waiting), sum+s.Waiting
 	}
@@ -95,9 +95,7 @@ func TestShardsMove(t *testing.T) {
 	var k struct{ Checkpoint uint64 }
 	show := func() uint64 {
 		t.Helper()
-		if err := json.Unmarshal([]byte(output(t, "mckpt", "show", "--json", c.dir)), &k); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(output(t, "mckpt", "show", "--json", c.dir)), &k))
 		return k.Checkpoint
 	}
 	moved := show()
@@ -139,9 +137,7 @@ func TestShardsMove(t *testing.T) {
 func (c *crawl) opened(t *testing.T) string {
 	t.Helper()
 	var s struct{ Rounds []string }
-	if err := json.Unmarshal([]byte(output(t, "mckpt", "show", "--json", c.dir)), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(output(t, "mckpt", "show", "--json", c.dir)), &s))
 	return strings.Join(s.Rounds, ",")
 }
 
@@ -164,24 +160,16 @@ func TestShardsGrow(t *testing.T) {
 	c, before, want := halfway(t, w, 2)
 	checkpoint := func() (k struct{ Checkpoint uint64 }) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(output(t, "mckpt", "show", "--json", c.dir)), &k); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(output(t, "mckpt", "show", "--json", c.dir)), &k))
 		return k
 	}
 	two := checkpoint().Checkpoint
 
 	lock, err := os.OpenFile(filepath.Join(c.dir, "DRIVER"), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	c.fails(t, 5, "held by", "mcrawl", "reshard", c.dir, "3")
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lock.Close())
 	rng := rand.New(rand.NewPCG(6, 7))
 	kills, tries := 0, 4
 	if long {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 )
 
@@ -20,9 +21,7 @@ import (
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	all, err := helps()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	units, err := filepath.Glob("systemd/*@.*")
 	if err != nil || len(units) != 3 {
 		t.Fatalf("units %v, %v; want 3", units, err)
@@ -30,9 +29,7 @@ func TestUnits(t *testing.T) {
 	dir := t.TempDir()
 	for _, unit := range units {
 		text, err := os.ReadFile(unit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, m := range regexp.MustCompile(`(?m)^Exec\w+=/usr/local/bin/(\w+) (\w+)(.*)$`).FindAllStringSubmatch(string(text), -1) {
 			name := m[1] + " " + m[2]
 			if all[name] == "" {
@@ -46,9 +43,7 @@ func TestUnits(t *testing.T) {
 		}
 		text = bytes.ReplaceAll(text, []byte("/usr/local/bin/"), []byte(bin))
 		name := strings.Replace(filepath.Base(unit), "@", "@site", 1)
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), text, 0o666))
 	}
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		needs.Skip(t, err)
@@ -62,13 +57,9 @@ func TestUnits(t *testing.T) {
 // TestContainerfile: the image gets all commands and nothing else of bin/. That it can be built is not tested: that needs a registry.
 func TestContainerfile(t *testing.T) {
 	text, err := os.ReadFile("Containerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	makefile, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spaced := regexp.MustCompile(` +:= `)
 	var got []string
 	link := regexp.MustCompile(`for c in ([^;]+); do ln (\w+) \$c; done`)
@@ -102,9 +93,7 @@ func TestContainerfile(t *testing.T) {
 func entries(t *testing.T, text []byte) (all []map[string]any) {
 	t.Helper()
 	page, err := os.ReadFile("operate.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for line := range bytes.Lines(text) {
 		e := map[string]any{}
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -157,9 +146,7 @@ func TestOperate(t *testing.T) {
 	}
 	t.Run("debug", func(t *testing.T) {
 		text, err := os.ReadFile(debug)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var of []string // what happened to the URL, in order
 		for line := range strings.Lines(string(text)) {
 			f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")

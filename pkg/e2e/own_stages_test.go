@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // ownStage is this test as a program of the user's that is a stage of a crawl, the one that its first argument names. Its state is a file of the keys
@@ -97,17 +99,13 @@ func lookUp(server, host string) string {
 func ownStages(t *testing.T, w *web, more string, stages ...string) string {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text := more + "\n[stages]\n"
 	for _, stage := range stages {
 		text += fmt.Sprintf("%s = \"%s %s %s\"\n", stage, self, stage, w.dns)
 	}
 	file := filepath.Join(t.TempDir(), "own.toml")
-	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o666))
 	return file
 }
 
@@ -178,9 +176,7 @@ func TestOwnStages(t *testing.T) {
 			had := output(t, "mcrawl", "set", c.dir, "stages.seen")
 			file := filepath.Join(c.dir, "crawl.toml")
 			text, err := os.ReadFile(file)
-			if err := errors.Join(err, os.WriteFile(file, []byte(regexp.MustCompile(`(?m)^seen = .*\n`).ReplaceAllString(string(text), "")), 0o666)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(err, os.WriteFile(file, []byte(regexp.MustCompile(`(?m)^seen = .*\n`).ReplaceAllString(string(text), "")), 0o666)))
 			if out, err := exec.Command("sh", "-c", "echo http://new.test/ | "+bin+"murlset new --text "+c.dir+"/urls --txn x").CombinedOutput(); err == nil || !strings.Contains(string(out), "set stages.seen to the program that the crawl was made with: mcrawl set "+c.dir+" stages.seen=COMMAND") {
 				t.Errorf("without stages.seen: %v\n%s", err, out)
 			}

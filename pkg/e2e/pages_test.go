@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/config"
 )
 
@@ -21,14 +22,10 @@ func pages(t *testing.T) map[string]string {
 	text := map[string]string{}
 	for _, pattern := range []string{"README.md", "*/README.md", "formats/GLOSSARY.md", "pipelines/[a-z]*.md", "pipelines/recipes/*.md", "*/*/README.md", "*/*/*/README.md", "*/*/SPEC.md", "*/*/*/SPEC.md", "*/*/manual.md"} {
 		names, err := filepath.Glob(filepath.Join("..", pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, name := range names {
 			b, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			text[name] = string(b)
 		}
 	}
@@ -67,9 +64,7 @@ func TestPagesLead(t *testing.T) {
 func TestPagesNameWhatIsThere(t *testing.T) {
 	t.Parallel()
 	all, err := helps()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// Command lines stand indented, or between backquotes.
 	code := regexp.MustCompile("(?m)^ {4}.*$|`[^`\n]+`")
 	called := regexp.MustCompile(`\b(` + strings.Join(commands, "|") + `) ([a-z]+)([ |]|$)`)
@@ -162,9 +157,7 @@ func TestSurface(t *testing.T) {
 		"settings": 116,
 	}
 	all, err := helps()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	flags, verbs := map[string]bool{}, 0
 	for name, text := range all {
 		if strings.Contains(name, " ") {
@@ -193,9 +186,7 @@ func TestNames(t *testing.T) {
 		if err == nil {
 			err = os.Symlink(file, link)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, path := range []string{file, link} {
 			if out, err := exec.Command(path, "--version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), command+" ") {
 				t.Errorf("%s --version: %v: %s", path, err, out)
@@ -212,9 +203,7 @@ func TestHelp(t *testing.T) {
 	called := regexp.MustCompile(`\b(` + strings.Join(commands, "|") + `)( [a-z]+)?\b`)
 	foreign := []string{"--unbuffered", "--resolve", "--files-from"} // of jq, curl, rsync
 	all, err := helps()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, text := range all {
 		command, _, _ := strings.Cut(name, " ")
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -227,9 +216,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 		page, err := os.ReadFile(filepath.Join("..", "cmd", command, "manual.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, section, found := strings.Cut(string(page), "\n## "+name+"\n")
 		if !found && name != command {
 			t.Errorf("%s/manual.md has no section %q", command, name)

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 // papers are the scripts of the systems that Mercator's papers compare with, and where their fetch records are.
@@ -36,9 +38,7 @@ func TestPapers(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 1, 6, 40)
 	filter := filepath.Join(t.TempDir(), "rules")
-	if err := os.WriteFile(filter, []byte("deny calendar: contains /cal/\nallow rest: any\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filter, []byte("deny calendar: contains /cal/\nallow rest: any\n"), 0o666))
 	var lines []string
 	for line := range strings.Lines(w.oracle(t)) {
 		if !strings.Contains(line, "/cal/") {
@@ -56,9 +56,7 @@ func TestPapers(t *testing.T) {
 				cmd := paper(w, script, dir, filter)
 				var said strings.Builder
 				cmd.Stderr = &said
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, cmd.Start())
 				if kills == 3 {
 					if err := cmd.Wait(); err != nil {
 						t.Fatalf("%v\n%s", err, said.String())
@@ -129,9 +127,7 @@ func TestPapersStart(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 2, 1, 3)
 	bad := filepath.Join(t.TempDir(), "bad.txt")
-	if err := os.WriteFile(bad, []byte("www.example.org\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(bad, []byte("www.example.org\n"), 0o666))
 	for script := range papers {
 		dir := filepath.Join(t.TempDir(), "crawl")
 		for says, change := range map[string]func(*exec.Cmd){
@@ -168,9 +164,7 @@ func TestPapersStart(t *testing.T) {
 			t.Errorf("%s --help: %v\n%s", script, err, out)
 		}
 		other := t.TempDir()
-		if err := os.WriteFile(filepath.Join(other, "crawl.toml"), nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(other, "crawl.toml"), nil, 0o666))
 		if out, err := paper(w, script, other, "").CombinedOutput(); err == nil || !strings.Contains(string(out), ": a crawl of mcrawl, want a new folder or one of "+script) {
 			t.Errorf("%s into a crawl of mcrawl: %v\n%s", script, err, out)
 		}
@@ -187,9 +181,7 @@ func TestManyCrawlers(t *testing.T) {
 		"murlset": `while [ $# -gt 1 ]; do shift; done; : > "$1"`,
 		"mcrawl":  ``,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o777))
 	}
 	cmd := exec.Command("sh", "-c", `ulimit -n 32; exec ./archive97.sh "$0/archive" seeds.txt`, dir)
 	cmd.Env = append(os.Environ(), "BIN="+dir+"/", "SITES=1", "PERIODS=1")
@@ -213,9 +205,7 @@ func TestNothingFetched(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 3, 1, 3)
 	none := filepath.Join(t.TempDir(), "none.txt")
-	if err := os.WriteFile(none, []byte("http://127.0.0.1:1/\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(none, []byte("http://127.0.0.1:1/\n"), 0o666))
 	archive := paper(w, "archive97.sh", filepath.Join(t.TempDir(), "crawl"), "")
 	archive.Args[2] = none
 	out, err := archive.CombinedOutput()
@@ -252,9 +242,7 @@ func TestPaperWaits(t *testing.T) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		cmd.Wait()

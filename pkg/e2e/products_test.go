@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 )
 
@@ -105,9 +106,7 @@ func products(t *testing.T, python, page string) []json.RawMessage {
 	cmd.Stdin = strings.NewReader(fmt.Sprintf("{\"charset\":\"\",\"length\":%d}\n%s", len(page), page))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var found struct{ Product []json.RawMessage }
 	if err := json.Unmarshal(out, &found); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -125,9 +124,7 @@ func askProducts(t *testing.T, python, page, want string) {
 		return p
 	}
 	b, err := json.Marshal(products(t, python, page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if bytes.Equal(b, []byte("null")) {
 		b = []byte("[]")
 	}
@@ -157,8 +154,6 @@ func TestProductsPage(t *testing.T) {
 	}))
 	t.Cleanup(shop.Close)
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	runSteps(t, pageSteps(t, "products.md"), t.TempDir(), polite(), "https://www.example.org/", shop.URL+"/", "/usr/local/share/mercator/pipelines", here)
 }

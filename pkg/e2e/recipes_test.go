@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // recipes are the pages of the folder, and the files that their lines make, each with the fewest and the most lines that it may have.
@@ -39,30 +41,22 @@ func TestRecipes(t *testing.T) {
 		fmt.Fprintf(&urls, "https://h%d.example/%d\n", i%2000, i)
 	}
 	for name, text := range map[string]string{"seeds.txt": seeds.String(), "urls.txt": urls.String()} {
-		if err := os.WriteFile(filepath.Join(given, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(given, name), []byte(text), 0o666))
 	}
 	names, err := filepath.Glob("recipes/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(names) != len(recipes)+1 {
 		t.Errorf("recipes/ has %d pages, want README.md and those %d with a check", len(names), len(recipes))
 	}
 	index, err := os.ReadFile("recipes/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name := range recipes {
 		if !strings.Contains(string(index), "("+name+")") {
 			t.Errorf("recipes/README.md does not list %s", name)
 		}
 	}
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, made := range recipes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,9 +65,7 @@ func TestRecipes(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			b, err := os.ReadFile(filepath.Join("recipes", name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if n := len(strings.Fields(string(b))); n > 400 {
 				t.Errorf("%d words, want at most 400", n)
 			}

@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mercator/pkg/base/must"
 )
 
 // A site of which some pages are made by scripts: most are plain, and those below /app/ are one document, an application that asks an API on
@@ -191,9 +193,7 @@ func TestRenderedCrawl(t *testing.T) {
 				a.mu.Lock()
 				seen := len(a.got)
 				a.mu.Unlock()
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, cmd.Start())
 				done := make(chan struct{})
 				go func() { _ = cmd.Wait(); close(done) }()
 				for waits := true; waits; {
@@ -242,9 +242,7 @@ func (a *app) replay(t *testing.T, dir string) {
 	}
 	a.server.Close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	at := l.Addr().String()
 	l.Close()
 	_, port, _ := strings.Cut(at, ":")
@@ -252,9 +250,7 @@ func (a *app) replay(t *testing.T, dir string) {
 	if err == nil {
 		_, err = config.WriteString("\nframed_replay: false\n") // a page is at the top
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	config.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	pywb := exec.CommandContext(ctx, wayback, "-b", "127.0.0.1", "-p", port, "-d", filepath.Join(dir, "index"))
@@ -262,9 +258,7 @@ func (a *app) replay(t *testing.T, dir string) {
 	if err == nil {
 		err = pywb.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines := bufio.NewScanner(log)
 	for lines.Scan() && !strings.Contains(lines.Text(), "Starting") {
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // replay repeats a crawl from its records into a new folder.
@@ -35,9 +37,7 @@ func TestReplayTakesFilter(t *testing.T) {
 		"crawl.toml": "schemes = [\"http\", \"gemini:1965\"]\n[extract]\nfilter = \"my.rules\"\n",
 		"my.rules":   "deny a: scheme gemini and domain @names\n", "names": "a.test\n",
 	} {
-		if err := os.WriteFile(filepath.Join(crawl, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(crawl, name), []byte(text), 0o666))
 	}
 	output(t, "mckpt", "init", crawl, "--config", filepath.Join(crawl, "crawl.toml"))
 	if out, err := exec.Command("make", "-s", "-f", "replay.mk", "BIN="+bin, "CRAWL="+crawl, "REPLAY="+replay, replay+"/CURRENT").CombinedOutput(); err != nil {
@@ -128,13 +128,9 @@ func TestReplay(t *testing.T) {
 				text = output(t, "mcat", links)
 			}
 			changed := filepath.Join(t.TempDir(), "changed.json")
-			if err := os.WriteFile(changed, []byte(strings.Replace(text, `"depth":`, `"depth":7`, 1)), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(changed, []byte(strings.Replace(text, `"depth":`, `"depth":7`, 1)), 0o666))
 			output(t, "mcat", "--from", "json", "--like", links, "-o", links+".new", changed)
-			if err := os.Rename(links+".new", links); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Rename(links+".new", links))
 			_, out, err := c.replay(t, fmt.Sprintf("ROUNDS=%d", round+1), again)
 			if err == nil || !strings.Contains(string(out), fmt.Sprintf("replay.mk: round r%d, stage mextract:", round)) {
 				t.Errorf("a changed row went unseen: %v\n%s", err, tail(out))
@@ -158,9 +154,7 @@ func TestReplayOfRevisits(t *testing.T) {
 	t.Parallel() // it waits for pages to be due
 	w := startWeb(t, 9, 2, 12, "--hard", "--changing")
 	config := filepath.Join(t.TempDir(), "crawl.toml")
-	if err := os.WriteFile(config, []byte("[frontier]\nmin_interval = \"1s\"\nmax_interval = \"24h\"\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(config, []byte("[frontier]\nmin_interval = \"1s\"\nmax_interval = \"24h\"\n"), 0o666))
 	c := newCrawl(t, w, "POLICY=revisit", "BATCH=100", "CONFIG="+config)
 	c.finish(t, "mcrawl", "ROUNDS=4")
 	want := visits(t, c.dir)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 // shards makes the folder of a crawl of so many shards.
@@ -44,9 +46,7 @@ func (c *crawl) sharded(t *testing.T) {
 	}
 	output(t, "mckpt", "verify", "--quiet", c.dir)
 	var s struct{ Known, Done uint64 }
-	if err := json.Unmarshal([]byte(output(t, "mcrawl", "status", c.dir, "--json")), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(output(t, "mcrawl", "status", c.dir, "--json")), &s))
 	if want := uint64(strings.Count(c.web.oracle(t), "\n")); s.Known != want || s.Done != want {
 		t.Errorf("status: %d URLs known, %d done, want %d", s.Known, s.Done, want)
 	}
@@ -196,9 +196,7 @@ func TestShardsAreKilled(t *testing.T) {
 func (c *crawl) kill(t *testing.T, rng *rand.Rand, args ...string) bool {
 	t.Helper()
 	cmd := exec.Command(bin+"mcrawl", args...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	timer := time.AfterFunc(time.Duration(5+rng.IntN(150))*time.Millisecond, func() { cmd.Process.Kill() })
 	err := cmd.Wait()
 	if !timer.Stop() && err != nil {
@@ -240,18 +238,12 @@ func TestShardsMissAPart(t *testing.T) {
 		}
 	}
 	doc := filepath.Join(c.dir, "rounds", "r1", "doc")
-	if err := os.Rename(doc, c.dir+".doc"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(doc, c.dir+".doc"))
 	fails(3, "rounds/r1/doc: no manifests", "mckpt", "commit", c.dir, "--txn", "r1")
-	if err := os.Rename(c.dir+".doc", doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(c.dir+".doc", doc))
 	part := func(round string) string { return filepath.Join(c.dir, "rounds", round, "addr", "001.run") }
 	old, err := os.ReadFile(part("r1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	stage("commit", "r1", 0)
 	if _, err := os.Stat(part("r1")); err == nil {
 		t.Error("a part is left when its round is closed")
@@ -259,17 +251,11 @@ func TestShardsMissAPart(t *testing.T) {
 	stage("batch", "r2", 0)
 	fails(1, "round r2: stage batch is not done in shard 1: run it before stage fetch", "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
 	stage("batch", "r2", 1)
-	if err := os.Remove(part("r2")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(part("r2")))
 	fails(3, "001.run: missing", "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
-	if err := os.WriteFile(part("r2"), old, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(part("r2"), old, 0o666))
 	fails(3, fmt.Sprintf("hint: remove it: rm %s; then see which stage sends them again: mcrawl stages %s", part("r2"), c.dir), "mcrawl", "stage", c.dir, "fetch", "--round", "r2")
-	if err := os.Remove(part("r2")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(part("r2")))
 	stage("batch", "r2", 1)
 	stage("fetch", "r2", 0)
 	c.finish(t, "mcrawl")
@@ -310,18 +296,12 @@ func TestShardsRevisit(t *testing.T) {
 		t.Helper()
 		type counts struct{ Pages struct{ Known uint64 } }
 		var whole counts
-		if err := json.Unmarshal([]byte(output(t, "mcrawl", "status", c.dir, "--json")), &whole); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(output(t, "mcrawl", "status", c.dir, "--json")), &whole))
 		dirs, err := filepath.Glob(filepath.Join(c.dir, "shard", "*", "frontier"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, dir := range dirs {
 			var part counts
-			if err := json.Unmarshal([]byte(output(t, "mfrontier", "stat", "--json", dir)), &part); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal([]byte(output(t, "mfrontier", "stat", "--json", dir)), &part))
 			sum += part.Pages.Known
 		}
 		return whole.Pages.Known, sum
@@ -331,9 +311,7 @@ func TestShardsRevisit(t *testing.T) {
 	found := func(c *crawl, files ...string) string {
 		t.Helper()
 		rows, err := filepath.Glob(filepath.Join(append([]string{c.dir}, files...)...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var lines []string
 		for line := range strings.Lines(output(t, "mcat", append([]string{"--format", "tsv", "--columns", "role,url,outcome,status"}, rows...)...)) {
 			line, page := strings.CutPrefix(line, "page\t")

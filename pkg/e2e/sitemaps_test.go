@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // TestForeignSitemaps: sitemaps on hosts that the filter does not allow, which robots.txt of the crawl's hosts names, are read: an index, its
@@ -68,9 +70,7 @@ func TestForeignSitemaps(t *testing.T) {
 		want[i] += "\tfetched\t200"
 	}
 	for name, text := range map[string]string{seeds: lines, rules: "allow sites: regex \"^http://127[.]0[.]0[.][123]:\"\ndefault deny\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, []byte(text), 0o666))
 	}
 	for _, shards := range []int{1, 3} {
 		for _, kills := range []bool{false, true} {
@@ -96,9 +96,7 @@ func TestForeignSitemaps(t *testing.T) {
 					}
 					var out strings.Builder
 					cmd.Stdout, cmd.Stderr = &out, &out
-					if err := cmd.Start(); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, cmd.Start())
 					var err error
 					go func() { err = cmd.Wait(); close(ended) }()
 					again := false

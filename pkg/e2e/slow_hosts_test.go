@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 // chainHost serves pages of which each links to the next, and notes when it was asked.
@@ -135,9 +137,7 @@ func beginChain(t *testing.T, subnet, pages int, kind string, slow int) *chainCr
 		seeds = append(seeds, "http://"+listen(t, fmt.Sprintf("127.0.%d.%d", subnet, k+2), slowHost(kind, c.answered))+"/")
 	}
 	file := filepath.Join(t.TempDir(), "seeds.txt")
-	if err := os.WriteFile(file, []byte(strings.Join(seeds, "\n")+"\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(strings.Join(seeds, "\n")+"\n"), 0o666))
 	politeness := "POLITENESS_FLAGS="
 	if !long {
 		politeness += "--min-delay 50ms --delay-factor 0 --addr-delay 0"
@@ -145,9 +145,7 @@ func beginChain(t *testing.T, subnet, pages int, kind string, slow int) *chainCr
 	c.cmd = newCrawl(t, &web{seeds: file}).command(t, "mcrawl", politeness, "RESOLVE_FLAGS=", "FETCH_FLAGS=--allow-net 127.0.0.0/8")
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.cmd.Start())
 	return c
 }
 
@@ -182,9 +180,7 @@ func (c *chainCrawl) end(t *testing.T) (whole bool, share float64) {
 func listen(t *testing.T, addr string, h http.Handler) string {
 	t.Helper()
 	l, err := net.Listen("tcp", addr+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := &http.Server{Handler: h}
 	go s.Serve(l)
 	t.Cleanup(func() { s.Close() })

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 // TestSnapshots is the drill for a machine that is lost: a crawl is copied elsewhere after each round, killed, and its folder
@@ -79,9 +81,7 @@ func (c *crawl) lose(t *testing.T, remote string) {
 	cmd := exec.Command(bin+"mcrawl", "run", c.dir)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { cmd.Wait(); close(ended) }()
 	stop := func() {
@@ -111,9 +111,7 @@ func (c *crawl) lose(t *testing.T, remote string) {
 	for deadline := time.Now().Add(10 * time.Second); len(commandLines(c.dir)) > 0 && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := os.RemoveAll(c.dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(c.dir))
 }
 
 // pages are the hosts and targets of the pages that the crawl has outcomes of, as in the log of the web.

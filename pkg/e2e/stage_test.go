@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // pipe runs a line of shell in which the commands are found, and which must
@@ -75,30 +77,22 @@ func TestOwnPrioritizer(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 9, 3, 15)
 	program, err := filepath.Abs("prioritize-awk.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	toml := filepath.Join(t.TempDir(), "crawl.toml")
-	if err := os.WriteFile(toml, []byte("[frontier]\nprioritizer = \""+program+"\"\nmax_depth = 5\ndomain_budget = 40\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(toml, []byte("[frontier]\nprioritizer = \""+program+"\"\nmax_depth = 5\ndomain_budget = 40\n"), 0o666))
 	c := newCrawl(t, w, "CONFIG="+toml, "BATCH=1000")
 	c.finish(t, "mcrawl")
 	of := map[string]struct{ priority, score float64 }{} // of each URL, as it was fetched
 	parent := map[string]string{}
 	fetched, err := filepath.Glob(c.dir + "/rounds/*/marked.arrows.zst")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, path := range fetched {
 		for line := range strings.Lines(output(t, "mcat", path)) {
 			var u struct {
 				URL, Via, Role         string
 				Priority, Depth, Score float64
 			}
-			if err := json.Unmarshal([]byte(line), &u); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal([]byte(line), &u))
 			if u.Role != "page" {
 				continue
 			}

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 // staged is what "mcrawl stages --json" prints.
@@ -30,9 +32,7 @@ func (s staged) ready() string {
 
 func (c *crawl) stages(t *testing.T) (s staged) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(output(t, "mcrawl", "stages", c.dir, "--json")), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(output(t, "mcrawl", "stages", c.dir, "--json")), &s))
 	return s
 }
 
@@ -55,9 +55,7 @@ func TestStagesAreKilled(t *testing.T) {
 			t.Fatalf("no stage is ready: %+v", s)
 		}
 		cmd := exec.Command(bin+"mcrawl", "stage", c.dir, stage, "--round", s.Round)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Start())
 		if killed[stage] < 4 {
 			wait := time.Duration(10+rng.IntN(120)) * time.Millisecond >> min(missed[stage], 6) // sooner where a stage was faster
 			timer := time.AfterFunc(wait, func() { cmd.Process.Kill() })

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 var update = flag.Bool("update", false, "write the table of pkg/crawl/VERIFY.md")
@@ -111,27 +113,21 @@ func TestVerifyTable(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 5, 4, 60)
 	conf := filepath.Join(t.TempDir(), "crawl.toml")
-	if err := os.WriteFile(conf, []byte("batch = 20\n\n[sets]\ncontent = \"bloom\"\nbloom_size = \"64K\"\n\n[extract]\nmodules = [\"tags\"]\nmodule_state = [\"tags\"]\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(conf, []byte("batch = 20\n\n[sets]\ncontent = \"bloom\"\nbloom_size = \"64K\"\n\n[extract]\nmodules = [\"tags\"]\nmodule_state = [\"tags\"]\n"), 0o666))
 	c := newCrawl(t, w, "INIT_FLAGS=--config "+conf, "BATCH=20")
 	cmd := c.command(t, "mercator.mk", "ROUNDS=3", "POLITENESS_FLAGS=--min-delay 0s --delay-factor 0 --addr-delay 0s", "FETCH_FLAGS=--dedup --warc-size 20K --allow-net 127.0.0.0/8 --contact you@example.org")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, tail(out))
 	}
 	for i, round := range []string{"r1", "r2"} { // mcrawl writes these
-		if err := os.WriteFile(filepath.Join(c.dir, "rounds", round, "times.json"), fmt.Appendf(nil, `{"version":1,"commands":[{"command":"mfetch","began":"2026-01-01T00:00:0%dZ"}]}`, i), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(c.dir, "rounds", round, "times.json"), fmt.Appendf(nil, `{"version":1,"commands":[{"command":"mfetch","began":"2026-01-01T00:00:0%dZ"}]}`, i), 0o666))
 	}
 	// An open round whose mfetch died.
 	batch := filepath.Join(t.TempDir(), "batch.arrows.zst")
 	output(t, "mfrontier", "next", "--quiet", c.dir+"/frontier", "--txn", "r4", "-o", batch)
 	fetch := exec.Command(bin+"mfetch", c.dir+"/fetch", "--txn", "r4", "--dedup", "--warc-size", "20K", "--server", w.dns, "--allow-net", "127.0.0.0/8",
 		"--contact", "you@example.org", "--min-delay", "2s", batch)
-	if err := fetch.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, fetch.Start())
 	for { // the first contact waits for the delay, too: the hosts were contacted before
 		open, _ := filepath.Glob(c.dir + "/fetch/*.open")
 		if len(open) == 1 {
@@ -163,9 +159,7 @@ func TestVerifyTable(t *testing.T) {
 		path := matches[(k.which+len(matches))%len(matches)]
 		other := sibling(path, matches)
 		whole, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		table.WriteString("| " + k.name + " |")
 		for _, d := range damages {
 			var kept []byte
@@ -175,9 +169,7 @@ func TestVerifyTable(t *testing.T) {
 				}
 			}
 			done, err := d.do(path, other, whole)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			cell := "–"
 			if done {
 				said, code := verify(t, c.dir)
@@ -195,13 +187,9 @@ func TestVerifyTable(t *testing.T) {
 			}
 			table.WriteString(" " + cell + " |")
 			os.Remove(path) // a FIFO is not written to
-			if err := os.WriteFile(path, whole, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(path, whole, 0o666))
 			if other != "" {
-				if err := os.WriteFile(other, kept, 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(other, kept, 0o666))
 			}
 		}
 		table.WriteString("\n")
@@ -211,9 +199,7 @@ func TestVerifyTable(t *testing.T) {
 	}
 	const page = "../pkg/crawl/VERIFY.md"
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before, rest, ok1 := strings.Cut(string(text), "<!-- table -->\n")
 	had, after, ok2 := strings.Cut(rest, "<!-- end -->")
 	if !ok1 || !ok2 {
@@ -225,9 +211,7 @@ func TestVerifyTable(t *testing.T) {
 	if !*update {
 		t.Fatalf("the table in %s is not what verify does (go test -update writes it):\n%s", page, diff(had, table.String()))
 	}
-	if err := os.WriteFile(page, []byte(before+"<!-- table -->\n"+table.String()+"<!-- end -->"+after), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(page, []byte(before+"<!-- table -->\n"+table.String()+"<!-- end -->"+after), 0o666))
 }
 
 // verify runs mckpt verify, which must not hang.

@@ -20,6 +20,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/warc"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/canon"
 	"mercator/pkg/web/filter"
 	"mercator/pkg/web/linkkind"
@@ -100,9 +101,7 @@ func keep(t *testing.T, name string, replies ...string) (dir string, rows []reco
 			WARCFilename: strings.TrimSuffix(name, ".open"), WARCOffset: int64(at), WARCLength: int64(len(file) - at),
 		})
 	}
-	if err := os.WriteFile(filepath.Join(dir, name), file, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, name), file, 0o666))
 	return dir, rows
 }
 
@@ -151,9 +150,7 @@ func TestDuplicateStyleSheets(t *testing.T) {
 	dir, rows := keep(t, "a.warc.gz.open", sheet, sheet, page+"<a href=x>")
 	name := filepath.Join(dir, "a.warc.gz.open")
 	file, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	head := strings.SplitAfter(sheet, "\r\n\r\n")[0]
 	third, at := rows[0], len(file)
 	third.URL = "http://h/c/p3"
@@ -163,9 +160,7 @@ func TestDuplicateStyleSheets(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(name, file, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, file, 0o666))
 	third.WARCOffset, third.WARCLength = int64(at), int64(len(file)-at)
 	rows = append(rows, third)
 	rows[1].URL, rows[1].BodyLength = "http://h/p1", rows[0].BodyLength
@@ -203,14 +198,10 @@ func TestBatchBooks(t *testing.T) {
 	rows = append(rows, record.Fetch{URL: "http://h/denied", Role: record.RolePage, Outcome: record.OutcomeRobotsDenied},
 		record.Fetch{URL: "http://h/robots.txt", Role: record.RoleRobots, Outcome: record.OutcomeTimeout})
 	rules, err := filter.Parse("rules", strings.NewReader("deny no: suffix /no"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b := &rowsInMemory{rows: rows}
 	report, err := Batch(context.Background(), b, Settings{Archive: dir, Filter: rules, Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := []string{
 		"link-next http://h/next depth 5 from http://h/p0", "a http://h/x depth 5 from http://h/p0",
 		"sitemap http://h/s.xml depth 1 from http://h/p2",
@@ -251,16 +242,12 @@ func TestBatchOfBodiesAlone(t *testing.T) {
 func TestOpenFiles(t *testing.T) {
 	dir, rows := keep(t, "0.warc.gz", page+"<a href=x>")
 	file, err := os.ReadFile(filepath.Join(dir, "0.warc.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a := &archive{dir: dir}
 	defer a.close()
 	for i := range 3 * openFiles {
 		rows[0].WARCFilename = fmt.Sprintf("%d.warc.gz", i%(openFiles+2))
-		if err := os.WriteFile(filepath.Join(dir, rows[0].WARCFilename), file, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, rows[0].WARCFilename), file, 0o666))
 		if p, err := a.read(&rows[0], 1<<20, false); err != nil || string(p.body) != "<a href=x>" || len(a.files) > openFiles {
 			t.Fatalf("file %d: %q, %v, %d files are open", i, p.body, err, len(a.files))
 		}
@@ -331,9 +318,7 @@ func TestBatchErrors(t *testing.T) {
 	dir, rows := keep(t, "a.warc.gz", page+"<a href=x>", page+strings.Repeat("<a href=y>", 5000))
 	path := filepath.Join(dir, "a.warc.gz")
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)-6] ^= 1 // in the last member's checksum
 	for _, tt := range []struct {
@@ -351,9 +336,7 @@ func TestBatchErrors(t *testing.T) {
 		{"outside", whole, func(r *record.Fetch) { r.WARCFilename = "../a.warc.gz" }, fault.Corrupt, "want one inside the fetch store"},
 		{"missing", whole, func(r *record.Fetch) { r.WARCFilename = "b.warc.gz" }, "", "no such WARC file"},
 	} {
-		if err := os.WriteFile(path, tt.file, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, tt.file, 0o666))
 		r := slices.Clone(rows)
 		if tt.change != nil {
 			tt.change(&r[1])
@@ -414,9 +397,7 @@ func TestWARCInput(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		rows = append(rows, row)
 	}
 	if len(rows) != 6 || rows[0].MIME != "text/html" || rows[0].Charset != "utf-8" || string(rows[0].Body) != "<a href=x>" || rows[1].RedirectURL != "http://h/to" || rows[1].Status != 302 {
@@ -444,13 +425,9 @@ func TestWARCInputIsNotRewritten(t *testing.T) {
 		Type: warc.TypeResponse, Date: time.Unix(0, 0).UTC(), TargetURI: "http://h/dir/",
 		ContentType: warc.MediaResponse, Block: strings.NewReader(block), Length: int64(len(block)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	path := filepath.Join(t.TempDir(), "a.warc.gz")
-	if err := os.WriteFile(path, buf, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, buf, 0o666))
 	opt := canon.Options{URLRules: canon.TrailingSlash, KeyRules: canon.TrailingSlash}
 	in := NewWARCInput([]string{path}, func(name string) (io.ReadCloser, error) { return os.Open(name) }, opt, 0, nil)
 	var row record.Fetch
@@ -474,9 +451,7 @@ func TestWARCInputFollowsRobots(t *testing.T) {
 		buf, err = (&warc.Encoder{Codec: warc.Gzip}).Append(buf, &warc.Record{
 			Type: warc.TypeResponse, Date: time.Unix(0, 0).UTC(), TargetURI: r[0], ContentType: warc.MediaResponse, Block: strings.NewReader(r[1]), Length: int64(len(r[1])),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	in := NewWARCInput([]string{"a"}, func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf)), nil }, canon.Options{}, 0, nil)
 	for _, want := range []string{record.RolePage, record.RoleRobots, record.RoleRobots, record.RoleRobots, record.RoleRobots, record.RolePage} {
@@ -493,9 +468,7 @@ func TestSniff(t *testing.T) {
 	}
 	for _, codec := range []warc.Codec{warc.Gzip, warc.Zstd, warc.None} {
 		b, err := (&warc.Encoder{Codec: codec}).Append(nil, rec())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !warc.Sniff(b) {
 			t.Errorf("%s: not seen to be WARC", codec)
 		}
@@ -505,9 +478,7 @@ func TestSniff(t *testing.T) {
 	if err == nil {
 		_, err = w.Commit(record.Ledger{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, s := range []string{"", "W", "hello", records.String()} {
 		if warc.Sniff([]byte(s)) {
 			t.Errorf("%.10q: taken for WARC", s)
@@ -537,9 +508,7 @@ func TestRequisites(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			rules, err := filter.Parse("rules", strings.NewReader("allow requisites: requisite\ndefault deny"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			dir, rows := keep(t, "a.warc.gz.open", test.reply)
 			rows[0].Requisite, rows[0].Sitemap, rows[0].RedirectURL = test.row.Requisite, test.row.Sitemap, test.row.RedirectURL
 			if strings.Contains(test.reply, "text/css") {
@@ -578,9 +547,7 @@ func TestPartsThatArePages(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			rules, err := filter.Parse("rules", strings.NewReader(test.rules))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			dir, rows := keep(t, "a.warc.gz.open", page)
 			for _, raw := range []bool{false, true} {
 				var got []string

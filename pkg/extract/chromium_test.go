@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/canon"
 )
 
@@ -45,13 +46,9 @@ type message struct {
 func startBrowser(t *testing.T, program string) *browser {
 	t.Helper()
 	fromUs, toIt, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fromIt, toUs, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	home := t.TempDir()
 	cmd := exec.Command(program, "--headless", "--no-sandbox", "--remote-debugging-pipe", "--user-data-dir="+home,
 		"--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--no-proxy-server", "--disable-gpu", "--disable-dev-shm-usage",
@@ -59,9 +56,7 @@ func startBrowser(t *testing.T, program string) *browser {
 		"--blink-settings=imagesEnabled=false", "about:blank")
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home)
 	cmd.ExtraFiles = []*os.File{fromUs, toUs} // its descriptors 3 and 4
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	fromUs.Close()
 	toUs.Close()
 	b := &browser{t: t, in: toIt, out: bufio.NewReader(fromIt)}
@@ -279,9 +274,7 @@ func draw(t *testing.T, r *rand.Rand, dir string, n int) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(all) == 0 {
 		t.Fatalf("%s: no pages", dir)
 	}
@@ -314,9 +307,7 @@ func TestSameLinksAsChromium(t *testing.T) {
 		pages[path] = p
 		theirs, charset := b.links(site.URL + path)
 		media, params, err := mime.ParseMediaType(p.contentType)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		doc := &Document{URL: site.URL + path, MIME: media, Charset: params["charset"], Body: []byte(p.body)}
 		_, encoding := documentEncoding(doc, sortHTML)
 		want := strings.ToLower(charset)
@@ -351,9 +342,7 @@ func TestSameLinksAsChromium(t *testing.T) {
 			left -= len(names)
 			for _, name := range names {
 				body, err := os.ReadFile(name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				links += compare(t, name, nastyPage{contentType: "text/html", body: string(body)})
 			}
 			drawn += len(names)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/canon"
 )
 
@@ -20,9 +21,7 @@ import (
 func encodingCases(t *testing.T, name string) (cases [][2]string) {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for part := range bytes.SplitSeq(append([]byte("\n"), b...), []byte("\n#data\n")) {
 		if data, encoding, ok := bytes.Cut(part, []byte("\n#encoding\n")); ok {
 			cases = append(cases, [2]string{string(data), strings.TrimSpace(string(encoding))})
@@ -81,9 +80,7 @@ var linkTag = regexp.MustCompile(`(?i)<(a|area|img|image|iframe|frame|embed|scri
 func treeLinks(t *testing.T, body string) []string {
 	t.Helper()
 	root, err := html.ParseWithOptions(strings.NewReader(body), html.ParseOptionEnableScripting(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	base, _ := canon.Options{}.Base("http://h/d/")
 	based := false
 	type ref struct{ kind, ref string }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mercator/pkg/base/must"
 )
 
 // Links that stand where one looks second.
@@ -115,13 +117,9 @@ func TestScriptGuesses(t *testing.T) {
 func resolvedRef(t *testing.T, base, ref string) string {
 	t.Helper()
 	b, err := Options{}.Canon.Base(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	u, _, err := b.Resolve(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return u
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/canon"
 	"mercator/pkg/web/filter"
 )
@@ -18,9 +19,7 @@ import (
 func pagesOf(t *testing.T, refs func(path string) []string, most int) int {
 	t.Helper()
 	rules, err := filter.Load("default", filter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	seen := map[string]bool{"http://h.test/": true}
 	next := []record.Fetch{{URL: "http://h.test/"}}
 	for len(next) > 0 && len(seen) <= most {
@@ -166,18 +165,14 @@ func (r *rawRows) Drop(reason string)      { r.dropped[reason]++ }
 // Raw links know of the menu, too: resolved, they are those that the page gives without them.
 func TestRawLinksOfMenus(t *testing.T) {
 	rules, err := filter.Load("default", filter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b := &rawSink{rowsInMemory: rowsInMemory{rows: []record.Fetch{{URL: "http://h/a/b/", Host: "h", Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, MIME: "text/html",
 		Body: []byte("<a href=a/>1</a><a href=b/>2</a><a href=c/>3</a><a href=/d/>4</a><a href=e>5</a>")}}}}
 	if _, err := Batch(context.Background(), b, Settings{Raw: true}); err != nil {
 		t.Fatal(err)
 	}
 	raw := &rawRows{rows: b.kept, dropped: map[string]int{}}
-	if err := Resolve(context.Background(), raw, canon.Options{}, rules, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Resolve(context.Background(), raw, canon.Options{}, rules, nil))
 	if raw.passed != 2 || raw.dropped["filter:repeated-menu"] != 3 {
 		t.Errorf("%d passed, %v", raw.passed, raw.dropped)
 	}

@@ -14,6 +14,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/warc"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // TestRevisit: the body of a row whose record is a revisit of identical payload is
@@ -24,9 +25,7 @@ func TestRevisit(t *testing.T) {
 	if _, err := z.Write([]byte("the text")); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, z.Close())
 	dir := t.TempDir()
 	var file []byte
 	add := func(rec *warc.Record, block string) int64 {
@@ -62,9 +61,7 @@ func TestRevisit(t *testing.T) {
 	damaged = add(revisit("a.warc.gz", damaged), plain)
 	outside := add(revisit("../a.warc.gz", first), plain)
 	gone := add(revisit("b.warc.gz", first), plain)
-	if err := os.WriteFile(filepath.Join(dir, "a.warc.gz.open"), file, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "a.warc.gz.open"), file, 0o666))
 	a := &archive{dir: dir}
 	defer a.close()
 	read := func(at int64, headOnly bool) (reply, error) {

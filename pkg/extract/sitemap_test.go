@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/linkkind"
 )
 
@@ -21,18 +22,14 @@ func zipped(t *testing.T, text string) string {
 	if _, err := z.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, z.Close())
 	return b.String()
 }
 
 func inUTF16(t *testing.T, text string, order unicode.Endianness, bom unicode.BOMPolicy) string {
 	t.Helper()
 	s, err := unicode.UTF16(order, bom).NewEncoder().String(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -198,9 +195,7 @@ func TestRobotsSitemaps(t *testing.T) {
 			var got []string
 			for _, l := range p.Links {
 				u, _, err := p.Base.Resolve(l.Ref)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				got = append(got, u)
 			}
 			if s := strings.Join(got, " "); s != c.want {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/markup"
 	"mercator/pkg/web/process"
 )
@@ -93,18 +94,12 @@ func sorted(s string) string {
 func treeCases(t *testing.T, each func(file, data string)) {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/net").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "html/testdata/html5lib-tests/tree-construction/*.dat"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, name := range files {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for part := range bytes.SplitSeq(append([]byte("\n"), b...), []byte("\n#data\n")) {
 			data, rest, ok := bytes.Cut(part, []byte("\n#errors"))
 			if ok && !bytes.Contains(rest, []byte("\n#document-fragment")) { // a part of a document has another's state

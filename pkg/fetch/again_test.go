@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/cookies"
 	"mercator/pkg/fetch/replay"
@@ -324,9 +325,7 @@ func TestAgainIsCutAndKnown(t *testing.T) {
 			st := opt.Store
 			if how == "replayed" {
 				parts, err := fetch.Saved([]string{st.Dir()}, store.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				st = newStore(t)
 				body = func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 					return replay.Run(ctx, b, replay.Options{Files: parts, Txn: "r1", Schema: in.Schema()})
@@ -365,9 +364,7 @@ func cookiesSurvive(t *testing.T) {
 	whole := 0
 	for kill := 1; whole == 0 || kill < whole; kill++ {
 		dir := filepath.Join(t.TempDir(), "fetch")
-		if err := os.CopyFS(dir, os.DirFS(st.Dir())); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.CopyFS(dir, os.DirFS(st.Dir())))
 		st := open(t, dir)
 		w := &wall{}
 		opt := wallOptions(st, w)
@@ -402,9 +399,7 @@ func cookiesSurvive(t *testing.T) {
 			t.Errorf("kill %d: %v, want %v", kill, got, want)
 		}
 		parts, err := fetch.Saved([]string{dir}, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		in := stream(t, "r2", urls)
 		replayed := runBody(t, newStore(t), "r2", in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 			return replay.Run(ctx, b, replay.Options{Files: parts, Txn: "r2", Schema: in.Schema()})
@@ -432,9 +427,7 @@ func TestCookiesOfTheStore(t *testing.T) {
 		t.Errorf("second round: %s", got)
 	}
 	m, err := st.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	files := m.WithRole("cookies")
 	if len(files) != 1 || !files[0].Secret {
 		t.Fatalf("files %+v", files)
@@ -443,9 +436,7 @@ func TestCookiesOfTheStore(t *testing.T) {
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", fi, err)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(path))
 	if err := st.CheckFile(files[0]); err != nil {
 		t.Errorf("a copy without the file: %v", err)
 	}

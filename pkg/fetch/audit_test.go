@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 )
 
@@ -16,14 +17,10 @@ func auditOf(t *testing.T, opt fetch.AuditOptions, add func(func(*record.Fetch))
 	a := fetch.NewAuditor(opt)
 	defer a.Close()
 	add(func(row *record.Fetch) {
-		if err := a.Add(row); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, a.Add(row))
 	})
 	got, err := a.Report(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return got
 }
 

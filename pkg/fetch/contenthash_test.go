@@ -12,6 +12,7 @@ import (
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 )
 
 // A store's function makes content_fp, and stays.
@@ -20,21 +21,13 @@ func TestContentHash(t *testing.T) {
 	md, sha := md5.Sum([]byte(body)), sha256.Sum256([]byte(body))
 	for name, want := range map[string]uint64{"": fingerprint.OfString(body), "fp64": fingerprint.OfString(body), "md5": binary.BigEndian.Uint64(md[:]), "sha256": binary.BigEndian.Uint64(sha[:])} {
 		opt := store.Options{FS: crashtest.New()}
-		if err := errors.Join(CreateStore("/fetch", name, opt), CreateStore("/fetch", name, opt)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(CreateStore("/fetch", name, opt), CreateStore("/fetch", name, opt)))
 		st, err := store.Open("/fetch", Kind, Version, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		m, err := st.Current()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		is, err := hashOf(st, m, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for range 2 { // scales are used again
 			s := scalesPools[is].Get().(*scales)
 			s.sha.Reset()

@@ -16,6 +16,7 @@ import (
 	runfile "mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/view/derive"
 	"mercator/pkg/web/httpmsg"
@@ -90,21 +91,15 @@ func original(t *testing.T, st *store.Store, row *record.Fetch, payload string) 
 	t.Helper()
 	read := func(file string, offset int64) (rec warc.Record, body string) {
 		f, err := st.OpenFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer f.Close()
 		r0, r, err := warc.OpenAt(f, offset, 0, warc.ReaderOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer r.Close()
 		rec = *r0
 		rec.Fields = slices.Clone(r0.Fields)
 		m, err := httpmsg.Open(r0.Block)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		b, _ := io.ReadAll(m.Payload) // a revisit has none
 		return rec, string(b)
 	}
@@ -139,26 +134,20 @@ func checkWARC(t *testing.T, opt fetch.Options) {
 		}
 		for _, index := range []bool{false, true} {
 			f, length, err := part.Open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			r := warc.NewReader(io.LimitReader(f, length), warc.ReaderOptions{Name: part.Path, Verify: true})
 			for {
 				rec, err := r.Next()
 				if err == io.EOF {
 					break
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if rec.Get(warc.FieldBlockDigest) == "" {
 					t.Errorf("%s: a %s record without block digest", part.Path, rec.Type)
 				}
 				if index {
 					line, err := derive.AppendCDXJ(nil, r, rec, part.Path)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					if strings.Contains(string(line), `"mime":"warc/revisit"`) && strings.Contains(string(line), `"digest":"`) {
 						revisits++
 					}
@@ -206,14 +195,10 @@ func TestDedupOfWhatWasCut(t *testing.T) {
 				t.Fatalf("the interrupted round wrote %d files, want some that are complete", len(files))
 			}
 			m, err := opt.Store.Current()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for i, file := range files {
 				whole, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				from := 0
 				if e := m.File(strings.TrimSuffix(filepath.Base(file), ".open")); e != nil {
 					from = int(e.Length)
@@ -236,9 +221,7 @@ func TestDedupOfWhatWasCut(t *testing.T) {
 						} else {
 							err = errors.Join(err, os.Remove(copied))
 						}
-						if err != nil {
-							t.Fatal(err)
-						}
+						must.OK(t, err)
 						again := set(open(t, dir))
 						rows := run(t, again, "r2", urls)
 						for u, o := range outcomes(t, rows, urls) {

@@ -23,6 +23,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/replay"
@@ -89,18 +90,12 @@ func stream(t testing.TB, txn string, rows []record.URL) stage.Input[record.URL]
 func streamOf(t testing.TB, b io.ReadWriter, txn string, rows iter.Seq[record.URL]) stage.Input[record.URL] {
 	t.Helper()
 	w, err := record.NewWriter[record.URL](b, record.WriterOptions{Txn: txn, Now: 1_000_000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for row := range rows {
-		if err := w.Write(&row); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(&row))
 	}
 	n, hash, err := w.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	counts := record.Stage{Name: "source", Out: n, OutHash: hash.String(), Made: []record.Count{{Reason: "due", N: n}}}
 	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{counts}}); err != nil {
 		t.Fatal(err)
@@ -111,27 +106,21 @@ func streamOf(t testing.TB, b io.ReadWriter, txn string, rows iter.Seq[record.UR
 		}
 	}
 	r, err := record.NewReader[record.URL](b, record.ReaderOptions{Name: "in"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
 func newStore(t testing.TB) *store.Store {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "fetch")
-	if err := fetch.CreateStore(dir, "", store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, fetch.CreateStore(dir, "", store.Options{}))
 	return open(t, dir)
 }
 
 func open(t testing.TB, dir string) *store.Store {
 	t.Helper()
 	st, err := store.Open(dir, fetch.Kind, fetch.Version, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return st
 }
 
@@ -213,9 +202,7 @@ func TestEveryOutcome(t *testing.T) {
 	refused := url("http://private.test/")
 	refused.Addr = "10.0.0.1"
 	deny := filepath.Join(t.TempDir(), "deny")
-	if err := os.WriteFile(deny, []byte("# stop\ndenied.test\nhttp://a.test/secret\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(deny, []byte("# stop\ndenied.test\nhttp://a.test/secret\n"), 0o644))
 	w := &web{replies: map[string]string{
 		"http://a.test/robots.txt":    text("User-agent: *\nDisallow: /private\n"),
 		"http://a.test/moved":         "HTTP/1.1 302 Found\r\nLocation: ../x#frag\r\nContent-Length: 0\r\n\r\n",
@@ -318,14 +305,10 @@ func TestNotModified(t *testing.T) {
 			t.Errorf("row %+v", row)
 		}
 		f, err := opt.Store.OpenFile(row.WARCFilename)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer f.Close()
 		rec, r, err := warc.OpenAt(f, row.WARCOffset, row.WARCLength, warc.ReaderOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer r.Close()
 		block, err := io.ReadAll(rec.Block)
 		if err != nil || string(block) != reply || rec.Type != warc.TypeRevisit || rec.Get(warc.FieldProfile) != warc.ProfileNotModified || rec.Get(warc.FieldPayloadDigest) != "" {
@@ -394,16 +377,12 @@ func TestForwarded(t *testing.T) {
 		urls := []record.URL{url("http://a.test/")}
 		rows := run(t, options(st, w), "r1", urls)
 		f, err := os.Open(warcs(t, st)[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer f.Close()
 		n := 0
 		r := warc.NewReader(f, warc.ReaderOptions{})
 		for rec, err := r.Next(); err != io.EOF; rec, err = r.Next() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if rec.Get(warc.FieldIPAddress) != "" {
 				n++
 			}
@@ -433,16 +412,12 @@ func TestProtocolField(t *testing.T) {
 	st := newStore(t)
 	run(t, options(st, overTwo{&web{}}), "r1", []record.URL{url("http://a.test/")})
 	f, err := os.Open(warcs(t, st)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	named := map[string]int{}
 	r := warc.NewReader(f, warc.ReaderOptions{})
 	for rec, err := r.Next(); err != io.EOF; rec, err = r.Next() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if rec.Get(warc.FieldProtocol) == "h2" {
 			named[rec.Type]++
 		}
@@ -461,9 +436,7 @@ func sameAgain(t *testing.T, st *store.Store, urls []record.URL, rows []record.F
 func sameRound(t *testing.T, st *store.Store, txn string, urls []record.URL, rows []record.Fetch) {
 	t.Helper()
 	saved, err := fetch.Saved([]string{st.Dir()}, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	in := stream(t, txn, urls)
 	again := runBody(t, newStore(t), txn, in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 		return replay.Run(ctx, b, replay.Options{Files: saved, Txn: txn, Schema: in.Schema()})
@@ -605,14 +578,10 @@ func TestAuditAgrees(t *testing.T) {
 			a := fetch.NewAuditor(fetch.AuditOptions{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: opt.MinDelay}}, AddrDelay: opt.AddrDelay, Memory: 8 << 20, Worst: 3})
 			defer a.Close()
 			for i := range rows {
-				if err := a.Add(&rows[i]); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, a.Add(&rows[i]))
 			}
 			got, err := a.Report(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return got
 		}
 		if got := audit(rows); got.Err() != nil || got.Contacts != 65 || got.Hosts.Names != 5 || got.Addrs.Names != 3 {
@@ -656,9 +625,7 @@ func TestKilled(t *testing.T) {
 	n, hosts, kills := killSize()
 	if dir := os.Getenv(killEnv); dir != "" {
 		log, err := os.OpenFile(dir+".log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		w := &web{delay: 2 * time.Millisecond, onFetch: func(u string) { fmt.Fprintln(log, u) }}
 		opt := options(open(t, dir), w)
 		opt.WARCSize = 20 << 10
@@ -673,9 +640,7 @@ func TestKilled(t *testing.T) {
 	for i := range kills {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
 		cmd.Env = append(os.Environ(), killEnv+"="+st.Dir())
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Start())
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		var early error
@@ -702,9 +667,7 @@ func TestKilled(t *testing.T) {
 	rows := run(t, opt, "r1", urls)
 	outcomes(t, rows, urls)
 	log, err := os.ReadFile(st.Dir() + ".log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	asked := map[string]int{}
 	for _, u := range append(strings.Fields(string(log)), w.log...) {
 		asked[u]++

@@ -8,6 +8,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/must"
 )
 
 // TestAbsentHosts holds what is remembered of hosts to a map: most ask to be left alone for
@@ -45,9 +46,7 @@ func TestAbsentHosts(t *testing.T) {
 	again := newScheduler(0)
 	defer again.contacts.close()
 	again.contacts.onDisk.dir, again.contacts.max, again.contacts.sweep = st.Dir(), most, most
-	if err := again.load(st, m, now); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, again.load(st, m, now))
 	ahead := 0
 	for name, want := range model {
 		if want.next <= now {
@@ -115,23 +114,13 @@ func newSchedulerWith(a *idleHosts) *scheduler {
 func saved(t *testing.T, s *scheduler, now micros) (*store.Store, *store.Manifest) {
 	t.Helper()
 	dir := t.TempDir() + "/fetch"
-	if err := CreateStore(dir, "", store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, CreateStore(dir, "", store.Options{}))
 	st, err := store.Open(dir, Kind, Version, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	tx, _, err := st.Begin(t.Context(), "fetch", "r1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.save(tx, now); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, s.save(tx, now))
 	m, err := tx.Commit(0, "", record.Ledger{Stages: []record.Stage{{Name: "mfetch"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return st, m
 }

@@ -19,6 +19,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fetch"
 	"mercator/pkg/folder/shard"
@@ -71,22 +72,16 @@ func shards(t *testing.T) (on func(*machine) *store.Store, closeRound func(txn s
 	_, err := crawl.Init(dir, nil, []byte("# none\n"), func(dir string) error {
 		return fetch.CreateStore(filepath.Join(dir, "fetch"), "", store.Options{})
 	}, crawl.Options{Shards: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	on = func(m *machine) *store.Store {
 		m.FS = durable.OS
 		st, err := store.Open(filepath.Join(shard.Dir(dir, 0), "fetch"), fetch.Kind, fetch.Version, store.Options{FS: m})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return st
 	}
 	return on, func(txn string) {
 		m, err := on(&machine{}).Current()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		cur, err := store.ReadCurrent(durable.OS, dir)
 		cur.Last++
 		cur.Checkpoint, cur.Txn, cur.Stores = cur.Last, txn, map[string]uint64{"shard/000/fetch": m.Generation}
@@ -144,14 +139,10 @@ func checkArchive(t *testing.T, st *store.Store, rows []record.Fetch) {
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if rec.Type == warc.TypeMetadata {
 				out, ok, err := warc.ReadOutcome(rec)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if ok {
 					have[out.Round.Txn+" "+out.Row.Role+" "+out.Row.URL]++
 				}
@@ -230,9 +221,7 @@ func TestTakenOver(t *testing.T) {
 				}()
 			}
 			rows, err := try(t, t.Context(), opt, rowTxn, urls)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if len(said) == 0 || !strings.HasPrefix(said[0], "waiting 23s: process ") || !strings.HasSuffix(said[0], " may still contact servers") {
 				t.Errorf("it said %q", said)
 			}
@@ -310,9 +299,7 @@ func TestTwoAtOnce(t *testing.T) {
 		}()
 		time.Sleep(time.Millisecond)
 		rows, err := both()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := <-ended; !errors.Is(err, fault.Superseded) {
 			t.Errorf("the first: %v", err)
 		}
@@ -354,9 +341,7 @@ func TestThreeAttempts(t *testing.T) {
 			t.Errorf("the first: %v", err)
 		}
 		rows, err := attempt(t.Context(), func(string) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		outcomes(t, rows, urls)
 		checkArchive(t, on(&machine{}), rows)
 	})
@@ -379,17 +364,13 @@ func TestAfterTheDead(t *testing.T) {
 		before := map[string][]byte{}
 		for _, file := range list {
 			b, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			before[file] = b
 		}
 		// Somebody of another machine was there too, and may live.
 		const far = `{"generation":2,"attempt":1,"host":"node9","boot":"another","pid":42,"time":"2026-01-02T03:04:05Z"}` + "\n"
 		seal := fmt.Sprintf("mercator-store-attempt 1 %d %s\n%s", len(far), store.Sum([]byte(far)), far)
-		if err := os.WriteFile(st.Path("ATTEMPT-000002.1"), []byte(seal), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(st.Path("ATTEMPT-000002.1"), []byte(seal), 0o666))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		w := &web{}
@@ -402,9 +383,7 @@ func TestAfterTheDead(t *testing.T) {
 				t.Errorf("%s was changed: %v", file, err)
 			}
 		}
-		if err := os.Remove(st.Path("ATTEMPT-000002.1")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(st.Path("ATTEMPT-000002.1")))
 		began := time.Now()
 		opt.Warn = func(format string, args ...any) { t.Errorf(format, args...) }
 		rows := run(t, opt, rowTxn, urls)

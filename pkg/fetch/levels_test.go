@@ -11,6 +11,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/must"
 	"mercator/pkg/merge"
 )
 
@@ -32,16 +33,12 @@ func TestLevels(t *testing.T) {
 		rows := &unsorted{Sorter: merge.NewSorter(0, l.dir)}
 		for k := range 1 + rnd.IntN(300) {
 			i, value := text(), fmt.Sprintf("%c%d.%d", "abx"[rnd.IntN(3)], round, k)
-			if err := rows.addRow(i, func(b []byte) []byte { return append(b, value...) }); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, rows.addRow(i, func(b []byte) []byte { return append(b, value...) }))
 			if value[0] != 'x' {
 				model[i] = append(model[i], value)
 			}
 		}
-		if err := rows.addRunTo(&l); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, rows.addRunTo(&l))
 		if len(l.runs) > 8 {
 			t.Fatalf("round %d: %d runs", round, len(l.runs))
 		}

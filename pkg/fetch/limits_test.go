@@ -24,6 +24,7 @@ import (
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/replay"
 	"mercator/pkg/folder/bodies"
@@ -194,9 +195,7 @@ func TestMemoryOfDecodedBodies(t *testing.T) {
 	if _, err := z.Write(make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, z.Close())
 	urls := pages(300, 1)
 	_, st := inCrawl(t)
 	opt := options(st, codedWeb{fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", gz.Len(), gz.Bytes())})
@@ -218,16 +217,12 @@ func TestMemoryOfDecoders(t *testing.T) {
 	var br, zs bytes.Buffer
 	b := brotli.NewWriterOptions(&br, brotli.WriterOptions{Quality: 5, LGWin: 24})
 	z, err := zstd.NewWriter(&zs, zstd.WithWindowSize(8<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, w := range []io.WriteCloser{b, z} {
 		if _, err := w.Write(text); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Close())
 	}
 	coded := func(coding string, body *bytes.Buffer) string {
 		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s", coding, body.Len(), body)
@@ -257,9 +252,7 @@ func TestMemoryOfDecoders(t *testing.T) {
 func TestDenyIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "deny")
-		if err := os.WriteFile(path, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, nil, 0o644))
 		var once sync.Once
 		w := &web{delay: 2 * time.Millisecond, onFetch: func(u string) {
 			if strings.HasSuffix(u, "stop.test/9") {
@@ -309,13 +302,9 @@ func TestHostOfAnotherServer(t *testing.T) {
 
 func TestUnknownColumns(t *testing.T) {
 	b, err := os.ReadFile("../../formats/record/testdata/good/extra-column.arrows.zst")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	in, err := record.NewReader[record.URL](bytes.NewReader(b), record.ReaderOptions{Name: "in"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(in.Schema().ExtraColumns()) == 0 {
 		t.Fatal("the vector has no unknown column")
 	}
@@ -351,9 +340,7 @@ func TestCodecs(t *testing.T) {
 		outcomes(t, rows, urls)
 		checkPlaces(t, opt.Store, rows)
 		saved, err := fetch.Saved([]string{opt.Store.Dir()}, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		in := stream(t, "r1", urls)
 		again := runBody(t, newStore(t), "r1", in, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 			return replay.Run(ctx, b, replay.Options{Files: saved, Txn: "r1", Schema: in.Schema()})

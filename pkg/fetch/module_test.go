@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/web/canon"
@@ -54,13 +55,9 @@ func (m *finger) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
 // README.md shows the module above as it is.
 func TestReadmeShowsTheModule(t *testing.T) {
 	page, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	source, err := os.ReadFile("module_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, shown, _ := strings.Cut(string(page), "```go\n")
 	shown, _, _ = strings.Cut(shown, "```")
 	if len(shown) < 500 || !strings.Contains(string(source), shown) {
@@ -98,9 +95,7 @@ func TestModule(t *testing.T) {
 		return client, nil
 	}
 	schemes, err := canon.ParseSchemes([]string{"finger:79"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	st := newStore(t)
 	opt := options(st, &web{})
 	opt.Canon.Schemes = schemes
@@ -137,19 +132,13 @@ func recordAt(t *testing.T, st *store.Store, row *record.Fetch) (kind, block str
 		t.Fatalf("%v, %v", files, err)
 	}
 	f, err := os.Open(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	rec, r, err := warc.OpenAt(f, row.WARCOffset, row.WARCLength, warc.ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	b, err := io.ReadAll(rec.Block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return rec.Type, string(b)
 }
 

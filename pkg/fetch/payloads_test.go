@@ -12,6 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/must"
 )
 
 // TestPayloadsAreFoundAgain: over many rounds with little memory each payload is
@@ -19,9 +20,7 @@ import (
 // leaves nothing.
 func TestPayloadsAreFoundAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fetch")
-	if err := CreateStore(dir, "", store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, CreateStore(dir, "", store.Options{}))
 	rnd := rand.New(rand.NewPCG(1, 2))
 	row := func(n int) *record.Fetch {
 		return &record.Fetch{URL: fmt.Sprintf("http://h%d.test/", n), FetchTime: record.Time(1000 + n), PayloadSHA1: warc.Base32SHA1(sha1.Sum(fmt.Append(nil, n))),
@@ -30,17 +29,11 @@ func TestPayloadsAreFoundAgain(t *testing.T) {
 	known := map[int]string{} // URL that was first
 	for round := range 25 {
 		st, err := store.Open(dir, Kind, Version, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		tx, _, err := st.Begin(t.Context(), "fetch", fmt.Sprint("r", round))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p, err := openPayloads(st, tx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p.max = 16
 		if n := len(p.known.runs); n > 8 {
 			t.Errorf("round %d: %d runs for %d payloads", round, n, len(known))
@@ -60,14 +53,10 @@ func TestPayloadsAreFoundAgain(t *testing.T) {
 			if !found {
 				known[n] = row(n).URL
 				added = append(added, n)
-				if err := p.addPayload(row(n)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, p.addPayload(row(n)))
 				again := *row(n)
 				again.URL = "http://later.test/" // a later one does not count
-				if err := p.addPayload(&again); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, p.addPayload(&again))
 			}
 			if len(p.fresh) >= p.max {
 				t.Fatalf("%d payloads in memory, want fewer than %d", len(p.fresh), p.max)
@@ -86,9 +75,7 @@ func TestPayloadsAreFoundAgain(t *testing.T) {
 			}
 			continue
 		}
-		if err := p.commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.commit(t.Context()))
 		if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
 			t.Fatal(err)
 		}

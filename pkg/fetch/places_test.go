@@ -11,6 +11,7 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/view/derive"
 )
@@ -29,9 +30,7 @@ func places(t testing.TB, st *store.Store) warc.Places {
 func sameIndex(t testing.TB, st *store.Store, rows ...[]record.Fetch) {
 	t.Helper()
 	parts, err := fetch.Saved([]string{st.Dir()}, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	index := func(fill func(*derive.Index)) (lines []string) {
 		x := derive.NewIndex(1<<20, t.TempDir())
 		defer x.Close()
@@ -43,9 +42,7 @@ func sameIndex(t testing.TB, st *store.Store, rows ...[]record.Fetch) {
 	}
 	want := index(func(x *derive.Index) {
 		for _, p := range parts {
-			if err := x.Part(t.Context(), p, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, x.Part(t.Context(), p, nil))
 		}
 	})
 	got := index(func(x *derive.Index) {

@@ -20,6 +20,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/durable"
+	"mercator/pkg/base/must"
 	"mercator/pkg/extract"
 	"mercator/pkg/folder/bodies"
 	"mercator/pkg/web/process"
@@ -136,18 +137,12 @@ func TestBodiesLeft(t *testing.T) {
 		t.Helper()
 		b := &linksOf{rows: rows}
 		report, err := extract.Batch(context.Background(), b, extract.Settings{Archive: dir, MaxBody: bodyMax, Threads: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return documentsOf(t, dir, rows, bodyMax), append(b.Found, fmt.Sprintf("%+v", report))
 	}
 	left, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file, file+"x"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.Rename(file, file+"x"))
 	wantDocs, wantLinks := read(0)
 	shortDocs, shortLinks := read(50)
 	same := func(what string) {
@@ -157,9 +152,7 @@ func TestBodiesLeft(t *testing.T) {
 	}
 	write := func(b []byte) {
 		t.Helper()
-		if err := os.WriteFile(file, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, b, 0o666))
 	}
 	write(left)
 	same("as it was left")
@@ -189,9 +182,7 @@ func TestBodiesLeft(t *testing.T) {
 	if err != nil || len(archives) != 1 {
 		t.Fatal(archives, err)
 	}
-	if err := os.Remove(archives[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(archives[0]))
 	d := extract.NewDocuments(dir, 0)
 	defer d.Close()
 	for i := range rows {
@@ -213,22 +204,16 @@ func TestBodiesOfAnotherAttempt(t *testing.T) {
 	urls := []record.URL{server.at("a.test", "/"), server.at("b.test", "/")}
 	interrupted(t, opt, "r1", urls)
 	stale, err := os.ReadFile(filepath.Join(st.Dir(), bodies.File))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	archives, _ := filepath.Glob(filepath.Join(st.Dir(), "*.open"))
 	for _, name := range archives { // what the attempt wrote is lost
-		if err := os.Truncate(name, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Truncate(name, 0))
 	}
 	text = "other"
 	rows := run(t, opt, "r1", urls)
 	for _, put := range []bool{false, true} {
 		if put {
-			if err := os.WriteFile(filepath.Join(st.Dir(), bodies.File), stale, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(st.Dir(), bodies.File), stale, 0o666))
 		}
 		for _, doc := range documentsOf(t, st.Dir(), rows, 0) {
 			if string(doc.Body) != text {

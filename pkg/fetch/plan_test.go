@@ -16,6 +16,7 @@ import (
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
 	"mercator/pkg/folder/stage"
@@ -74,17 +75,11 @@ type planned struct {
 
 func newPlanned(t *testing.T, config simweb.Config) *planned {
 	w, err := simweb.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dir := t.TempDir()
 	c := &planned{fetches: filepath.Join(dir, "fetch"), web: w, hard: w.NewHard(), clock: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), met: map[string]bool{}}
-	if err := fetch.CreateStore(c.fetches, "", store.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := frontier.Create(filepath.Join(dir, "frontier"), frontier.Params{}, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, fetch.CreateStore(c.fetches, "", store.Options{}))
+	must.OK(t, frontier.Create(filepath.Join(dir, "frontier"), frontier.Params{}, store.Options{}))
 	if c.f, err = frontier.Open(filepath.Join(dir, "frontier"), store.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -120,9 +115,7 @@ func (c *planned) add(t *testing.T, rows []record.URL) {
 		func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 			return c.f.Add(ctx, b, frontier.AddOptions{})
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 // Check and Fetch are those of a protocol module that the web answers.
@@ -143,9 +136,7 @@ func (c *planned) round(t *testing.T, txn string) (plan *frontier.Plan, took tim
 	_, err := stage.Run(t.Context(), next, nil, []stage.Output{&batch}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return c.f.Next(ctx, b, frontier.NextOptions{N: c.batch, PerHost: c.perHost, Txn: txn})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(c.clock))
 		opt := options(open(t, c.fetches), c)
@@ -156,9 +147,7 @@ func (c *planned) round(t *testing.T, txn string) (plan *frontier.Plan, took tim
 		_, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}, in, []stage.Output{&fetched}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 			return fetch.Run(ctx, b, opt)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		time.Sleep(time.Second)
 		c.clock = time.Now()
 	})
@@ -175,8 +164,6 @@ func (c *planned) round(t *testing.T, txn string) (plan *frontier.Plan, took tim
 			return recordtest.Reader[record.Fetch](t, bytes.NewReader(fetched.Bytes())), nil
 		}})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return plan, took
 }

@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/warc"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
 	"mercator/pkg/folder/stage"
@@ -51,9 +52,7 @@ func TestHostsAreServedInTime(t *testing.T) {
 				}
 			}
 			f, err := os.Create(filepath.Join(t.TempDir(), "batch"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer f.Close()
 			in := streamOf(t, f, "", func(yield func(record.URL) bool) {
 				for i := range hosts * int(1+span/delay) {
@@ -69,9 +68,7 @@ func TestHostsAreServedInTime(t *testing.T) {
 			if err == nil {
 				got, err = audit.Report(t.Context())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 		})
 	})
 	for host, v := range w.seen {

@@ -24,6 +24,7 @@ import (
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/crawl"
 	"mercator/pkg/fetch"
 	"mercator/pkg/folder/shard"
@@ -61,13 +62,9 @@ func interrupted(t testing.TB, opt fetch.Options, txn string, urls []record.URL)
 	stopped(t, opt, txn, urls)
 	path := opt.Store.Path("BATCH")
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	number, _, _ := strings.Cut(string(b), " ")
-	if err := os.WriteFile(path, []byte(strings.TrimSpace(number)+"\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(strings.TrimSpace(number)+"\n"), 0o666))
 }
 
 // stopped runs a batch that is interrupted when half of its rows have come, and cleans up.
@@ -110,15 +107,11 @@ func tailCutAnywhere(t *testing.T, codec warc.Codec, damages []bool) {
 	opt.Codec, opt.Digests = codec, codec == warc.None
 	before := run(t, opt, "r1", pages(3, 2)) // a committed part before the tail
 	committed, err := os.Stat(warcs(t, st)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	urls := pages(4, 6)
 	interrupted(t, opt, "r2", urls)
 	tail, err := os.Stat(warcs(t, st)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if tail.Size() <= committed.Size() {
 		t.Fatal("the interrupted run left nothing")
 	}
@@ -126,9 +119,7 @@ func tailCutAnywhere(t *testing.T, codec warc.Codec, damages []bool) {
 	for cut := committed.Size(); cut <= tail.Size(); cut += 1 + (tail.Size()-committed.Size())/24 {
 		for _, damage := range damages {
 			dir := filepath.Join(t.TempDir(), "fetch")
-			if err := os.CopyFS(dir, os.DirFS(st.Dir())); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.CopyFS(dir, os.DirFS(st.Dir())))
 			file := filepath.Join(dir, filepath.Base(warcs(t, st)[0]))
 			if damage {
 				b, err := os.ReadFile(file)
@@ -171,9 +162,7 @@ func checkPlaces(t testing.TB, st *store.Store, rows []record.Fetch) {
 			continue
 		}
 		f, err := st.OpenFile(rows[i].WARCFilename)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		g, err := fetch.ReadGroup(f, rows[i].WARCFilename, rows[i].WARCOffset)
 		f.Close()
 		if err != nil || g.Row.URL != rows[i].URL {
@@ -192,9 +181,7 @@ func groupsOf(t testing.TB, file []byte, txn string) (n int) {
 		if err == io.EOF {
 			return n
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if rec.Type == warc.TypeMetadata {
 			if out, ok, err := warc.ReadOutcome(rec); err != nil || ok && out.Round.Txn == txn {
 				n++
@@ -220,9 +207,7 @@ func TestAnothersTailIsCut(t *testing.T) {
 	}
 	for _, name := range warcs(t, st) {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := groupsOf(t, b, "r2"); got != 0 {
 			t.Errorf("%s still has %d contacts of r2", name, got)
 		}
@@ -492,9 +477,7 @@ func inCrawl(t testing.TB) (*crawl.Crawl, *store.Store) {
 	c, err := crawl.Init(dir, nil, []byte("# none\n"), func(string) error {
 		return fetch.CreateStore(filepath.Join(dir, "fetch"), "", store.Options{})
 	}, crawl.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c, open(t, filepath.Join(dir, "fetch"))
 }
 
@@ -576,15 +559,11 @@ func TestRedirectComesBeforeTheHost(t *testing.T) {
 	})
 	got := map[string]string{}
 	f, err := os.Open(warcs(t, opt.Store)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	r := warc.NewReader(f, warc.ReaderOptions{})
 	for rec, err := r.Next(); err != io.EOF; rec, err = r.Next() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if h, ok, err := warc.ReadHostname(rec); err != nil {
 			t.Fatal(err)
 		} else if ok {
@@ -693,9 +672,7 @@ func TestVerify(t *testing.T) {
 		t.Fatalf("%d bytes in %v, %v; want one file of more than 1 MiB", len(b), files, err)
 	}
 	b[1000] ^= 1
-	if err := os.WriteFile(files[0], b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(files[0], b, 0o644))
 	if verified, err := c.Verify(t.Context()); err != nil || len(verified.Problems) != 1 {
 		t.Errorf("one bit flipped: %v, %v; want a problem", verified, err)
 	}
@@ -713,22 +690,16 @@ func TestDamagedStore(t *testing.T) {
 			t.Fatalf("%s: %v, %v", pattern, list, err)
 		}
 		b, err := os.ReadFile(list[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		b[len(b)/2] ^= 1
-		if err := os.WriteFile(list[0], b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(list[0], b, 0o644))
 		return st
 	}
 	for _, pattern := range []string{"contacts-*", "robots-*", "*.warc.gz.open", "BATCH"} {
 		t.Run(pattern, func(t *testing.T) {
 			st := damage(t, pattern)
 			if pattern == "BATCH" {
-				if err := os.WriteFile(st.Path("BATCH"), []byte("x\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(st.Path("BATCH"), []byte("x\n"), 0o644))
 			}
 			opt := options(st, &web{})
 			_, err := try(t, t.Context(), opt, "r2", []record.URL{url("http://h9.test/")})
@@ -743,12 +714,8 @@ func TestDamagedStore(t *testing.T) {
 func crashStore(t testing.TB, dir string) *crashtest.FS {
 	t.Helper()
 	fsys := crashtest.New()
-	if err := durable.MkdirAll(fsys, filepath.Dir(dir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := fetch.CreateStore(dir, "", store.Options{FS: fsys}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, durable.MkdirAll(fsys, filepath.Dir(dir)))
+	must.OK(t, fetch.CreateStore(dir, "", store.Options{FS: fsys}))
 	if err := os.MkdirAll(dir, 0o777); err != nil { // for the spool
 		t.Fatal(err)
 	}
@@ -758,9 +725,7 @@ func crashStore(t testing.TB, dir string) *crashtest.FS {
 func openOn(t testing.TB, fsys durable.FS, dir string) *store.Store {
 	t.Helper()
 	st, err := store.Open(dir, fetch.Kind, fetch.Version, store.Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return st
 }
 
@@ -781,9 +746,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 		fsys.CrashAt(n)
 		rows, err := try(t, t.Context(), small(fsys), "r2", urls)
 		if !fsys.Crashed() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			outcomes(t, rows, urls)
 			for i := range rows {
 				for n, body := range map[int]string{3: "one", 4: "two"} { // of the round before
@@ -822,9 +785,7 @@ func TestDiskFull(t *testing.T) {
 	opt := options(openOn(t, fsys, dir), w)
 	run(t, opt, "r1", urls[:5])
 	before, err := opt.Store.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fsys.SetSpace(20 << 10)
 	_, err = try(t, t.Context(), opt, "r2", urls)
 	if !errors.Is(err, syscall.ENOSPC) || fault.ClassOf(err) != "" {
@@ -874,9 +835,7 @@ func TestRecoveredRulesAreTheSame(t *testing.T) {
 	if _, err := io.WriteString(z, rules); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, z.Close())
 	urls := []record.URL{url("http://h.test/first"), url("http://h.test/last"), url("http://h.test/")}
 	for name, c := range map[string]struct {
 		reply   string

@@ -18,6 +18,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/record/recordtest"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/localfault"
@@ -392,13 +393,9 @@ func TestNamesWithoutNetwork(t *testing.T) {
 func denying(t testing.TB, text string) *fetch.Deny {
 	t.Helper()
 	path := t.TempDir() + "/deny"
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	d, err := fetch.OpenDeny(path, canon.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return d
 }
 
@@ -462,9 +459,7 @@ func TestTooManyOpenFiles(t *testing.T) {
 func TestNoFreePorts(t *testing.T) {
 	if short(t, `exec unshare --user --map-root-user --net sh -c 'ip link set lo up && echo 40000 40009 > /proc/sys/net/ipv4/ip_local_port_range && exec "$0" -test.v -test.run="^$1\$"' "$0" "$1"`) {
 		l, err := net.Listen("tcp4", "127.0.0.1:8080")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer l.Close()
 		go http.Serve(l, http.HandlerFunc(slowly))
 		atOnce(t, "8080", localfault.NoPort)

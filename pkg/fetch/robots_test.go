@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 )
 
 func testCache(t testing.TB) *robotsCache {
 	t.Helper()
 	sp, err := newSpool(t.TempDir(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { sp.close() })
 	return newRobotsCache(func(text []byte) Rules { return textRules(text) }, sp, &sync.Mutex{})
 }
@@ -32,19 +31,13 @@ func TestRobotsCacheIsBounded(t *testing.T) {
 	c.max = 4
 	use := func(name, text string) *host {
 		a, err := c.use(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if a.verdict == unknown {
 			a.verdict = byRules
-			if err := c.note(a, name, []byte(text)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.note(a, name, []byte(text)))
 		}
 		rules, err := c.rules(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := rules.(textRules); string(got) != text {
 			t.Fatalf("%s: rules %q, want %q", name, got, text)
 		}
@@ -82,14 +75,10 @@ func TestRobotsCacheIsBounded(t *testing.T) {
 func TestTwoNamesOneFingerprint(t *testing.T) {
 	c := testCache(t)
 	a, err := c.use("http://a.test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a.verdict = allowAll
 	// As if another name had its fingerprint.
-	if err := c.note(a, "http://other.test", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.note(a, "http://other.test", nil))
 	got, err := c.use("http://a.test")
 	if err != nil || got == a || got.verdict != unknown {
 		t.Errorf("got %+v, %v; want one of its own", got, err)

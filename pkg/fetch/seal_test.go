@@ -12,6 +12,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 )
 
@@ -44,9 +45,7 @@ func TestSeal(t *testing.T) {
 	}
 	checkPlaces(t, st, append(first, second...))
 	m, err := st.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if e := m.File(first[0].WARCFilename); e.Growing {
 		t.Errorf("%s grows still", e.Path)
 	}
@@ -80,25 +79,19 @@ func TestSealAfterAbandon(t *testing.T) {
 	now := func() (cur store.Current) {
 		t.Helper()
 		cur, err := store.ReadCurrent(durable.OS, c.Dir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return cur
 	}
 	change := func(f func(*store.Current)) {
 		t.Helper()
 		cur := now()
 		f(&cur)
-		if err := store.WriteCurrent(durable.OS, c.Dir(), cur); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.WriteCurrent(durable.OS, c.Dir(), cur))
 	}
 	commit := func(txn string) (generation uint64, length int64) {
 		t.Helper()
 		m, err := st.Current()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		change(func(cur *store.Current) {
 			cur.Checkpoint, cur.Last, cur.Txn, cur.Stores = cur.Last+1, cur.Last+1, txn, map[string]uint64{"fetch": m.Generation}
 		})

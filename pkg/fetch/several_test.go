@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
 )
@@ -411,14 +412,10 @@ func TestAuditOfRounds(t *testing.T) {
 			for _, of := range slices.Backward(c.contacts) {
 				a.Hold(int(of.round))
 				row := record.Fetch{Host: "a.test", Addr: "192.0.2.1", FetchTime: record.Time(of.start * second), DurationUS: (of.end - of.start) * second}
-				if err := a.Add(&row); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, a.Add(&row))
 			}
 			got, err := a.Report(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got.Hosts.Violations != c.early {
 				t.Errorf("%d early, want %d: %+v", got.Hosts.Violations, c.early, got.Hosts.Worst)
 			}

@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/frontier"
@@ -134,21 +135,15 @@ func (c *crawl) run(t *testing.T) {
 	c.s = newScheduler(us(p.AddrDelay))
 	c.s.policy = &c.r.opt.Policy
 	dir := filepath.Join(t.TempDir(), "frontier")
-	if err := frontier.Create(dir, frontier.Params{}, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, frontier.Create(dir, frontier.Params{}, store.Options{}))
 	f, err := frontier.Open(dir, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	zipf := rand.NewZipf(c.rng, 1.1, 1, uint64(c.hosts-1))
 	add := stage.Spec{Name: "mfrontier add", Verb: "add", Store: f.Store(), Shape: stage.Sink}
 	_, err = stage.Run(t.Context(), add, c.fresh("", 3*c.hosts, zipf), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Add(ctx, b, frontier.AddOptions{})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for c.made < c.contacts && !t.Failed() {
 		c.rounds++
 		txn := fmt.Sprint("r", c.rounds)
@@ -157,9 +152,7 @@ func (c *crawl) run(t *testing.T) {
 		_, err := stage.Run(t.Context(), next, nil, []stage.Output{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 			return f.Next(ctx, b, frontier.NextOptions{For: c.span, Politeness: p, Txn: txn})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		visits := c.serve(t, &out)
 		in := c.fresh(txn, 2*len(visits), zipf)
 		update := stage.Spec{Name: "mfrontier update", Verb: "update", Store: f.Store(), Txn: txn, Shape: stage.Sink}
@@ -168,9 +161,7 @@ func (c *crawl) run(t *testing.T) {
 				return &made[record.Fetch]{kind: record.KindFetch, txn: txn, n: len(visits), row: func(i int, row *record.Fetch) { c.outcome(&visits[i], row) }}, nil
 			}})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 }
 
@@ -214,9 +205,7 @@ func (c *crawl) addr(host int32) netip.Addr {
 // serve fetches a batch as mfetch would.
 func (c *crawl) serve(t *testing.T, batch io.Reader) (visits []visit) {
 	in, err := record.NewReader[record.URL](batch, record.ReaderOptions{Name: "batch"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var row record.URL
 	var waits, ended bool // row waits for room; there are no more
 	number := map[*host]int32{}

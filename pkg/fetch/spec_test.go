@@ -17,6 +17,7 @@ import (
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch/cookies"
 )
 
@@ -62,9 +63,7 @@ func storeVectors(t testing.TB) []spectest.Vector {
 	if err == nil {
 		_, err = w.Commit(record.Ledger{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	host := func(value string) record.Module { return moduleRow(moduleHost, "a.test", value) }
 	rules := func(value string) record.Module { return moduleRow(moduleRobots, "http://a.test", value) }
 	long := func(name, says string, row record.Module) spectest.Vector { // no file of testdata: it is large
@@ -145,9 +144,7 @@ func storeVectors(t testing.TB) []spectest.Vector {
 func otherStore(kind string, version int) func(t testing.TB) error {
 	return func(t testing.TB) error {
 		dir := filepath.Join(t.TempDir(), "fetch")
-		if err := store.Create(dir, kind, version, nil, store.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(dir, kind, version, nil, store.Options{}))
 		_, err := store.Open(dir, Kind, Version, store.Options{})
 		return err
 	}
@@ -157,9 +154,7 @@ func otherStore(kind string, version int) func(t testing.TB) error {
 func missingPayloads(t testing.TB) error {
 	st := memoryStore(t)
 	tx, _, err := st.Begin(t.Context(), "fetch", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	tx.SetState(statePayloads, "payloads/000002-1.run")
 	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
 		t.Fatal(err)
@@ -185,13 +180,9 @@ func wantFile(t testing.TB, err error, file string) {
 func memoryStore(t testing.TB) *store.Store {
 	t.Helper()
 	fsys := crashtest.New()
-	if err := CreateStore("/fetch", "", store.Options{FS: fsys}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, CreateStore("/fetch", "", store.Options{FS: fsys}))
 	st, err := store.Open("/fetch", Kind, Version, store.Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return st
 }
 
@@ -203,16 +194,12 @@ func readVector(t testing.TB, name string, file []byte) (inStore string, err err
 	kind := strings.TrimPrefix(filepath.Ext(name), ".")
 	begin := func() *store.Tx {
 		tx, _, err := st.Begin(t.Context(), "fetch", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return tx
 	}
 	if kind == "batch" {
 		inStore = st.Path(batchFile)
-		if err := durable.WriteFile(st.FS(), inStore, file); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, durable.WriteFile(st.FS(), inStore, file))
 		tx := begin()
 		defer tx.Abort()
 		r := &runner{opt: Options{Store: st}}
@@ -222,9 +209,7 @@ func readVector(t testing.TB, name string, file []byte) (inStore string, err err
 	tx := begin()
 	commitFile(t, tx, kind, file)
 	m, err := st.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	inStore = st.Path(m.Files[0].Path)
 	switch kind {
 	case roleCookies:
@@ -259,9 +244,7 @@ func TestSpec(t *testing.T) {
 func example(t *testing.T) string {
 	st := memoryStore(t)
 	tx, _, err := st.Begin(t.Context(), "fetch", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := newScheduler(500_000)
 	rows := exampleContacts()
 	good := moduleStream(t, rows...)
@@ -270,9 +253,7 @@ func example(t *testing.T) string {
 	if err == nil {
 		err = s.load(st, m, micros(specNow.UnixMicro()))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if tx, _, err = st.Begin(t.Context(), "fetch", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -282,9 +263,7 @@ func example(t *testing.T) string {
 	if err == nil {
 		m, err = st.Current()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var out strings.Builder
 	var first []byte
 	err = loadModules(st, m, roleContacts, func(row *record.Module) error {
@@ -294,9 +273,7 @@ func example(t *testing.T) string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	out.WriteString("\n")
 	line := func(n int, note string) {
 		fmt.Fprintf(&out, "    %-71s   # %s\n", fmt.Sprintf("% x", first[:n]), note)
@@ -339,7 +316,5 @@ func commitFile(t testing.TB, tx *store.Tx, role string, data []byte) {
 	if err == nil {
 		_, err = tx.Commit(0, "", record.Ledger{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/must"
 )
 
 // played are the figures of one row of SPEC.md's table.
@@ -61,9 +62,7 @@ func play(t *testing.T, at ...uint64) map[uint64]played {
 // TestCompaction compares the table of SPEC.md with the rule.
 func TestCompaction(t *testing.T) {
 	spec, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rows := regexp.MustCompile(`(?m)^\| (1000+) \|.*$`).FindAllString(string(spec), -1)
 	if len(rows) != 3 {
 		t.Fatalf("SPEC.md has %d rows of figures, want 3", len(rows))
@@ -118,9 +117,7 @@ func TestRealBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum, err := Describe(st)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		last := sum.Runs[len(sum.Runs)-1]
 		if len(sum.Runs) > maxRuns || last.Path == newest {
 			t.Fatalf("%d runs, the last %s", len(sum.Runs), last.Path)

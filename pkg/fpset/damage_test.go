@@ -10,6 +10,7 @@ import (
 
 	"mercator/formats/store"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/merge"
 )
 
@@ -21,19 +22,13 @@ func TestDamageIsMet(t *testing.T) {
 	keys := twoRuns(t, st, rnd)
 	slices.Sort(keys)
 	sum, err := Describe(st)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	run := sum.Runs[1]
 	path := st.Path(run.Path)
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b[len(b)/2] ^= 1 << rnd.IntN(8)
-	if err := os.WriteFile(path, b, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, b, 0o666))
 	low, middle := keys[:100], keys[len(keys)/2-100:len(keys)/2+100]
 	reads := map[string]struct {
 		damaged bool
@@ -51,18 +46,14 @@ func TestDamageIsMet(t *testing.T) {
 	}
 	for name, r := range reads {
 		s, err := LoadCurrent(st, Options{Workers: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := r.read(s); errors.Is(err, fault.Corrupt) != r.damaged || err != nil && !r.damaged {
 			t.Errorf("%s: %v", name, err)
 		}
 		s.Close()
 	}
 	// Cut short, it is not even opened.
-	if err := os.WriteFile(path, b[:len(b)/2], 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, b[:len(b)/2], 0o666))
 	if _, err := LoadCurrent(st, Options{}); !errors.Is(err, fault.Corrupt) {
 		t.Errorf("cut short: %v", err)
 	}
@@ -73,14 +64,10 @@ func TestDamageIsMet(t *testing.T) {
 func extendBy(t *testing.T, st *store.Store, s Set, n int) error {
 	t.Helper()
 	f, err := (&Marker{set: s}).file(merge.Keys([]uint64{1}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.file.Close()
 	tx, _, err := st.Begin(context.Background(), "add", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tx.Abort()
 	return s.(*runs).extend(tx, f.keys, uint64(2+n))
 }
@@ -99,18 +86,12 @@ func TestCheckReadsOnce(t *testing.T) {
 	st := newStore(t, nil)
 	twoRuns(t, st, rnd)
 	sum, err := Describe(st)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, err := LoadCurrent(st, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
 	var told int64
-	if err := s.Check(func(n int64) { told += n }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Check(func(n int64) { told += n }))
 	_, _, read := s.Reads()
 	if len(sum.Runs) != 2 || int64(read) > sum.Bytes*5/4 || told < sum.Bytes*3/4 || told > int64(read) {
 		t.Errorf("%d runs of %d bytes: %d were read, and %d told", len(sum.Runs), sum.Bytes, read, told)

@@ -12,6 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/crawl"
 )
 
@@ -22,20 +23,14 @@ type bounded map[uint64]bool
 func contents(t *testing.T, st *store.Store, n uint64) bounded {
 	t.Helper()
 	s, err := LoadCurrent(st, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
-	if err := s.Check(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Check(nil))
 	keys, seen := make([]uint64, n), make([]bool, n)
 	for i := range keys {
 		keys[i] = spread(uint64(i))
 	}
-	if err := s.ContainsAll(keys, seen); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.ContainsAll(keys, seen))
 	have := bounded{}
 	for i := range keys {
 		if seen[i] {
@@ -84,17 +79,11 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 	crawl, err := crawl.Init(dir, []byte("# none\n"), nil, func(string) error {
 		return errors.Join(Create(dir+"/content", with, store.Options{}), store.Create(dir+"/frontier", "frontier", 1, nil, store.Options{}))
 	}, crawl.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	st, err := store.Open(dir+"/content", Kind, Version, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	frontier, err := store.Open(dir+"/frontier", "frontier", 1, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	now := bounded{}
 	checkpoints := map[uint64]bounded{1: {}}
 	var numbers []uint64
@@ -109,9 +98,7 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 			t.Fatal(done, err)
 		}
 		set, err := Load(st, tx.Base(), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		m := NewMarker(set, 0, "")
 		for range 1 + rnd.IntN(3) {
 			i := make([]uint64, rnd.IntN(400))
@@ -124,9 +111,7 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 			if rnd.IntN(2) == 0 {
 				mark = m.MarkBatch
 			}
-			if err := mark(keys, seen); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, mark(keys, seen))
 			for j := range i {
 				if seen[j] != next[i[j]] {
 					t.Fatalf("round %d: key %d: seen is %v, want %v", round, i[j], seen[j], next[i[j]])
@@ -134,12 +119,8 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 				next[i[j]] = true
 			}
 		}
-		if err := m.Commit(tx); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(m.Close(), set.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.Commit(tx))
+		must.OK(t, errors.Join(m.Close(), set.Close()))
 		if rnd.IntN(4) == 0 { // it dies before it publishes, and may be run again
 			tx.Abort()
 			if got := contents(t, st, universe); !equal(got, now) {
@@ -159,9 +140,7 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 			t.Fatalf("round %d: %d keys, want %d", round, len(got), len(next))
 		}
 		ftx, _, err := frontier.Begin(ctx, "update", txn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := ftx.Commit(1, hash, ledger); err != nil {
 			t.Fatal(err)
 		}
@@ -171,18 +150,14 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 			}
 		} else {
 			k, _, err := crawl.Commit(ctx, txn, time.Unix(int64(round), 0), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			now = next
 			checkpoints[k.Number] = now
 			numbers = append(numbers, k.Number)
 		}
 		if len(numbers) > 0 && rnd.IntN(3) == 0 {
 			n := numbers[rnd.IntN(len(numbers))]
-			if err := crawl.Restore(ctx, n); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, crawl.Restore(ctx, n))
 			now = checkpoints[n]
 		}
 		if got := contents(t, st, universe); !equal(got, now) {
@@ -198,13 +173,9 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 // tells, and never one unseen that is in it. It cannot be listed.
 func TestLossy(t *testing.T) {
 	dir := t.TempDir() + "/content"
-	if err := Create(dir, CreateOptions{Impl: Bloom, Size: 16 << 10}, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Create(dir, CreateOptions{Impl: Bloom, Size: 16 << 10}, store.Options{}))
 	st, err := store.Open(dir, Kind, Version, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	added := make([]uint64, 20_000)
 	for i := range added {
@@ -214,14 +185,10 @@ func TestLossy(t *testing.T) {
 		mark(t, st, part)
 	}
 	s, err := LoadCurrent(st, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
 	seen := make([]bool, len(added))
-	if err := s.ContainsAll(added, seen); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.ContainsAll(added, seen))
 	for i := range added {
 		if !seen[i] {
 			t.Fatalf("key %016x was added, and is unseen", added[i])
@@ -232,9 +199,7 @@ func TestLossy(t *testing.T) {
 	for i := range others {
 		others[i] = rnd.Uint64()
 	}
-	if err := s.ContainsAll(others, seen); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.ContainsAll(others, seen))
 	drops := 0
 	for _, yes := range seen {
 		if yes {
@@ -253,23 +218,15 @@ func TestLossy(t *testing.T) {
 func mark(t *testing.T, st *store.Store, keys []uint64) {
 	t.Helper()
 	tx, _, err := st.Begin(context.Background(), "mark", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tx.Abort()
 	set, err := Load(st, tx.Base(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer set.Close()
 	m := NewMarker(set, 1<<20, "")
 	defer m.Close()
-	if err := m.Mark(keys, make([]bool, len(keys))); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Commit(tx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Mark(keys, make([]bool, len(keys))))
+	must.OK(t, m.Commit(tx))
 	if _, err := tx.Commit(uint64(len(keys)), "", record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}
@@ -279,15 +236,11 @@ func mark(t *testing.T, st *store.Store, keys []uint64) {
 func rateOf(t *testing.T, s Set) [2]float64 {
 	t.Helper()
 	text, err := json.Marshal(s.Detail())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var d struct {
 		Expected float64 `json:"false_drop_expected"`
 		Counted  float64 `json:"false_drop_counted"`
 	}
-	if err := json.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &d))
 	return [2]float64{d.Expected, d.Counted}
 }

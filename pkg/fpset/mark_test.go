@@ -10,6 +10,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 )
 
@@ -78,14 +79,10 @@ func TestMarkOnAPipe(t *testing.T) {
 		in.rows <- page(1)
 		in.rows <- page(2)
 		rows, err := record.NewReader[record.Fetch](r, record.ReaderOptions{Name: "pipe"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		next := func(n int, duplicate bool) {
 			var row record.Fetch
-			if err := rows.Read(&row); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, rows.Read(&row))
 			if row.Key != uint64(n) || row.Duplicate != duplicate {
 				t.Errorf("row %d: %+v, want duplicate %v", n, row, duplicate)
 			}
@@ -103,9 +100,7 @@ func TestMarkOnAPipe(t *testing.T) {
 		if err := rows.Read(&row); err != io.EOF {
 			t.Fatal(err)
 		}
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-done)
 		if err := rows.Trailer().Ledger.Balance(); err != nil {
 			t.Error(err)
 		}

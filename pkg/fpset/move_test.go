@@ -13,6 +13,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/shard"
 	"mercator/pkg/merge"
 )
@@ -22,9 +23,7 @@ func addAll(t *testing.T, st *store.Store, keys []uint64) {
 	t.Helper()
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	tx, _, err := st.Begin(t.Context(), "add", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tx.Abort()
 	set, err := Load(st, tx.Base(), Options{})
 	if err == nil {
@@ -34,22 +33,16 @@ func addAll(t *testing.T, st *store.Store, keys []uint64) {
 	if err == nil {
 		_, err = tx.Commit(0, "", record.Ledger{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 // allKeys are those of a set, which is checked.
 func allKeys(t *testing.T, st *store.Store) (keys []uint64) {
 	t.Helper()
 	set, err := LoadCurrent(st, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer set.Close()
-	if err := set.Check(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, set.Check(nil))
 	all, err := set.All()
 	for err == nil {
 		var block []uint64
@@ -71,19 +64,13 @@ func TestMove(t *testing.T) {
 	var sets []*store.Store
 	for n := range shards {
 		at := filepath.Join(dir, "shard", fmt.Sprintf("%03d", n), "urls")
-		if err := CreateKind(at, "urls", CreateOptions{}, store.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, CreateKind(at, "urls", CreateOptions{}, store.Options{}))
 		st, err := store.Open(at, "urls", Version, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		sets = append(sets, st)
 	}
 	now, err := shard.New(shards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var known []uint64
 	grow := func() {
 		t.Helper()
@@ -126,14 +113,10 @@ func TestMove(t *testing.T) {
 		for n, st := range sets {
 			m := &shard.Move{Old: now, New: next, Shard: n, Txn: fmt.Sprint("move", round), Base: func(n int) (*store.Store, *store.Manifest, error) { return sets[n], base[n], nil }}
 			for range 2 { // again it does nothing
-				if err := Move(t.Context(), st, m, Options{Workers: 1 + rng.IntN(2)}); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, Move(t.Context(), st, m, Options{Workers: 1 + rng.IntN(2)}))
 			}
 			is, err := st.Current()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			ledgers = append(ledgers, is.Done[len(is.Done)-1].Ledger)
 		}
 		if err := shard.CheckMoved(ledgers); err != nil {
@@ -166,13 +149,9 @@ func TestMoveRefused(t *testing.T) {
 		{CreateOptions{Polynomial: 0xb8a5b2f0a6b1c3d5}, "a set with polynomial b8a5b2f0a6b1c3d5, whose keys are in other buckets"},
 	} {
 		at := filepath.Join(t.TempDir(), "urls")
-		if err := CreateKind(at, "urls", c.with, store.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, CreateKind(at, "urls", c.with, store.Options{}))
 		st, err := store.Open(at, "urls", Version, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := Move(t.Context(), st, nil, Options{}); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %s", err, c.says)
 		}

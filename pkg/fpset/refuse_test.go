@@ -14,15 +14,14 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 )
 
 // change makes one change to st by hand.
 func change(t testing.TB, st *store.Store, fn func(tx *store.Tx)) {
 	t.Helper()
 	tx, _, err := st.Begin(context.Background(), "add", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tx.Abort()
 	fn(tx)
 	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
@@ -34,13 +33,9 @@ func change(t testing.TB, st *store.Store, fn func(tx *store.Tx)) {
 func putRun(t testing.TB, tx *store.Tx, polynomial uint64, keys ...uint64) {
 	t.Helper()
 	f, err := tx.Create("runs/", ".fps", roleRun)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w := fpfile.NewWriter(f, polynomial)
-	if err := errors.Join(w.AddKeys(keys), w.Finish(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(w.AddKeys(keys), w.Finish(), f.Close()))
 }
 
 // refusals are a case for each rule of SPEC.md.
@@ -50,13 +45,9 @@ func refusals() []spectest.Vector {
 	refuse := func(name string, class fault.Class, says string, params map[string]string, spoil func(t testing.TB, st *store.Store)) spectest.Vector {
 		return spectest.Vector{Name: "bad/" + name, Class: class, Says: says, Case: func(t testing.TB) error {
 			dir := t.TempDir() + "/content"
-			if err := store.Create(dir, Kind, Version, params, store.Options{}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, store.Create(dir, Kind, Version, params, store.Options{}))
 			st, err := store.Open(dir, Kind, Version, store.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if spoil != nil {
 				change(t, st, func(tx *store.Tx) { putRun(t, tx, poly, 1, 2, 3) })
 				if err := checkAll(st); err != nil {
@@ -74,9 +65,7 @@ func refusals() []spectest.Vector {
 	onRun := func(by int64) func(testing.TB, *store.Store) {
 		return func(t testing.TB, st *store.Store) {
 			sum, err := Describe(st)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			resize(t, st.Path(sum.Runs[0].Path), by)
 		}
 	}
@@ -116,18 +105,12 @@ func checkAll(st *store.Store) error {
 // Checksums of URLs are no keys of documents.
 func TestAddRefusesOtherKind(t *testing.T) {
 	urls, content := t.TempDir()+"/urls", t.TempDir()+"/content"
-	if err := errors.Join(CreateKind(urls, "urls", CreateOptions{}, store.Options{}), Create(content, CreateOptions{}, store.Options{})); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(CreateKind(urls, "urls", CreateOptions{}, store.Options{}), Create(content, CreateOptions{}, store.Options{})))
 	in, err := OpenInputs([]string{urls}, false, 0, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer CloseInputs(in)
 	st, err := store.Open(content, Kind, Version, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := Add(t.Context(), st, "", in, Options{}); !errors.Is(err, fault.WrongKind) {
 		t.Errorf("%v, want %v", err, fault.WrongKind)
 	}
@@ -139,7 +122,5 @@ func resize(t testing.TB, path string, by int64) {
 	if err == nil {
 		err = os.Truncate(path, info.Size()+by)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }

@@ -15,6 +15,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/merge"
 )
 
@@ -25,13 +26,9 @@ func newStore(t *testing.T, fsys durable.FS) *store.Store {
 	if fsys != nil {
 		dir = "/crawl-less/content"
 	}
-	if err := Create(dir, CreateOptions{}, opt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Create(dir, CreateOptions{}, opt))
 	st, err := store.Open(dir, Kind, Version, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return st
 }
 
@@ -39,26 +36,18 @@ func newStore(t *testing.T, fsys durable.FS) *store.Store {
 func keysOf(t testing.TB, st *store.Store) []uint64 {
 	t.Helper()
 	s, err := LoadCurrent(st, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
-	if err := s.Check(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Check(nil))
 	all, err := s.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	keys := []uint64{}
 	for {
 		b, err := all.Block()
 		if err == io.EOF {
 			return keys
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		keys = append(keys, b...)
 	}
 }
@@ -115,9 +104,7 @@ func TestAnswers(t *testing.T) {
 			var got []bool
 			for r := range c.rounds {
 				seen, err := markAll(st, "", keys[r*len(keys)/c.rounds:(r+1)*len(keys)/c.rounds], c.micro, c.mem, Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				got = append(got, seen...)
 			}
 			if !slices.Equal(got, want) {
@@ -127,9 +114,7 @@ func TestAnswers(t *testing.T) {
 				t.Error("another set")
 			}
 			sum, err := Describe(st)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if sum.Count != uint64(len(all)) || len(sum.Runs) > maxRuns || sum.Batches != uint64(c.rounds) {
 				t.Errorf("%d keys in %d runs after %d batches", sum.Count, len(sum.Runs), sum.Batches)
 			}
@@ -166,9 +151,7 @@ func testCrash(t *testing.T, opt Options) {
 	after := slices.Sorted(slices.Values(append(slices.Clone(old), fresh...)))
 	reopen := func(fsys *crashtest.FS) *store.Store {
 		st, err := store.Open("/crawl-less/content", Kind, Version, store.Options{FS: fsys})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return st
 	}
 	var merged, kept int
@@ -177,9 +160,7 @@ func testCrash(t *testing.T, opt Options) {
 		fsys.CrashAt(n)
 		_, err := markAll(reopen(fsys), "", fresh, 100, 0, opt)
 		if !fsys.Crashed() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if n < 10 {
 				t.Fatalf("a change made only %d calls", n-1)
 			}
@@ -214,20 +195,14 @@ func TestDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum, err := Describe(st)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	path := st.Path(sum.Runs[0].Path)
 	b, err := durable.ReadFile(durable.OS, path, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for at := range b {
 		c := slices.Clone(b)
 		c[at] ^= 1
-		if err := durable.WriteFile(durable.OS, path, c); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, durable.WriteFile(durable.OS, path, c))
 		s, err := LoadCurrent(st, Options{})
 		if err == nil {
 			err = s.Check(nil)
@@ -237,9 +212,7 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("byte %d damaged: %v", at, err)
 		}
 	}
-	if err := durable.WriteFile(durable.OS, path, b[:len(b)-1]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, durable.WriteFile(durable.OS, path, b[:len(b)-1]))
 	if _, err := LoadCurrent(st, Options{}); !errors.Is(err, fault.Corrupt) {
 		t.Errorf("a run cut short: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // What is read beside the taking comes in order, ends as its input ends, and has ended when eachRead returns.
@@ -140,23 +141,15 @@ func TestFailedUpdateEndsItsMerges(t *testing.T) {
 		for k := range 100 {
 			urls = append(urls, newURL(fmt.Sprintf("h%d.test", k%50), fmt.Sprint(i, k), 0))
 		}
-		if err := b.add("", urls...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("", urls...))
 	}
 	batch, err := b.next(1, NextOptions{N: 1, Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, _, err := b.f.current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, r := range s.Hosts {
 		file, err := fs.OpenFile(b.f.st.Path(r.Path), os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := file.WriteAt([]byte("damage"), int64(runfile.Start.Offset)); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/must"
 )
 
 // contents is all that a user can see of a frontier.
@@ -108,27 +109,19 @@ func TestCrashWhileMerging(t *testing.T) {
 		for k := range 20 {
 			urls = append(urls, newURL(fmt.Sprintf("h%d.test", k), fmt.Sprint(i), uint8(k%2)))
 		}
-		if err := b.add("", urls...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("", urls...))
 	}
 	batch, err := b.next(1, NextOptions{N: 1, Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	crashAtEveryCall(t, fs, p, &batch, []crashStep{{"update", func(b *bench) error {
 		b.f.layout.step = 35 // rows, of which there are 29 and 30: a merge is done, and one goes on
 		return b.update("r1", 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}, newURL("h0.test", "new", 0))
 	}}})
 	b = open(t, fs, p)
 	b.f.layout.step = 35
-	if err := b.update("r1", 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}, newURL("h0.test", "new", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}, newURL("h0.test", "new", 0)))
 	s, _, err := b.f.current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if s.Rewritten != 35 || len(s.Ready[0]) != 2 || s.Ready[0][0].Chain == 0 || len(s.Ready[1]) != 4 || s.Ready[1][0].Chain == 0 {
 		t.Errorf("%d rows copied, to %+v", s.Rewritten, s.Ready)
 	}
@@ -229,8 +222,6 @@ func TestDiskFull(t *testing.T) {
 			t.Fatal(c)
 		}
 	}
-	if err := b.add("seed", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", urls...))
 	b.check()
 }

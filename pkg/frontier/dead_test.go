@@ -12,6 +12,7 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 func (b *bench) updateDead(txn string, dead Dead, outcomes []record.Fetch, fresh ...record.URL) error {
@@ -56,9 +57,7 @@ func TestDeadHost(t *testing.T) {
 	for i := range 6 {
 		urls = append(urls, newURL("dead.test", fmt.Sprint(i), 0), newURL("alive.test", fmt.Sprint(i), 0))
 	}
-	if err := b.add("seed", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", urls...))
 	served := map[string][]string{}
 	round := 0
 	step := func(now record.Time, n int) []record.URL {
@@ -66,9 +65,7 @@ func TestDeadHost(t *testing.T) {
 		round++
 		txn := fmt.Sprintf("r%d", round)
 		batch, err := b.next(now, NextOptions{N: n, Txn: txn})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var outcomes []record.Fetch
 		for _, u := range batch {
 			served[u.Host] = append(served[u.Host], u.URL)
@@ -78,9 +75,7 @@ func TestDeadHost(t *testing.T) {
 			}
 			outcomes = append(outcomes, o)
 		}
-		if err := b.updateDead(txn, dead, outcomes); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.updateDead(txn, dead, outcomes))
 		b.check()
 		return batch
 	}
@@ -131,9 +126,7 @@ func TestDeadHostsAtRandom(t *testing.T) {
 			}
 			return urls
 		}
-		if err := b.add("seed", some(40)...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("seed", some(40)...))
 		now := record.Time(1e6)
 		for round := 0; ; round++ {
 			if empty, err := b.f.Empty(never - 1); err != nil {
@@ -168,9 +161,7 @@ func TestDeadHostsAtRandom(t *testing.T) {
 			if round < 50 {
 				fresh = some(rng.IntN(6))
 			}
-			if err := b.updateDead(txn, dead, outcomes, fresh...); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.updateDead(txn, dead, outcomes, fresh...))
 			if round%8 == 0 {
 				b.check()
 			}
@@ -194,13 +185,9 @@ func TestDeadHostStandsBefore(t *testing.T) {
 	for i := range 5 {
 		urls = append(urls, newURL(alive, fmt.Sprint(i), 0), newURL(gone, fmt.Sprint(i), 0))
 	}
-	if err := b.add("seed", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", urls...))
 	batch, err := b.next(1e6, NextOptions{N: 3, Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var outcomes []record.Fetch
 	for _, u := range batch {
 		o := fetchOf(u, record.OutcomeFetched, 200, 1e6)
@@ -209,9 +196,7 @@ func TestDeadHostStandsBefore(t *testing.T) {
 		}
 		outcomes = append(outcomes, o)
 	}
-	if err := b.updateDead("r1", Dead{After: 1, Delay: time.Hour, MaxDelay: time.Hour}, outcomes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.updateDead("r1", Dead{After: 1, Delay: time.Hour, MaxDelay: time.Hour}, outcomes))
 	batch, err = b.next(2e6, NextOptions{N: 10, PerHost: 1, Txn: "r2"})
 	if err != nil || len(batch) != 1 || batch[0].Host != alive {
 		t.Errorf("%v %v, want one URL of %s", batch, err, alive)
@@ -226,13 +211,9 @@ func TestDeadHostAndTime(t *testing.T) {
 	for i := range 5 {
 		urls = append(urls, newURL("alive.test", fmt.Sprint(i), 0), newURL("dead.test", fmt.Sprint(i), 0))
 	}
-	if err := b.add("seed", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", urls...))
 	batch, err := b.next(1e6, NextOptions{N: 2, Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var outcomes []record.Fetch
 	for _, u := range batch {
 		o := fetchOf(u, record.OutcomeFetched, 200, 1e6)
@@ -241,9 +222,7 @@ func TestDeadHostAndTime(t *testing.T) {
 		}
 		outcomes = append(outcomes, o)
 	}
-	if err := b.updateDead("r1", Dead{After: 1, Delay: time.Hour, MaxDelay: time.Hour}, outcomes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.updateDead("r1", Dead{After: 1, Delay: time.Hour, MaxDelay: time.Hour}, outcomes))
 	batch, err = b.next(2e6, NextOptions{For: 2 * time.Hour, Politeness: Politeness{Connections: 4, Duration: time.Second}, Txn: "r2"})
 	if err != nil || len(batch) != 4 {
 		t.Errorf("%d URLs, %v, want the 4 of alive.test", len(batch), err)
@@ -274,14 +253,10 @@ func TestDeadHostAnswers(t *testing.T) {
 		if outcome == record.OutcomeFetched {
 			status = 200
 		}
-		if err := b.updateDead(txn, dead, []record.Fetch{fetchOf(batch[0], outcome, status, now)}, fresh...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.updateDead(txn, dead, []record.Fetch{fetchOf(batch[0], outcome, status, now)}, fresh...))
 		b.check()
 	}
-	if err := b.add("seed", newURL("dead.test", "0", 0), newURL("dead.test", "1", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("dead.test", "0", 0), newURL("dead.test", "1", 0)))
 	step(sec, "dead.test", record.OutcomeConnect)
 	// There is no other host.
 	step(2*sec, "dead.test", record.OutcomeFetched, newURL("dead.test", "2", 0), newURL("alive.test", "0", 0), newURL("alive.test", "1", 0))
@@ -299,20 +274,14 @@ func TestDeadHostRewrites(t *testing.T) {
 	for i := range 4 * n {
 		urls = append(urls, newURL(fmt.Sprintf("h%d.big.test", i%hosts), fmt.Sprint(i), 0))
 	}
-	if err := b.add("seed", urls[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", urls[0]))
 	batch, err := b.next(1e6, NextOptions{N: 1, Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range 20 {
 		urls = append(urls, newURL("dead.test", fmt.Sprint(i), 0))
 	}
 	dead := Dead{After: 1, Delay: time.Hour, MaxDelay: time.Hour}
-	if err := b.updateDead("r1", dead, []record.Fetch{fetchOf(batch[0], record.OutcomeConnect, 0, 1e6)}, urls[1:]...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.updateDead("r1", dead, []record.Fetch{fetchOf(batch[0], record.OutcomeConnect, 0, 1e6)}, urls[1:]...))
 	batch, err = b.next(2e6, NextOptions{N: n, Txn: "r2"})
 	if err != nil || len(batch) != n {
 		t.Fatal(len(batch), err)
@@ -326,9 +295,7 @@ func TestDeadHostRewrites(t *testing.T) {
 	for _, u := range batch {
 		outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 2e6))
 	}
-	if err := b.updateDead("r2", dead, outcomes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.updateDead("r2", dead, outcomes))
 	// Where a limit, and not the dead host, makes the batch small, more candidates end soon.
 	batch, err = b.next(3e6, NextOptions{N: 2, PerDomain: 1, Txn: "r3"})
 	if err != nil || len(batch) != 1 || batch[0].Host == "dead.test" {

@@ -10,6 +10,7 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/canon"
 )
 
@@ -40,9 +41,7 @@ func TestSpamFarm(t *testing.T) {
 	for i := range friends {
 		seeds = append(seeds, newURL(fmt.Sprintf("friend%d.test", i), "", 0))
 	}
-	if err := b.add("seed", seeds...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", seeds...))
 	out := map[string]bool{}
 	taken := func(batch []record.URL) map[string]int {
 		n := map[string]int{}
@@ -59,9 +58,7 @@ func TestSpamFarm(t *testing.T) {
 	for r := range rounds {
 		txn := fmt.Sprintf("r%d", r)
 		batch, err := b.next(1, NextOptions{N: 10_000, Txn: txn})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		n := taken(batch)
 		if r > 0 && n["farm.test"] > base {
 			t.Fatalf("round %d: %d URLs of the farm, want at most %d", r, n["farm.test"], base)
@@ -94,9 +91,7 @@ func TestSpamFarm(t *testing.T) {
 			}
 		}
 		all += len(fresh)
-		if err := b.budgeted(txn, by, batch, fresh, links); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.budgeted(txn, by, batch, fresh, links))
 		if r%7 == 0 {
 			b.check()
 		}
@@ -116,31 +111,23 @@ func TestSpamFarm(t *testing.T) {
 	for r := range 5 {
 		txn := fmt.Sprintf("s%d", r)
 		batch, err := b.next(1, NextOptions{N: 10_000, Txn: txn})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if n := taken(batch)["farm.test"]; n > base {
 			t.Fatalf("%d URLs of the farm", n)
 		}
-		if err := b.budgeted(txn, by, batch, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.budgeted(txn, by, batch, nil, nil))
 	}
 	b.check()
 	// Without budgets all comes out in the end.
 	for r := 0; ; r++ {
 		txn := fmt.Sprintf("t%d", r)
 		batch, err := b.next(1, NextOptions{N: 10_000, Txn: txn})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if len(batch) == 0 {
 			break
 		}
 		taken(batch)
-		if err := b.budgeted(txn, Budgets{}, batch, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.budgeted(txn, Budgets{}, batch, nil, nil))
 	}
 	b.check()
 	if len(out) != all || b.counts().Finished != uint64(all) {
@@ -166,17 +153,13 @@ func TestBudgetsLoseNothing(t *testing.T) {
 				}
 				return urls
 			}
-			if err := b.add("seed", append(some(), newURL("first.test", "", 0))...); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.add("seed", append(some(), newURL("first.test", "", 0))...))
 			state["http://first.test/"] = 1
 			for r := 0; ; r++ {
 				txn := fmt.Sprintf("r%d", r)
 				now := 1 + record.Time(r)*1_000_000_000
 				batch, err := b.next(now, NextOptions{N: 1 + rng.IntN(40), PerHost: rng.IntN(3), Txn: txn})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if len(batch) == 0 {
 					break
 				}
@@ -209,9 +192,7 @@ func TestBudgetsLoseNothing(t *testing.T) {
 					Outcomes: given(txn, outcomes),
 					Links:    given(txn, links),
 				}
-				if err := b.updateFrom(txn, recordtest.In(txn, fresh...), o); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, b.updateFrom(txn, recordtest.In(txn, fresh...), o))
 				if r%9 == 0 {
 					b.check()
 				}
@@ -255,16 +236,12 @@ func TestBook(t *testing.T) {
 // So many domains count, and more take no memory.
 func TestInDegreeIsBounded(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
-	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("a.test", "", 0)))
 	at := 0
 	for r, n := range []int{1, 1, MaxSources - 2, 5} {
 		txn := fmt.Sprintf("r%d", r)
 		batch, err := b.next(1, NextOptions{N: 1, Txn: txn})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var links []record.Link
 		for range n {
 			at++
@@ -273,9 +250,7 @@ func TestInDegreeIsBounded(t *testing.T) {
 			}
 		}
 		next := newURL("a.test", fmt.Sprint(r), 0)
-		if err := b.budgeted(txn, Budgets{Base: 1}, batch, []record.URL{next}, links); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.budgeted(txn, Budgets{Base: 1}, batch, []record.URL{next}, links))
 		d, _, err := b.f.Domain("a.test")
 		if err != nil || d.InDegree() != min(at, MaxSources) || len(d.Sources) >= MaxSources {
 			t.Errorf("%d links: %d, %d listed, %v", at, d.InDegree(), len(d.Sources), err)
@@ -301,19 +276,13 @@ func TestBudgetRefusals(t *testing.T) {
 // Whatever stands in a link file as the page that links: it is taken for what it can be.
 func TestLinksOfAnything(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
-	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("a.test", "", 0)))
 	batch, err := b.next(1, NextOptions{N: 1, Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var links []record.Link
 	for _, src := range []string{"", "x", "http:", "http://", "://", "/", "http://[::1", "http://b.test:", "?://b.test", "http://b.test"} {
 		links = append(links, linkTo(record.URL{URL: src}, batch[0]), record.Link{SrcURL: src})
 	}
-	if err := b.budgeted("r1", Budgets{Base: 1, Growth: 1}, batch, nil, links); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.budgeted("r1", Budgets{Base: 1, Growth: 1}, batch, nil, links))
 	b.check()
 }

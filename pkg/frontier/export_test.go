@@ -14,6 +14,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/must"
 )
 
 // exported are the URLs of a frontier, as "mfrontier export" writes them.
@@ -50,15 +51,11 @@ func TestExportAndAdd(t *testing.T) {
 				}
 				return urls
 			}
-			if err := b.add("seed", some(50)...); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.add("seed", some(50)...))
 			for r := range 5 {
 				txn := fmt.Sprintf("r%d", r)
 				batch, err := b.next(1, NextOptions{N: 11, Txn: txn})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if r == 4 {
 					break // it is in flight
 				}
@@ -66,15 +63,11 @@ func TestExportAndAdd(t *testing.T) {
 				for _, u := range batch {
 					outcomes = append(outcomes, fetchOf(u, []string{record.OutcomeFetched, record.OutcomeTimeout}[rng.IntN(2)], 200, 1))
 				}
-				if err := b.update(txn, 1, outcomes, some(20)...); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, b.update(txn, 1, outcomes, some(20)...))
 			}
 			want := b.exported()
 			other := open(t, crashtest.New(), p)
-			if err := other.add("all", want...); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, other.add("all", want...))
 			got := other.exported()
 			model := model{p: p}
 			for _, line := range []func(record.URL) string{
@@ -111,9 +104,7 @@ func TestExportOfABatch(t *testing.T) {
 		for i := range 60 {
 			urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%7), fmt.Sprint(i), 0))
 		}
-		if err := b.add("seed", urls...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("seed", urls...))
 		byHost := func() []record.URL {
 			all := b.exported()
 			slices.SortStableFunc(all, func(a, b record.URL) int { return strings.Compare(a.Host, b.Host) })
@@ -144,15 +135,11 @@ func TestExportAndAddOfEachPolicy(t *testing.T) {
 				}
 				urls = append(urls, u)
 			}
-			if err := b.add("seed", urls...); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.add("seed", urls...))
 			for r := range 6 {
 				txn, now := fmt.Sprintf("r%d", r), record.Time(r+1)*7200e6
 				batch, err := b.next(now, NextOptions{N: 25, Txn: txn})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if r == 5 || policy.Name == walk {
 					break // it is in flight
 				}
@@ -167,24 +154,16 @@ func TestExportAndAddOfEachPolicy(t *testing.T) {
 					}
 					outcomes = append(outcomes, o)
 				}
-				if err := b.update(txn, now, outcomes, newURL("fresh.test", fmt.Sprint(r), 0)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, b.update(txn, now, outcomes, newURL("fresh.test", fmt.Sprint(r), 0)))
 			}
 			other := open(t, crashtest.New(), Params{Policy: policy.Name})
-			if err := other.add("all", b.exported()...); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, other.add("all", b.exported()...))
 			other.check()
 			text := func(b *bench) (lines []string) {
 				columns, err := b.f.ExportColumns()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				x, err := record.NewText[record.URL](columns, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				for _, u := range b.exported() {
 					lines = append(lines, string(x.AppendJSON(nil, &u, false)))
 				}

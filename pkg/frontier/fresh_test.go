@@ -12,6 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 )
 
@@ -30,15 +31,11 @@ func TestFresh(t *testing.T) {
 	}
 	o := NextOptions{N: 20, For: time.Minute, Politeness: Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 2, MaxDelay: time.Minute}}, Duration: time.Second, Connections: 3}}
 	for round := range 12 {
-		if err := b.add("", fresh()...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("", fresh()...))
 		b.check()
 		now := record.Time(1+round) * 30_000_000
 		s, _, err := b.f.current()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var want []string
 		for all := range 2 {
 			var got []string
@@ -47,9 +44,7 @@ func TestFresh(t *testing.T) {
 				leave: func(*Entry) error { return nil },
 				wait:  func(*Entry) error { return nil },
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			p.close()
 			if all == 1 && !slices.Equal(got, want) {
 				t.Fatalf("round %d: %v with all runs, %v with some of %+v", round, got, want, s.Hosts)
@@ -68,38 +63,28 @@ func TestFresh(t *testing.T) {
 		o := o
 		o.Txn = fmt.Sprint("r", round)
 		urls, err := b.next(now, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var outcomes []record.Fetch
 		for _, u := range urls {
 			f := fetchOf(u, record.OutcomeFetched, 200, now)
 			f.DurationUS = rng.Int64N(5_000_000)
 			outcomes = append(outcomes, f)
 		}
-		if err := b.update(o.Txn, now, outcomes, fresh()...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(o.Txn, now, outcomes, fresh()...))
 	}
 	if both == 0 {
 		t.Error("no round had runs of both kinds")
 	}
 
 	tx, _, err := b.f.st.Begin(context.Background(), "add", "wrong")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tx.Abort()
 	s, err := b.f.load(tx.Base())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range s.Hosts {
 		s.Hosts[i].Fresh = true
 	}
-	if err := s.save(tx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.save(tx))
 	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 )
 
@@ -56,13 +57,9 @@ type bench struct {
 func open(t testing.TB, fs durable.FS, p Params) *bench {
 	t.Helper()
 	opt := store.Options{FS: fs}
-	if err := Create("/crawl/frontier", p, opt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Create("/crawl/frontier", p, opt))
 	f, err := Open("/crawl/frontier", opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.layout = layout{queueFan: 3, hostFan: 2, step: 3, sort: 0} // merges that are under way nearly always
 	return &bench{t: t, fs: fs, f: f}
 }
@@ -417,9 +414,7 @@ func TestAgainstModel(t *testing.T) {
 				}
 				now := record.Time(1_000_000)
 				seedURLs := some(30)
-				if err := b.add("seed", seedURLs...); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, b.add("seed", seedURLs...))
 				m.add(seedURLs...)
 				growing := 30 // more rounds than runs are left unmerged
 				for round := 0; m.waiting() > 0; round++ {
@@ -447,17 +442,13 @@ func TestAgainstModel(t *testing.T) {
 					}
 					o := NextOptions{N: size, Txn: txn}
 					batch, err := b.next(now, o)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					if len(batch) == 0 {
 						t.Fatal("an empty batch of a frontier that is not empty")
 					}
 					m.take(t, batch, size, now)
 					again, err := b.next(now, o)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					if d := cmp.Diff(batch, again, cmpopts.IgnoreUnexported(record.Extra{})); d != "" {
 						t.Fatal("repeated: ", d)
 					}
@@ -514,9 +505,7 @@ func TestAgainstModel(t *testing.T) {
 							b.links = append(b.links, linkOf(u, newURL(fmt.Sprintf("h%d.test", rng.IntN(8)), fmt.Sprint(rng.IntN(serial+3)), 0)))
 						}
 					}
-					if err := b.update(txn, now, outcomes, fresh...); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, b.update(txn, now, outcomes, fresh...))
 					m.add(fresh...)
 					if p.Policy == revisit {
 						m.readDue(t, b, now)
@@ -561,13 +550,9 @@ func TestHostsTakeTurns(t *testing.T) {
 			urls = append(urls, newURL(fmt.Sprintf("small%d.test", h), fmt.Sprint(i), 0))
 		}
 	}
-	if err := b.add("", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("", urls...))
 	batch, err := b.next(1, NextOptions{N: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	n := map[string]int{}
 	for _, u := range batch {
 		n[u.Host]++
@@ -586,15 +571,11 @@ func TestPerHost(t *testing.T) {
 		urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
 	}
 	urls = append(urls, newURL("small.test", "a", 2))
-	if err := b.add("", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("", urls...))
 	for round, want := range []int{4, 3, 3} { // none of big.test is passed over: the batch ends before it
 		txn := fmt.Sprintf("r%d", round)
 		batch, err := b.next(1, NextOptions{N: 20, PerHost: 3, Txn: txn})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if len(batch) != want || want == 4 && batch[3].Host != "small.test" || batch[0].URL != fmt.Sprintf("http://big.test/%d", 3*round) {
 			t.Fatal(batch)
 		}
@@ -603,25 +584,19 @@ func TestPerHost(t *testing.T) {
 		for _, u := range batch {
 			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
 		}
-		if err := b.update(txn, 1, outcomes); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(txn, 1, outcomes))
 	}
 	batch, err := b.next(1, NextOptions{N: 100, PerHost: 3, Txn: "last"})
 	if err != nil || len(batch) != 3 {
 		t.Fatal(batch, err)
 	}
-	if err := b.update("last", 1, deferred(batch)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("last", 1, deferred(batch)))
 	for _, much := range []int{math.MaxInt, math.MaxInt/3*2 + 2} { // three times that is more than 2^64, or little more
 		batch, err := b.next(1, NextOptions{N: 80, PerHost: much, PerDomain: much, Txn: fmt.Sprint(much)})
 		if err != nil || len(batch) != 80 {
 			t.Fatal(much, len(batch), err)
 		}
-		if err := b.update(fmt.Sprint(much), 1, deferred(batch)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(fmt.Sprint(much), 1, deferred(batch)))
 	}
 }
 
@@ -639,17 +614,11 @@ func TestDeferredKeepsItsPlace(t *testing.T) {
 	for i := range 6 {
 		urls = append(urls, newURL("a.test", fmt.Sprint(i), 0))
 	}
-	if err := b.add("", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("", urls...))
 	batch, err := b.next(1, NextOptions{N: 3, Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	outcomes := []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1), fetchOf(batch[1], record.OutcomeDeferred, 0, 0), fetchOf(batch[2], record.OutcomeDeferred, 0, 0)}
-	if err := b.update("r1", 1, outcomes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, outcomes))
 	batch, err = b.next(1, NextOptions{N: 3, Txn: "r2"})
 	if err != nil || batch[0].URL != "http://a.test/1" || batch[1].URL != "http://a.test/2" || batch[2].URL != "http://a.test/3" {
 		t.Fatal(batch, err)
@@ -665,9 +634,7 @@ func TestUpdateRefusals(t *testing.T) {
 	if err := b.update("r00", 1, nil, urls...); !errors.Is(err, fault.Conflict) {
 		t.Fatal(err)
 	}
-	if err := b.add("seed", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", urls...))
 	if _, err := b.next(1, NextOptions{N: 9, Txn: "r1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -699,9 +666,7 @@ func TestUpdateRefusals(t *testing.T) {
 	if c := b.counts(); c.InFlight != 2 || c.Finished != 0 {
 		t.Fatal(c)
 	}
-	if err := b.update("r1", 1, []record.Fetch{ok2, ok}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, []record.Fetch{ok2, ok}))
 	b.check()
 }
 
@@ -718,16 +683,12 @@ func TestEqualChecksums(t *testing.T) {
 		t.Fatal(batch, err)
 	}
 	fx, fy := fetchOf(x, record.OutcomeFetched, 200, 1), fetchOf(y, record.OutcomeRobotsDenied, 0, 1)
-	if err := b.update("r0", 1, []record.Fetch{fx}, x, y, x); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r0", 1, []record.Fetch{fx}, x, y, x))
 	batch, err = b.next(1, NextOptions{N: 9, Txn: "r1"})
 	if err != nil || len(batch) != 4 {
 		t.Fatal(batch, err)
 	}
-	if err := b.update("r1", 1, []record.Fetch{fy, fx, fx, fy}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, []record.Fetch{fy, fx, fx, fy}))
 	want := []record.Count{{Reason: record.OutcomeFetched, N: 3}, {Reason: record.OutcomeRobotsDenied, N: 2}}
 	if d := cmp.Diff(want, b.counts().Outcomes); d != "" {
 		t.Fatal(d)
@@ -747,25 +708,19 @@ func TestManyEqualChecksums(t *testing.T) {
 		urls = append(urls, u)
 		outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
 	}
-	if err := b.add("seed", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", urls...))
 	if batch, err := b.next(1, NextOptions{N: len(urls), Txn: "r1"}); err != nil || len(batch) != len(urls) {
 		t.Fatal(len(batch), err)
 	}
 	slices.Reverse(outcomes)
-	if err := b.update("r1", 1, outcomes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, outcomes))
 	b.check()
 }
 
 func TestHostState(t *testing.T) {
 	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	a, c := newURL("a.test:8080", "1", 0), newURL("c.test", "1", 0)
-	if err := b.add("seed", a, c); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", a, c))
 	if _, err := b.next(1, NextOptions{N: 9, Txn: "r1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -773,9 +728,7 @@ func TestHostState(t *testing.T) {
 	f.DurationUS, f.RequiredDelayUS, f.RetryAfter = 8000, 70, 9_000_000
 	g := fetchOf(c, record.OutcomeDNS, 0, 100)
 	g.Addr, g.Error = "", "nxdomain"
-	if err := b.update("r1", 1, []record.Fetch{f, g}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, []record.Fetch{f, g}))
 	h, found, err := b.f.Host(context.Background(), "a.test:8080")
 	if err != nil || !found {
 		t.Fatal(found, err)
@@ -797,24 +750,18 @@ func TestASlowSpellPasses(t *testing.T) {
 	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	const rounds = 8
 	for i := range rounds {
-		if err := b.add(fmt.Sprint("seed", i), newURL("a.test", fmt.Sprint(i), 0)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add(fmt.Sprint("seed", i), newURL("a.test", fmt.Sprint(i), 0)))
 	}
 	var before uint64
 	for i := range rounds {
 		txn := fmt.Sprint("r", i)
 		urls, err := b.next(1, NextOptions{N: 1, Txn: txn})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		f := fetchOf(urls[0], record.OutcomeFetched, 200, record.Time(100+i))
 		if i == 1 {
 			f.RequiredDelayUS = 30_000_000
 		}
-		if err := b.update(txn, 1, []record.Fetch{f}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(txn, 1, []record.Fetch{f}))
 		h, _, err := b.f.Host(context.Background(), "a.test")
 		if err != nil || i == 1 && h.DelayUS != 30_000_000 || i > 1 && h.DelayUS >= before {
 			t.Errorf("after round %d a gap of %d µs, before it %d; %v", i, h.DelayUS, before, err)
@@ -833,9 +780,7 @@ func TestLoweredPoliteness(t *testing.T) {
 	for i := range 80 {
 		seeds = append(seeds, newURL([]string{"a.test", "slow.test"}[i%2], fmt.Sprint(i), 0))
 	}
-	if err := b.add("seed", seeds...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", seeds...))
 	for round, gap := range []uint64{10_000_000, 10_000_000, 10_000_000, 1_000_000} {
 		txn := fmt.Sprint("r", round)
 		urls, err := b.next(1, NextOptions{N: 20, Txn: txn})
@@ -851,9 +796,7 @@ func TestLoweredPoliteness(t *testing.T) {
 			}
 			outcomes = append(outcomes, f)
 		}
-		if err := b.update(txn, 1, outcomes); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(txn, 1, outcomes))
 		for host, want := range map[string]uint64{"a.test": gap, "slow.test": 10_000_000} {
 			if h, _, err := b.f.Host(t.Context(), host); err != nil || h.DelayUS != want {
 				t.Errorf("after round %d %s has a gap of %d µs, want %d; %v", round, host, h.DelayUS, want, err)
@@ -874,9 +817,7 @@ func TestExportRestores(t *testing.T) {
 		}
 		urls = append(urls, u)
 	}
-	if err := b.add("seed", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", urls...))
 	if _, err := b.next(1, NextOptions{N: 9, Txn: "r1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -888,9 +829,7 @@ func TestExportRestores(t *testing.T) {
 	}
 	all := export(b)
 	c := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
-	if err := c.add("seed", all...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.add("seed", all...))
 	byURL := cmpopts.SortSlices(func(a, b record.URL) bool { return a.URL < b.URL })
 	ignore := cmpopts.IgnoreUnexported(record.Extra{})
 	if d := cmp.Diff(urls, all, byURL, ignore); d != "" {
@@ -910,15 +849,11 @@ func TestRunsAreMerged(t *testing.T) {
 		want[u.Host] = append(want[u.Host], u.URL)
 		later := newURL("later.test", fmt.Sprint(i), 0)
 		later.Due = record.Time(100 - i)
-		if err := b.add("", u, later); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("", u, later))
 	}
 	b.check()
 	st, err := b.f.Stat(context.Background(), StatOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if most := 3 * (layoutDefault.queueFan + 4); st.Runs > most {
 		t.Errorf("%d runs after 100 additions, want at most %d", st.Runs, most)
 	}
@@ -947,9 +882,7 @@ func TestOutOfRangeIsDropped(t *testing.T) {
 	in := recordtest.In("seed", long, newURL("a.test", "3", 0), early)
 	spec := stage.Spec{Name: "mfrontier add", Verb: "add", Store: b.f.Store(), Txn: "seed", Shape: stage.Sink}
 	res, err := stage.Run(context.Background(), spec, in, nil, b.adding(AddOptions{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if d := cmp.Diff([]record.Count{{Reason: dropRange, N: 2}}, res.Stage.Drops); d != "" || res.Stage.Consumed != 1 {
 		t.Error(d, res.Stage)
 	}
@@ -964,14 +897,10 @@ func TestCollidingOutcomesAreBounded(t *testing.T) {
 	defer s.Close()
 	for i := range 3 * maxAside {
 		o := outcome{url: fmt.Sprint(i)}
-		if err := s.addPayload(7, o.append(nil)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.addPayload(7, o.append(nil)))
 	}
 	rows, err := s.sorted()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m := matcher{rows: rows}
 	if _, err := m.match(&Entry{Key: 7, URL: record.URL{URL: "other"}}); !errors.Is(err, fault.Conflict) {
 		t.Error(err)
@@ -991,16 +920,12 @@ func TestStatTopAndDetail(t *testing.T) {
 		u.Due, u.Depth = due, uint16(10*i)
 		urls = append(urls, u)
 	}
-	if err := b.add("seed", append(urls, newURL("b.test", "", 0))...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", append(urls, newURL("b.test", "", 0))...))
 	if _, err := b.next(1, NextOptions{N: 2, PerHost: 1}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := b.f.Stat(context.Background(), StatOptions{Top: 1, Detail: true, Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := []TopHost{{"a.test", 8, 1, 9}}; !slices.Equal(st.Top, want) {
 		t.Errorf("%+v, want %+v", st.Top, want)
 	}
@@ -1017,9 +942,7 @@ func TestLimitsOfArguments(t *testing.T) {
 	ctx := context.Background()
 	_, top := b.f.Stat(ctx, StatOptions{Top: MaxTop + 1})
 	_, connections := b.f.PlanNext(ctx, NextOptions{N: 1}, 1, Politeness{Connections: maxConnections + 1})
-	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("a.test", "", 0)))
 	_, early := b.next(-1, NextOptions{N: 1, Txn: "r1"})
 	_, earlier := b.f.Wait(ctx, 0, 1, nil)
 	for name, err := range map[string]error{
@@ -1069,9 +992,7 @@ func TestFewDueURLsWait(t *testing.T) {
 			t.Errorf("at %d s, where %d URLs are enough, a round begins at %d s, want %d", c.now, c.enough, got, c.want)
 		}
 	}
-	if err := b.add("new", newURL("a.test", "new", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("new", newURL("a.test", "new", 0)))
 	if got := wait(62*second, 100); got != 62 {
 		t.Errorf("with a new URL a round begins at %d s, want 62", got)
 	}

@@ -13,6 +13,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 func TestFull(t *testing.T) {
@@ -42,13 +43,9 @@ func TestBuffer(t *testing.T) {
 		rows  int
 	}{{Params{}, 64 << 10, 8192}, {Params{Priority: Priority{Queues: 4}}, 64 << 10, 8192}, {Params{Priority: Priority{Queues: 16}}, 16 << 10, 8192}, {Params{Policy: dynamic, Buffer: 600}, 512 << 10, 600}} {
 		text, err := c.p.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p, err := policyOf(&store.Manifest{Params: text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if bytes, rows := p.blocks(); bytes != c.bytes || rows != c.rows {
 			t.Errorf("%+v: blocks of %d bytes and %d rows, want %d and %d", c.p, bytes, rows, c.bytes, c.rows)
 		}
@@ -58,17 +55,11 @@ func TestBuffer(t *testing.T) {
 	for i := range 50 {
 		urls = append(urls, newURL("a.test", fmt.Sprint(i), 0))
 	}
-	if err := b.add("", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("", urls...))
 	s, _, err := b.f.current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	in, file, err := openRun(b.f.st, s.Ready[0][0].Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	scan := in.Scan(runfile.Start)
 	blocks := map[uint64]int{}
@@ -105,18 +96,12 @@ func mergeDue(t *testing.T) (*bench, *state, *store.Tx, list) {
 		for k := range 5000 {
 			urls = append(urls, newURL(fmt.Sprintf("h%d.test", k%50), fmt.Sprint(i, k), 0))
 		}
-		if err := b.add("", urls...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("", urls...))
 	}
 	s, _, err := b.f.current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	tx, _, err := b.f.st.Begin(context.Background(), "add", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(tx.Abort)
 	return b, s, tx, list{&s.Ready[0], "ready/0-", "ready", 3, every}
 }
@@ -125,9 +110,7 @@ func mergeDue(t *testing.T) (*bench, *state, *store.Tx, list) {
 func TestMergeBeside(t *testing.T) {
 	b, s, tx, l := mergeDue(t)
 	m, err := mergeBeside(context.Background(), b.f.st, tx, s, 1, 14_000, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if n, err := m.endMerges(tx); n != 14_000 || err != nil || len(s.Ready[0]) < 2 || s.Ready[0][0].Rows != n {
 		t.Error(n, err, s.Ready[0])
 	}
@@ -148,9 +131,7 @@ func TestMergeBeside(t *testing.T) {
 	b, s, tx, l = mergeDue(t)
 	path := b.f.st.Path(s.Ready[0][1].Path)
 	file, err := b.fs.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := file.WriteAt([]byte("damage"), 200); err != nil {
 		t.Fatal(err)
 	}
@@ -214,18 +195,14 @@ func TestRewritesAreFewAndSpread(t *testing.T) {
 		for i := range big {
 			urls = append(urls, newURL("big.test", fmt.Sprint(i), 0))
 		}
-		if err := b.add("", urls...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("", urls...))
 		var copied []uint64
 		before := uint64(0)
 		for r := range rounds {
 			held.look(b)
 			txn := fmt.Sprintf("r%d", r)
 			batch, err := b.next(record.Time(r+1), NextOptions{N: 7, Txn: txn})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			outcomes, fresh := []record.Fetch{}, []record.URL{}
 			for _, u := range batch {
 				outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, record.Time(r+1)))
@@ -233,13 +210,9 @@ func TestRewritesAreFewAndSpread(t *testing.T) {
 			for i := range each {
 				fresh = append(fresh, newURL(fmt.Sprintf("h%d.test", (r*each+i*i)%300), fmt.Sprint(r, i), uint8(i%3)))
 			}
-			if err := b.update(txn, record.Time(r+1), outcomes, fresh...); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.update(txn, record.Time(r+1), outcomes, fresh...))
 			st, err := b.f.Stat(context.Background(), StatOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			copied = append(copied, st.Rewritten-before)
 			before = st.Rewritten
 			if r%20 == 0 {

@@ -18,6 +18,7 @@ import (
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/shard"
 )
 
@@ -69,18 +70,14 @@ func (s sides) ahead(t *testing.T) map[string]uint64 {
 	ahead := map[string]uint64{}
 	for _, b := range s {
 		st, _, err := b.f.current()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		err = b.f.each(context.Background(), st, func(q queue, e *Entry) error {
 			if level := levelOf(e.Key); q == queueReady {
 				ahead[e.URL.URL] = max(virtualTimeOf(e.Key), st.V[level]) - st.V[level]
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return ahead
 }
@@ -107,9 +104,7 @@ func (s sides) hostsOf(t *testing.T) (hosts map[string]Host, waiting map[string]
 				return nil
 			})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c := b.counts()
 		sum.Discovered, sum.Pending, sum.Finished, sum.Retried = sum.Discovered+c.Discovered, sum.Pending+c.Pending, sum.Finished+c.Finished, sum.Retried+c.Retried
 		sum.Deferred, sum.Dead = sum.Deferred+c.Deferred, sum.Dead+c.Dead
@@ -155,22 +150,16 @@ func TestMove(t *testing.T) {
 		t.Run(p.Policy, func(t *testing.T) {
 			t.Parallel()
 			old, err := shard.New(2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			rng := rand.New(rand.NewPCG(5, 18))
 			const hosts = 40
 			var s sides
 			for n := range s {
 				dir := fmt.Sprintf("/crawl/shard/%03d/frontier", n)
 				fs := crashtest.New()
-				if err := Create(dir, p, store.Options{FS: fs}); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, Create(dir, p, store.Options{FS: fs}))
 				f, err := Open(dir, store.Options{FS: fs})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				f.layout = layout{queueFan: 3, hostFan: 2, step: 3, sort: 0}
 				s[n] = &bench{t: t, fs: fs, f: f}
 				s.rounds(n, 3+4*n, hosts, old, rng)
@@ -185,9 +174,7 @@ func TestMove(t *testing.T) {
 					moved++
 				}
 			}
-			if err := s.move("move1", old, next); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.move("move1", old, next))
 			is, waits, after := s.hostsOf(t)
 			if d := cmp.Diff(was, is); d != "" {
 				t.Errorf("hosts: %s", d)
@@ -216,9 +203,7 @@ func TestMove(t *testing.T) {
 				}
 			}
 			// The same once more does nothing, and another one is refused.
-			if err := s.move("move1", old, next); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.move("move1", old, next))
 			if err := s.move("move1", old, old); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `"move1" has moved other buckets`) {
 				t.Error(err)
 			}
@@ -226,9 +211,7 @@ func TestMove(t *testing.T) {
 			place := [2]uint64{}
 			for n, b := range s {
 				st, _, err := b.f.current()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				place[n] = st.V[0]
 				var fresh []record.URL
 				for i := range hosts {
@@ -236,15 +219,11 @@ func TestMove(t *testing.T) {
 						fresh = append(fresh, newURL(host, "fresh", 0))
 					}
 				}
-				if err := b.add("more", fresh...); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, b.add("more", fresh...))
 			}
 			for _, b := range s {
 				st, _, err := b.f.current()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				done := map[string]bool{} // hosts and front queues that have given their new URL
 				err = b.f.each(context.Background(), st, func(q queue, e *Entry) error {
 					line := fmt.Sprint(e.URL.Host, levelOf(e.Key))
@@ -263,9 +242,7 @@ func TestMove(t *testing.T) {
 			}
 			// Back again, it is as it was.
 			third := &shard.Map{Version: 3, Shards: 2, Owners: old.Owners}
-			if err := s.move("move2", next, third); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.move("move2", next, third))
 			back, _, _ := s.hostsOf(t)
 			for host, h := range back {
 				h.Discovered-- // fresh
@@ -281,17 +258,13 @@ func TestMove(t *testing.T) {
 // TestMoveRefused: a frontier whose state is not that of its hosts, and URLs whose keys are in another bucket than their host.
 func TestMoveRefused(t *testing.T) {
 	old, err := shard.New(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b := open(t, crashtest.New(), Params{Policy: opic})
 	if err := b.f.CheckMove(); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "policy opic, want one that keeps its state by host") {
 		t.Error(err)
 	}
 	b = open(t, crashtest.New(), Params{})
-	if err := b.add("seed", newURL("h1.test", "a", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("h1.test", "a", 0)))
 	if _, err := b.next(1, NextOptions{N: 1, Txn: "r1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -301,9 +274,7 @@ func TestMoveRefused(t *testing.T) {
 	b = open(t, crashtest.New(), Params{})
 	odd := newURL("h1.test", "a", 0)
 	odd.Key = ^odd.Key
-	if err := b.add("seed", odd); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", odd))
 	next := &shard.Map{Version: 2, Shards: 2, Owners: slices.Clone(old.Owners)}
 	self := old.Of(hostBucket("h1.test"))
 	next.Owners[shard.Bucket(hostBucket("h1.test"))] = 1 - self

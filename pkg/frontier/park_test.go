@@ -12,6 +12,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 )
 
@@ -27,9 +28,7 @@ func TestParked(t *testing.T) {
 			for i := range 12 {
 				seeds = append(seeds, newURL(fmt.Sprintf("h%d.test", i/4), kinds[i%4], 0))
 			}
-			if err := b.add("seed", seeds...); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.add("seed", seeds...))
 			round, now := 0, record.Time(1)
 			serve := func(want int, kind func(u record.URL) string) (batch []record.URL) {
 				t.Helper()
@@ -47,9 +46,7 @@ func TestParked(t *testing.T) {
 					}
 					outcomes = append(outcomes, o)
 				}
-				if err := b.update(txn, now, outcomes); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, b.update(txn, now, outcomes))
 				b.check()
 				return batch
 			}
@@ -105,13 +102,9 @@ func TestParkedHostInABatchByTime(t *testing.T) {
 	for i := range 5 {
 		seeds = append(seeds, newURL("slow.test", fmt.Sprint(i), 0), newURL("good.test", fmt.Sprint(i), 0))
 	}
-	if err := b.add("seed", seeds...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", seeds...))
 	batch, err := b.next(1, NextOptions{N: 2, Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var outcomes []record.Fetch
 	for _, u := range batch {
 		o := fetchOf(u, record.OutcomeFetched, 200, 1)
@@ -120,9 +113,7 @@ func TestParkedHostInABatchByTime(t *testing.T) {
 		}
 		outcomes = append(outcomes, o)
 	}
-	if err := b.update("r1", 1, outcomes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, outcomes))
 	batch, err = b.next(60e6, NextOptions{For: time.Minute, Politeness: Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second}}, Connections: 9, Duration: time.Second}, Txn: "r2"})
 	if err != nil || len(batch) != 4 || slices.ContainsFunc(batch, func(u record.URL) bool { return u.Host != "good.test" }) {
 		t.Fatal(batch, err)
@@ -137,20 +128,14 @@ func TestParkedHostInABatchByTime(t *testing.T) {
 func TestClockJumped(t *testing.T) {
 	const day = record.Time(24 * 3600e6)
 	b := open(t, crashtest.New(), Params{})
-	if err := b.add("seed", newURL("a.test", "", 0), newURL("b.test", "", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("a.test", "", 0), newURL("b.test", "", 0)))
 	batch, err := b.next(day, NextOptions{N: 2, Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var outcomes []record.Fetch
 	for _, u := range batch { // by a clock that is a year ahead
 		outcomes = append(outcomes, fetchOf(u, record.OutcomeTimeout, 0, 365*day))
 	}
-	if err := b.update("r1", day, outcomes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", day, outcomes))
 	if due, err := b.f.Jumped(day); err != nil || due < 365*day {
 		t.Fatal(due, err)
 	}
@@ -158,9 +143,7 @@ func TestClockJumped(t *testing.T) {
 		t.Fatal(due, err)
 	}
 	now, err := b.f.Wait(context.Background(), day, 1, func(context.Context, record.Time) error { return errors.New("waited") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if batch, err = b.next(now, NextOptions{N: 2, Txn: "r2"}); len(batch) != 2 || err != nil {
 		t.Fatal(batch, err)
 	}
@@ -173,18 +156,14 @@ func TestClockJumped(t *testing.T) {
 // A row of what was asked again beside the batch is no outcome of a URL in flight, of whatever URL it is.
 func TestAskedAgainIsNoOutcome(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
-	if err := b.add("seed", newURL("h.test", "a", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("h.test", "a", 0)))
 	batch, err := b.next(1, NextOptions{N: 9, Txn: "r1"})
 	if err != nil || len(batch) != 1 {
 		t.Fatal(batch, err)
 	}
 	again, other := fetchOf(batch[0], record.OutcomeFetched, 503, 1), fetchOf(newURL("h.test", "b", 0), record.OutcomeFetched, 200, 1)
 	again.Role, other.Role = record.RoleAgain, record.RoleAgain
-	if err := b.update("r1", 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 302, 1), again, other}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 302, 1), again, other}))
 	b.check()
 	if c := b.counts(); c.Finished != 1 || c.Pending != 0 || c.Retried != 0 {
 		t.Errorf("%+v", c)

@@ -12,6 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 )
 
@@ -19,9 +20,7 @@ func TestPlan(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
 	b.f.layout.sort = 1
 	slow := newURL("slow.test", "first", 0)
-	if err := b.add("seed", slow); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", slow))
 	if _, err := b.next(1, NextOptions{N: 1, Txn: "r1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -31,15 +30,11 @@ func TestPlan(t *testing.T) {
 	for i := range 10 {
 		fresh = append(fresh, newURL("slow.test", fmt.Sprint(i), 0), newURL(fmt.Sprintf("h%d.test", i), "", 0))
 	}
-	if err := b.update("r1", 1, []record.Fetch{f}, fresh...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, []record.Fetch{f}, fresh...))
 	p := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 3, MaxDelay: 5 * time.Second}}, AddrDelay: time.Second, Connections: 3, Duration: 100 * time.Millisecond}
 	const now = record.Time(3600e6)
 	plan, err := b.f.PlanNext(context.Background(), NextOptions{N: 100}, now, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// Ten contacts of 2 s, nine gaps of 5 s (three times 2 s, cut).
 	want := 10*2*time.Second + 9*5*time.Second
 	if plan.URLs != 20 || plan.Hosts != 11 || plan.Measured != 1 || plan.ByHost != want || plan.Duration != want || plan.Slow[0].Host != "slow.test" || plan.Slow[0].URLs != 10 || len(plan.Slow) != slowHosts {
@@ -237,9 +232,7 @@ func TestPlanRest(t *testing.T) {
 		all = append(all, newURL("big.test", fmt.Sprint(i), 0))
 	}
 	all = append(all, newURL("small.test", "", 0), newURL("inside.test", "1", 0), newURL("inside.test", "2", 0))
-	if err := b.add("seed", all...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", all...))
 	p := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 10, MaxDelay: time.Minute}}, Connections: 2, Duration: 50 * time.Millisecond}
 	rest := func(want time.Duration, urls, hosts uint64) {
 		t.Helper()
@@ -250,9 +243,7 @@ func TestPlanRest(t *testing.T) {
 	}
 	rest(21*50*time.Millisecond+20*time.Second, 23, 3) // robots.txt too
 	batch, err := b.next(1, NextOptions{N: 100, Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rest(21*50*time.Millisecond+20*time.Second, 23, 3) // also while they are in flight
 	var outcomes []record.Fetch
 	for i, u := range batch {
@@ -265,13 +256,9 @@ func TestPlanRest(t *testing.T) {
 			outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, 1))
 		}
 	}
-	if err := b.update("r1", 1, outcomes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, outcomes))
 	st, err := b.f.Stat(context.Background(), StatOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	left := st.Pending - 2
 	rest(time.Duration(left)*time.Millisecond+time.Duration(left-1)*time.Second, left, 1) // as fast as it was
 
@@ -319,9 +306,7 @@ func TestHostConnectionsInPlans(t *testing.T) {
 	b := contacted(t, Params{}, []int64{100_000, 100_000, 100_000}, fresh)
 	polite.AddrDelay = 0
 	batch, err := b.next(now, NextOptions{For: span, Politeness: polite, Txn: "r2"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	n := map[string]int{}
 	for _, u := range batch {
 		n[u.Host]++
@@ -345,9 +330,7 @@ func TestHostConnectionsInPlans(t *testing.T) {
 func TestWindowsInBatches(t *testing.T) {
 	const hour = record.Time(3600e6)
 	night, err := politeness.ParseWindow("22:00-06:00")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	o := NextOptions{For: time.Minute, Politeness: Politeness{Connections: 9, Duration: time.Second, Policy: politeness.Policy{Hosts: func(host string, r *politeness.Rules) {
 		if host == "night.test" {
 			r.Window = night
@@ -358,9 +341,7 @@ func TestWindowsInBatches(t *testing.T) {
 	for i := range 5 {
 		seeds = append(seeds, newURL("night.test", fmt.Sprint(i), 0), newURL("day.test", fmt.Sprint(i), 0))
 	}
-	if err := b.add("seed", seeds...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", seeds...))
 	for i, c := range []struct {
 		at   record.Time
 		want map[string]int
@@ -370,9 +351,7 @@ func TestWindowsInBatches(t *testing.T) {
 	} {
 		o.Txn = fmt.Sprint("r", i)
 		batch, err := b.next(c.at, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := map[string]int{}
 		var outcomes []record.Fetch
 		for _, u := range batch {
@@ -382,22 +361,16 @@ func TestWindowsInBatches(t *testing.T) {
 		if !maps.Equal(got, c.want) {
 			t.Errorf("at %v: %v, want %v", c.at.Go().UTC(), got, c.want)
 		}
-		if err := b.update(o.Txn, c.at, outcomes); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(o.Txn, c.at, outcomes))
 	}
 	b.check()
 	only := open(t, crashtest.New(), Params{})
-	if err := only.add("seed", newURL("night.test", "1", 0), newURL("night.test", "2", 0), newURL("night.test", "3", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, only.add("seed", newURL("night.test", "1", 0), newURL("night.test", "2", 0), newURL("night.test", "3", 0)))
 	batch, err := only.next(12*hour, o)
 	if err != nil || len(batch) != 1 { // which mfetch puts off
 		t.Fatal(batch, err)
 	}
-	if err := only.update(o.Txn, 12*hour, []record.Fetch{{URL: batch[0].URL, Key: batch[0].Key, Host: batch[0].Host, Outcome: record.OutcomeDeferred, FetchTime: 12 * hour, RetryAfter: 22 * hour}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, only.update(o.Txn, 12*hour, []record.Fetch{{URL: batch[0].URL, Key: batch[0].Key, Host: batch[0].Host, Outcome: record.OutcomeDeferred, FetchTime: 12 * hour, RetryAfter: 22 * hour}}))
 	if empty, err := only.f.Empty(13 * hour); err != nil || empty {
 		t.Errorf("empty %v, %v", empty, err)
 	}

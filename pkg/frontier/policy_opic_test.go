@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 )
 
@@ -105,15 +106,11 @@ func (w *web) crawl(t *testing.T, p Params, size, most int, fetched func(i int),
 	for i, u := range w.urls {
 		index[u.URL] = i
 	}
-	if err := b.add("seed", w.urls[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", w.urls[0]))
 	seen := map[int]bool{0: true}
 	for n, r := 0, 0; n < most; r++ {
 		batch, err := b.next(1, NextOptions{N: size})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if len(batch) == 0 {
 			break
 		}
@@ -134,9 +131,7 @@ func (w *web) crawl(t *testing.T, p Params, size, most int, fetched func(i int),
 		}
 		// Links come in any order.
 		rand.New(rand.NewPCG(uint64(r), 2)).Shuffle(len(b.links), func(i, j int) { b.links[i], b.links[j] = b.links[j], b.links[i] })
-		if err := b.update("", 1, outcomes, fresh...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update("", 1, outcomes, fresh...))
 		for _, u := range batch {
 			fetched(index[u.URL])
 		}
@@ -248,9 +243,7 @@ func TestOpicTies(t *testing.T) {
 	orders := map[string]bool{}
 	for _, seed := range []uint64{0, 1, 1, 2} {
 		b := open(t, crashtest.New(), Params{Policy: opic, Seed: seed})
-		if err := b.add("", urls...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("", urls...))
 		batch, err := b.next(1, NextOptions{N: 20})
 		if err != nil || len(batch) != 20 {
 			t.Fatal(batch, err)
@@ -289,16 +282,12 @@ func TestOpicPayments(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := open(t, crashtest.New(), Params{Policy: opic})
-			if err := f.add("seed", page); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.add("seed", page))
 			if _, err := f.next(1, NextOptions{N: 3, Txn: "r1"}); err != nil {
 				t.Fatal(err)
 			}
 			f.links = test.links
-			if err := f.update("r1", 1, []record.Fetch{fetchOf(page, test.outcome, 0, 1)}, a, b, later); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.update("r1", 1, []record.Fetch{fetchOf(page, test.outcome, 0, 1)}, a, b, later))
 			f.check()
 			got, k := f.credits()
 			kept := test.want[gone.URL]
@@ -324,9 +313,7 @@ func TestOpicPayments(t *testing.T) {
 				t.Errorf("lambda has %d of %d, %d are kept, want %d of %d, %d", k.Lambda, k.Total, k.Kept, lambda, uint64(seedCredit), kept)
 			}
 			// What is added later has the same credit as others had, whatever the share is.
-			if err := f.add("", gone); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.add("", gone))
 			if got, _ = f.credits(); got[gone.URL] != seedCredit {
 				t.Errorf("added with %d", got[gone.URL])
 			}
@@ -369,9 +356,7 @@ func TestOpicHostShare(t *testing.T) {
 	for i := range 150 {
 		urls = append(urls, newURL(fmt.Sprintf("h%d.test", i), "", 0))
 	}
-	if err := b.add("", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("", urls...))
 	for r, want := range []struct{ n, all, big int }{{40, 40, 10}, {40, 40, 10}, {100, 100, 25}, {300, 120, 105}} {
 		txn := fmt.Sprintf("r%d", r)
 		batch, err := b.next(1, NextOptions{N: want.n, Txn: txn})
@@ -389,20 +374,14 @@ func TestOpicHostShare(t *testing.T) {
 		if big != want.big {
 			t.Errorf("%d of one host in a batch of %d, want %d", big, want.n, want.big)
 		}
-		if err := b.update(txn, 1, outcomes); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(txn, 1, outcomes))
 	}
 	b.check()
 	// The hosts of a batch are counted in memory, and so are those of its candidates, where many are dead.
 	s, _, err := b.f.current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := newPicker(t.Context(), b.f.st, s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer p.close()
 	for n, want := range map[int]bool{10: true, MaxCapped: true, MaxCapped + 1: false} {
 		if r := p.reserve(NextOptions{N: 10}, n); (r != nil) != want {
@@ -424,9 +403,7 @@ func TestOpicBeyondOrder(t *testing.T) {
 		last = order
 	}
 	b := open(t, crashtest.New(), Params{Policy: opic})
-	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("a.test", "", 0)))
 	// As if 2^29 URLs had been added and fetched.
 	rich := func(s *state) { opicOf(s).Total += 1 << 61; opicOf(s).Lambda += 1 << 61 }
 	b.change(rich)
@@ -440,9 +417,7 @@ func TestOpicBeyondOrder(t *testing.T) {
 		if err != nil || len(batch) != 1 {
 			t.Fatal(batch, err)
 		}
-		if err := b.update(txn, 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}, fresh...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(txn, 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}, fresh...))
 		if fresh = nil; r == 1 {
 			if err := b.add("", newURL("c.test", "", 0)); err != nil { // its credit is far below zero
 				t.Fatal(err)
@@ -461,9 +436,7 @@ func TestCreditIsBounded(t *testing.T) {
 		u.Extra = creditColumns.Extra(func(string) uint64 { return credit })
 		urls = append(urls, u)
 	}
-	if err := b.add("", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("", urls...))
 	have, all := b.credits()
 	if want := fmt.Sprint(map[string]uint64{urls[0].URL: 1 << 61, urls[1].URL: mostCredit - 1<<61, urls[2].URL: 0}); fmt.Sprint(have) != want || all.Total != mostCredit {
 		t.Errorf("%v, %d in all, want %v", have, all.Total, want)
@@ -482,9 +455,7 @@ func TestOpicNeedsLinks(t *testing.T) {
 // A frontier whose credits do not add up is refused by Check.
 func TestOpicCheck(t *testing.T) {
 	b := open(t, crashtest.New(), Params{Policy: opic})
-	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("a.test", "", 0)))
 	b.change(func(s *state) { opicOf(s).Lambda++ })
 	if err := b.f.Check(context.Background()); !errors.Is(err, fault.No) {
 		t.Error(err)
@@ -522,9 +493,7 @@ func TestOpicRefetch(t *testing.T) {
 	const hour = 3600e6
 	f := open(t, crashtest.New(), Params{Policy: opic, Opic: Opic{Refetch: "1h"}})
 	page, gone := newURL("p.test", "", 0), newURL("gone.test", "", 0)
-	if err := f.add("seed", page, gone); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.add("seed", page, gone))
 	for r, now := range []record.Time{hour, 2*hour - 1, 2 * hour} {
 		txn := fmt.Sprintf("r%d", r)
 		batch, err := f.next(now, NextOptions{N: 3, Txn: txn})
@@ -546,9 +515,7 @@ func TestOpicRefetch(t *testing.T) {
 			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, status, now))
 		}
 		f.links = []record.Link{linkOf(page, gone)}
-		if err := f.update(txn, now, outcomes); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.update(txn, now, outcomes))
 		f.check()
 		got, k := f.credits()
 		if len(got) != 1 || got[page.URL] != 2*seedCredit || k.Lambda != 0 || k.Kept != 0 {
@@ -556,9 +523,7 @@ func TestOpicRefetch(t *testing.T) {
 		}
 	}
 	s, _, err := f.f.current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if n := s.Counts; n.Discovered != 2 || n.Pending != 1 || n.Finished != 1 || n.Visits != 2 {
 		t.Errorf("%+v", n)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/must"
 )
 
 // comesBack makes o the outcome of a visit and reports whether another is to follow.
@@ -43,9 +44,7 @@ func (s *modelURL) comesBack(o *record.Fetch, rng *rand.Rand) bool {
 func (m *model) readDue(t *testing.T, b *bench, now record.Time) {
 	t.Helper()
 	s, _, err := b.f.current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = b.f.each(context.Background(), s, func(_ queue, e *Entry) error {
 		u := m.state[e.URL.URL]
 		if int(e.Visit.Visits) != u.visits || int(e.Visit.Gone) != u.gone && u.visits > 0 {
@@ -58,17 +57,13 @@ func (m *model) readDue(t *testing.T, b *bench, now record.Time) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 // scheduleOf is the schedule of parameters.
 func scheduleOf(t *testing.T, r Revisit) *schedule {
 	t.Helper()
-	if err := r.complete(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.complete())
 	return newSchedule(r, Priority{})
 }
 
@@ -230,13 +225,9 @@ func TestWhatRepliesSay(t *testing.T) {
 	} {
 		b := open(t, crashtest.New(), Params{Policy: revisit})
 		u := newURL("a.test", "", 0)
-		if err := b.add("seed", u); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("seed", u))
 		s, _, err := b.f.current()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c := newChange(b.f, nil, s.policy)
 		c.s = s
 		p := s.policy.hooks.(*revisitPolicy)
@@ -258,9 +249,7 @@ func TestWhatRepliesSay(t *testing.T) {
 // A page that is not found is visited again twice as long after each visit, until it is gone.
 func TestGone(t *testing.T) {
 	b := open(t, crashtest.New(), Params{Policy: revisit, Revisit: Revisit{MinInterval: "1h", GoneAfter: 4}})
-	if err := b.add("seed", newURL("a.test", "", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("a.test", "", 0)))
 	const hour = record.Time(3600e6)
 	now := hour
 	for r, want := range []record.Time{hour, 2 * hour, 4 * hour, 8 * hour, 0} {
@@ -272,9 +261,7 @@ func TestGone(t *testing.T) {
 		if r == 0 {
 			o.Status, o.ContentFP, o.BodyLength = 200, 1, 1
 		}
-		if err := b.update("", now, []record.Fetch{o}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update("", now, []record.Fetch{o}))
 		due, empty, err := b.f.Due(1)
 		if err != nil || empty != (want == 0) || !empty && due != now+want {
 			t.Errorf("visit %d: due %d after %d, want %d; empty: %v, %v", r, due, now, want, empty, err)
@@ -343,9 +330,7 @@ func TestRate(t *testing.T) {
 // The pages of two shards that give a visit the same worth add up to what one frontier tells of all.
 func TestPagesAdd(t *testing.T) {
 	r := Revisit{}
-	if err := r.complete(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.complete())
 	for _, queues := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d queues", queues), func(t *testing.T) {
 			p := newSchedule(r, Priority{Queues: queues})

@@ -20,6 +20,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 	"mercator/pkg/folder/stage"
 )
@@ -34,9 +35,7 @@ func TestBias(t *testing.T) {
 			urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%7), fmt.Sprintf("%d-%d", k, i), k))
 		}
 	}
-	if err := b.add("seed", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", urls...))
 	var drawn [4]float64
 	for r := range rounds {
 		txn := fmt.Sprintf("r%d", r)
@@ -49,9 +48,7 @@ func TestBias(t *testing.T) {
 			drawn[u.Priority]++
 			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
 		}
-		if err := b.update(txn, 1, outcomes); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(txn, 1, outcomes))
 	}
 	chi := 0.0
 	for k, weight := range []float64{27, 9, 3, 1} {
@@ -89,14 +86,10 @@ func TestFifo(t *testing.T) {
 		urls = append(urls, newURL(fmt.Sprintf("h%d.test", i*i%11), fmt.Sprint(i), uint8(i)))
 	}
 	for _, part := range [][]record.URL{urls[:15], urls[15:]} {
-		if err := b.add("", part...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("", part...))
 	}
 	batch, err := b.next(1, NextOptions{N: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var want, got [2][]string
 	for _, u := range urls {
 		w := hostKey(u.Host) % 2
@@ -136,9 +129,7 @@ func TestCreateRefusals(t *testing.T) {
 	}
 	for _, p := range []Params{{}, {Seed: 1 << 63, Priority: Priority{Queues: 5, Bias: 1.5}}, {Priority: Priority{Strict: true}}, {Policy: dynamic}, {Policy: fifo}, {Policy: opic, Seed: 2, Opic: Opic{Tax: 0.25}}, {Policy: opic, Opic: Opic{Refetch: "never"}}, {Policy: opic, Opic: Opic{Refetch: "0s"}}} {
 		text, err := p.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got, _, err := decodeParams(&store.Manifest{Params: text}); err != nil || p.complete() != nil || *got != p {
 			t.Errorf("%+v: %+v %v", p, got, err)
 		}
@@ -172,9 +163,7 @@ func TestParameters(t *testing.T) {
 			}
 			given := Params{Policy: nameOf(own)}
 			of, err := given.own()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for same, to := range fields(of) {
 				if same == name {
 					to.Set(shown)
@@ -217,9 +206,7 @@ func TestParameters(t *testing.T) {
 func TestCreateAgain(t *testing.T) {
 	opt := store.Options{FS: crashtest.New()}
 	for range 2 {
-		if err := Create("/frontier", Params{Priority: Priority{Queues: 5}}, opt); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Create("/frontier", Params{Priority: Priority{Queues: 5}}, opt))
 	}
 	if err := Create("/frontier", Params{Priority: Priority{Queues: 4}}, opt); !errors.Is(err, fault.Usage) {
 		t.Errorf("created again with other queues: %v", err)
@@ -236,16 +223,10 @@ func TestHostsOfOneOrder(t *testing.T) {
 	const rounds = 24 // so that runs are merged
 	for r := range rounds {
 		txn := fmt.Sprintf("r%d", r)
-		if err := b.add("", newURL(name(r%9), fmt.Sprint(r), 0), newURL(name((r+1)%9), fmt.Sprint(r), 0)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("", newURL(name(r%9), fmt.Sprint(r), 0), newURL(name((r+1)%9), fmt.Sprint(r), 0)))
 		batch, err := b.next(record.Time(r+1), NextOptions{N: 1, Txn: txn})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.update(txn, record.Time(r+1), []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, record.Time(r+1))}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, b.update(txn, record.Time(r+1), []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, record.Time(r+1))}))
 		b.check()
 	}
 	var sum uint64
@@ -279,13 +260,9 @@ func TestPerDomain(t *testing.T) {
 		urls = append(urls, newURL(fmt.Sprintf("h%d.farm.co.uk", i), "", 0))
 	}
 	urls = append(urls, newURL("other.co.uk", "", 0), newURL("other.co.uk", "2", 0))
-	if err := b.add("", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("", urls...))
 	batch, err := b.next(1, NextOptions{N: 100, PerDomain: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	n := map[bool]int{}
 	for _, u := range batch {
 		n[u.Host == "other.co.uk"]++
@@ -301,9 +278,7 @@ func TestFor(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
 	slow, fast := newURL("slow.test", "first", 0), newURL("fast.test", "first", 0)
 	parked := newURL("parked.test", "first", 0)
-	if err := b.add("seed", slow, fast, parked); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", slow, fast, parked))
 	if _, err := b.next(1, NextOptions{N: 3, Txn: "r1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -315,20 +290,14 @@ func TestFor(t *testing.T) {
 			fresh = append(fresh, newURL(h, fmt.Sprint(i), uint8(i%3)))
 		}
 	}
-	if err := b.update("r1", 1, []record.Fetch{s, f, p}, fresh...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, []record.Fetch{s, f, p}, fresh...))
 	polite := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 8 * time.Second}}, Connections: 10, Duration: 500 * time.Millisecond}
 	o := NextOptions{For: time.Minute, Politeness: polite, Txn: "r2"}
 	const now = record.Time(60e6) // nobody has to wait but parked.test
 	plan, err := b.f.PlanNext(t.Context(), o, now, polite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	batch, err := b.next(now, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b.check()
 	n := map[string]int{}
 	for _, u := range batch {
@@ -341,9 +310,7 @@ func TestFor(t *testing.T) {
 	if plan.URLs != uint64(len(batch)) || plan.Duration > 50*time.Second || plan.Duration < 40*time.Second {
 		t.Errorf("planned %d URLs, %v; batch of %d", plan.URLs, plan.Duration, len(batch))
 	}
-	if err := b.update("r2", 1, deferred(batch)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r2", 1, deferred(batch)))
 	// A number bounds it too, if it is met first.
 	for number, want := range map[int]int{1: 1, 20: 20, len(batch): len(batch), 3000: len(batch)} {
 		txn := fmt.Sprint(number)
@@ -351,17 +318,13 @@ func TestFor(t *testing.T) {
 		if err != nil || len(few) != want {
 			t.Errorf("%d URLs, want %d: %v", len(few), want, err)
 		}
-		if err := b.update(txn, now, deferred(few)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(txn, now, deferred(few)))
 	}
 	// Few connections have less time than the hosts.
 	o = NextOptions{For: 10 * time.Second, Politeness: polite, Txn: "r3"}
 	o.Politeness.Connections, o.Politeness.MinDelay, o.Politeness.DelayFactor = 1, 0, 0
 	batch, err = b.next(now, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var spent time.Duration
 	for _, u := range batch {
 		spent += map[string]time.Duration{"slow.test": 2 * time.Second, "fast.test": 100 * time.Millisecond, "new.test": 500 * time.Millisecond}[u.Host]
@@ -388,15 +351,11 @@ func contacted(t *testing.T, p Params, took []int64, fresh []record.URL) *bench 
 		o.DurationUS = us
 		first, outcomes = append(first, u), append(outcomes, o)
 	}
-	if err := b.add("seed", first...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", first...))
 	if _, err := b.next(1, NextOptions{N: len(first), Txn: "r1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.update("r1", 1, outcomes, fresh...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, outcomes, fresh...))
 	return b
 }
 
@@ -451,9 +410,7 @@ func TestForHasNoTail(t *testing.T) {
 		polite := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second}}, Connections: 2 + rng.IntN(8)}
 		const now, span = record.Time(3600e6), 2 * time.Minute
 		batch, err := b.next(now, NextOptions{For: span, Politeness: polite, Txn: "r2"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		end, tail := played(batch, polite, func(host string) pace {
 			var h int
 			fmt.Sscanf(host, "h%d.test", &h)
@@ -482,9 +439,7 @@ func TestForLeavesRoom(t *testing.T) {
 		return contacted(t, Params{}, took, fresh)
 	}
 	batch, err := measured(1).next(now, NextOptions{For: span, Politeness: polite, Txn: "r2"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	read := func(u *record.URL) error {
 		if len(batch) == 0 {
 			return io.EOF
@@ -493,9 +448,7 @@ func TestForLeavesRoom(t *testing.T) {
 		return nil
 	}
 	actual, err := measured(1.25).f.Plan(t.Context(), read, now, polite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if actual.Duration > span || actual.Duration < span*97/100 {
 		t.Errorf("%v, want no more than %v, and little less", actual.Duration, span)
 	}
@@ -508,18 +461,14 @@ func TestForWithoutDelays(t *testing.T) {
 	for i := range 20 {
 		urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%2), fmt.Sprint(i), 0))
 	}
-	if err := b.add("seed", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", urls...))
 	for r, connections := range []int{1, maxConnections} {
 		txn := fmt.Sprint(r)
 		batch, err := b.next(1, NextOptions{For: 23 * time.Hour, Politeness: Politeness{Connections: connections}, Txn: txn})
 		if err != nil || len(batch) != len(urls) {
 			t.Fatalf("%d URLs, want %d: %v", len(batch), len(urls), err)
 		}
-		if err := b.update(txn, 1, deferred(batch)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(txn, 1, deferred(batch)))
 	}
 }
 
@@ -527,17 +476,13 @@ func TestForWithoutDelays(t *testing.T) {
 func TestForIsNotEmpty(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
 	u, v := newURL("parked.test", "1", 0), newURL("parked.test", "2", 0)
-	if err := b.add("seed", u, v); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", u, v))
 	if _, err := b.next(1, NextOptions{N: 1, Txn: "r1"}); err != nil {
 		t.Fatal(err)
 	}
 	o := fetchOf(u, record.OutcomeFetched, 200, 1)
 	o.RetryAfter = 3600e6
-	if err := b.update("r1", 1, []record.Fetch{o}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.update("r1", 1, []record.Fetch{o}))
 	batch, err := b.next(1, NextOptions{For: time.Second, Politeness: Politeness{Connections: 1}, Txn: "r2"})
 	if err != nil || len(batch) != 1 {
 		t.Error(batch, err)
@@ -552,15 +497,11 @@ func TestForIsNotEmpty(t *testing.T) {
 // New URLs beyond the limits are dropped, and nothing else.
 func TestLimits(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
-	if err := b.add("seed", newURL("a.test", "seed", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("a.test", "seed", 0)))
 	for round, want := range []uint64{1 + 3 + 2, 1 + 3 + 2 + 1} { // a.test is full after three, b.test after the second round
 		txn := fmt.Sprintf("r%d", round)
 		batch, err := b.next(1, NextOptions{N: 1, Txn: txn})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var fresh []record.URL
 		for i := range 4 {
 			u := newURL("a.test", fmt.Sprintf("%d-%d", round, i), 0)
@@ -575,9 +516,7 @@ func TestLimits(t *testing.T) {
 		spec := stage.Spec{Name: "mfrontier update", Verb: "update", Store: b.f.Store(), Txn: txn, Shape: stage.Sink}
 		o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Limits: Limits{Depth: 2, HostURLs: 4 - uint64(round)}, Outcomes: given(txn, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)})}
 		res, err := stage.Run(context.Background(), spec, in, nil, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error { return b.f.Update(ctx, s, o) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		drops = res.Stage.Drops
 		if c := b.counts(); c.Discovered != want {
 			t.Errorf("round %d: %d URLs, want %d; drops %v", round, c.Discovered, want, drops)
@@ -606,18 +545,12 @@ func TestRevisitByPriority(t *testing.T) {
 		}
 		urls = append(urls, u)
 	}
-	if err := b.add("seed", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", urls...))
 	b.check()
 	batch, err := b.next(1e12, NextOptions{N: 600, Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, _, err := b.f.current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var drawn [4]float64
 	for level, runs := range s.Ready {
 		drawn[level] = 500 - float64(rowsOf(runs))

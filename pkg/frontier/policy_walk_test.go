@@ -14,6 +14,7 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 )
 
@@ -122,9 +123,7 @@ func TestWalkFrequencies(t *testing.T) {
 	for _, page := range []string{"a.test/", "d.test/"} {
 		seeds = append(seeds, pageURL(page))
 	}
-	if err := b.add("seed", seeds...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", seeds...))
 	sampled, all := map[string]float64{}, map[string]float64{}
 	total := 0.0
 	for round := range every * (samples + 1) {
@@ -152,9 +151,7 @@ func TestWalkFrequencies(t *testing.T) {
 		t.Errorf("chi-square %.1f, total variation %.4f", chi, distance)
 	}
 	st, err := b.f.Stat(context.Background(), StatOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if st.Own.(*WalkStat).Starts != uint64(len(smallWeb)) || st.Own.(*WalkStat).Steps+st.Own.(*WalkStat).Restarts != st.Discovered || st.Pending != walkers {
 		t.Errorf("%+v %+v", st.Own, st.Counts)
 	}
@@ -172,12 +169,8 @@ func TestStartSetIsDrawnUniformly(t *testing.T) {
 			add = append(add, newURL(fmt.Sprintf("h%d.test", i), fmt.Sprint(part), 0))
 		}
 		add = append(add, add[0]) // twice: dropped as seen
-		if err := b.add(fmt.Sprintf("seed%d", part), add...); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.add(fmt.Sprintf("again%d", part), add...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add(fmt.Sprintf("seed%d", part), add...))
+		must.OK(t, b.add(fmt.Sprintf("again%d", part), add...))
 	}
 	n := map[string]float64{}
 	for round := range rounds + 1 {
@@ -204,9 +197,7 @@ func TestStartSetIsDrawnUniformly(t *testing.T) {
 func TestWalkRepeats(t *testing.T) {
 	trace := func(seed uint64) string {
 		b := open(t, crashtest.New(), Params{Policy: walk, Seed: seed, Walk: Walk{Walkers: 5}})
-		if err := b.add("seed", pageURL("a.test/")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("seed", pageURL("a.test/")))
 		var all strings.Builder
 		for round := range 20 {
 			for _, u := range b.round(smallWeb, fmt.Sprintf("r%d", round), 3) {
@@ -227,16 +218,12 @@ func TestWalkRepeats(t *testing.T) {
 func TestWalkTargetsOnce(t *testing.T) {
 	trace := func(seed uint64, texts int) string {
 		b := open(t, crashtest.New(), Params{Policy: walk, Seed: seed, Walk: Walk{Walkers: 5, Restart: 0.01}})
-		if err := b.add("seed", pageURL("a.test/")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("seed", pageURL("a.test/")))
 		var all strings.Builder
 		for round := range 20 {
 			txn := fmt.Sprint("r", round)
 			batch, err := b.next(1, NextOptions{N: 3, Txn: txn})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var outcomes []record.Fetch
 			var links []record.Link
 			for _, u := range batch {
@@ -249,9 +236,7 @@ func TestWalkTargetsOnce(t *testing.T) {
 					}
 				}
 			}
-			if err := b.walk(txn, outcomes, links); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.walk(txn, outcomes, links))
 		}
 		b.check()
 		return all.String()
@@ -304,9 +289,7 @@ func TestWalkAgainstModel(t *testing.T) {
 					urls = append(urls, u)
 					found[u.URL] = true
 				}
-				if err := b.add("", urls...); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, b.add("", urls...))
 			}
 			add("a.test/")
 			waiting := b.standingAt()
@@ -369,9 +352,7 @@ func TestWalkAgainstModel(t *testing.T) {
 				links = append(links, record.Link{SrcURL: "http://a.test/robots.txt", URL: "http://a.test/never", Host: "a.test", LinkKind: "redirect"})
 				rng.Shuffle(len(outcomes), func(i, j int) { outcomes[i], outcomes[j] = outcomes[j], outcomes[i] })
 				rng.Shuffle(len(links), func(i, j int) { links[i], links[j] = links[j], links[i] })
-				if err := b.walk("", outcomes, links); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, b.walk("", outcomes, links))
 				visits += uint64(ended)
 				for v, n := range waiting {
 					want[v] += n
@@ -402,9 +383,7 @@ func TestWalkAgainstModel(t *testing.T) {
 				b.check()
 			}
 			st, err := b.f.Stat(context.Background(), StatOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if st.Finished != visits || st.Discovered != visits+walkers || st.Own.(*WalkStat).Starts != uint64(len(found)) {
 				t.Errorf("%d visits of %d pages: %+v %+v", visits, len(found), st.Counts, st.Own)
 			}
@@ -418,9 +397,7 @@ func TestWalkRefusals(t *testing.T) {
 		t.Fatal("the round of an empty frontier: ", err)
 	}
 	seeds := []record.URL{pageURL("a.test/"), pageURL("b.test/")}
-	if err := b.add("seed", seeds...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", seeds...))
 	batch, err := b.next(1, NextOptions{N: 9, Txn: "r1"})
 	if err != nil || len(batch) != 2 {
 		t.Fatal(batch, err)
@@ -451,9 +428,7 @@ func TestWalkRefusals(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := b.walkFrom("r1", []record.Link{deep, long}, UpdateOptions{Txn: "r1", Retries: DefaultRetries, Limits: Limits{Depth: 2}, Outcomes: fetches}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.walkFrom("r1", []record.Link{deep, long}, UpdateOptions{Txn: "r1", Retries: DefaultRetries, Limits: Limits{Depth: 2}, Outcomes: fetches}))
 	st, err := b.f.Stat(context.Background(), StatOptions{})
 	if err != nil || st.Own.(*WalkStat).Starts != 2 || st.Own.(*WalkStat).Steps != 0 {
 		t.Error(st.Own, err)
@@ -467,15 +442,11 @@ func TestWalkDepth(t *testing.T) {
 	const most = 5
 	g := graph{"a.test/": {"a.test/"}}
 	b := open(t, crashtest.New(), Params{Policy: walk, Walk: Walk{Walkers: 2, Restart: 1e-9}})
-	if err := b.add("seed", pageURL("a.test/")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", pageURL("a.test/")))
 	for round := range most + 1 {
 		txn := fmt.Sprint("r", round)
 		batch, err := b.next(1, NextOptions{N: min(round+1, 2), Txn: txn}) // in the first round one moves alone
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var outcomes []record.Fetch
 		var links []record.Link
 		for _, u := range batch {
@@ -483,9 +454,7 @@ func TestWalkDepth(t *testing.T) {
 			links = append(links, g.links(u)...)
 		}
 		o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Limits: Limits{Depth: most}, Outcomes: given(txn, outcomes)}
-		if err := b.walkFrom(txn, links, o); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.walkFrom(txn, links, o))
 		var depths []int
 		if err := b.f.EachURL(context.Background(), func(u *record.URL) error { depths = append(depths, int(u.Depth)); return nil }); err != nil {
 			t.Fatal(err)
@@ -507,9 +476,7 @@ func TestWalkAsksForWholePages(t *testing.T) {
 	b := open(t, crashtest.New(), Params{Policy: walk, Walk: Walk{Walkers: 1}})
 	u := pageURL("a.test/")
 	u.ETag, u.LastModified, u.LastContentFP = `"1"`, "Thu, 01 Jan 2026 00:00:00 GMT", 7
-	if err := b.add("seed", u); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", u))
 	batch, err := b.next(1, NextOptions{N: 1, Txn: "r1"})
 	if err != nil || len(batch) != 1 || batch[0].ETag != "" || batch[0].LastModified != "" || batch[0].LastContentFP != 0 {
 		t.Error(batch, err)

@@ -13,6 +13,7 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 )
 
@@ -45,9 +46,7 @@ func TestPrioritizer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true, Queues: 16}})
 			ledger, err := b.addBy("seed", Prioritizer{Command: c.command}, urls...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			deep := uint64(n / 11)
 			if ledger.In != n || ledger.Consumed != n-deep || fmt.Sprint(ledger.Drops) != fmt.Sprintf("[{%s %d}]", dropDepth, deep) {
 				t.Errorf("ledger: %+v", ledger)
@@ -91,9 +90,7 @@ func TestByScore(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch, err := b.next(1, NextOptions{N: 9, Txn: "r1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var got []string
 	for _, u := range batch {
 		got = append(got, fmt.Sprint(u.Host, " ", u.Priority))

@@ -13,6 +13,7 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 	"mercator/pkg/folder/stage"
 )
@@ -47,9 +48,7 @@ func TestRefusedAtNext(t *testing.T) {
 						urls = append(urls, newURL(fmt.Sprintf("h%d.d%d.test", host, host), fmt.Sprintf("%s/%d", word, n), 0))
 					}
 				}
-				if err := b.add("seed", urls...); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, b.add("seed", urls...))
 				told := map[string]bool{}
 				o.Judge = pathJudge("private")
 				o.Refused = func(u *record.URL, rule string) error {
@@ -63,9 +62,7 @@ func TestRefusedAtNext(t *testing.T) {
 				for round, got := 0, 0; got < 200; round++ {
 					o.Txn = fmt.Sprintf("r%d", round)
 					batch, err := b.next(now, o)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					want := min(o.N, 200-got)
 					if p.Policy == fifo && o.PerHost+o.PerDomain > 0 { // it passes over as many as it takes, and then no further
 						want = max(len(batch), 1)
@@ -81,9 +78,7 @@ func TestRefusedAtNext(t *testing.T) {
 						}
 						outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, now))
 					}
-					if err := b.update(o.Txn, now, outcomes); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, b.update(o.Txn, now, outcomes))
 					b.check()
 					got += len(batch)
 					now += 3600e6
@@ -107,9 +102,7 @@ func TestHostBytesOfPoliciesThatFetchAgain(t *testing.T) {
 	for _, policy := range []string{"walk", revisit} {
 		t.Run(policy, func(t *testing.T) {
 			b := open(t, crashtest.New(), Params{Policy: policy})
-			if err := b.add("", newURL("a.test", "0", 0)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.add("", newURL("a.test", "0", 0)))
 			_, err := b.next(1e12, NextOptions{N: 1, Txn: "r1", HostBytes: func(string) uint64 { return 1 }})
 			if want := "a limit of bytes per host for policy " + policy; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %s", err, want)
@@ -124,9 +117,7 @@ func TestHostBytes(t *testing.T) {
 			b := open(t, crashtest.New(), Params{})
 			for _, host := range []string{"a.test", "b.test"} {
 				for n := range 4 {
-					if err := b.add("", newURL(host, fmt.Sprint(n), 0)); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, b.add("", newURL(host, fmt.Sprint(n), 0)))
 				}
 			}
 			now := record.Time(1e12)
@@ -142,9 +133,7 @@ func TestHostBytes(t *testing.T) {
 				refused = nil
 				o.Txn = fmt.Sprint("r", now)
 				batch, err := b.next(now, o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				var rows []record.Fetch
 				got := refused
 				for _, u := range batch {
@@ -158,9 +147,7 @@ func TestHostBytes(t *testing.T) {
 				if text := strings.Join(got, ", "); text != want {
 					t.Errorf("%s, want %s", text, want)
 				}
-				if err := b.update(o.Txn, now, rows); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, b.update(o.Txn, now, rows))
 				b.check()
 				now += 3600e6
 			}
@@ -170,9 +157,7 @@ func TestHostBytes(t *testing.T) {
 			if h, found, err := b.f.Host(context.Background(), "a.test"); err != nil || !found || h.Bytes != 120 || h.Finished != 4 {
 				t.Errorf("%+v, %v", h, err)
 			}
-			if err := b.add("", newURL("a.test", "4", 0), newURL("a.test", "5", 0)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.add("", newURL("a.test", "4", 0), newURL("a.test", "5", 0)))
 			most["a.test"], o.N = 121, 1
 			round(1, "a.test/4")
 			o.Judge = pathJudge("5")
@@ -188,9 +173,7 @@ func TestAllRefused(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		b := open(t, crashtest.New(), Params{})
 		for host := range 3 {
-			if err := b.add("", newURL(fmt.Sprintf("h%d.test", host), "private", 0)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.add("", newURL(fmt.Sprintf("h%d.test", host), "private", 0)))
 		}
 		o := NextOptions{N: 2, Txn: "r1", Judge: pathJudge("private"), Refused: func(*record.URL, string) error { return nil }}
 		if dead {
@@ -204,9 +187,7 @@ func TestAllRefused(t *testing.T) {
 			t.Fatalf("again: %d URLs, %v", len(again), err)
 		}
 		b.check()
-		if err := b.update("r1", 1e12, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update("r1", 1e12, nil))
 		b.check()
 		if empty, err := b.f.Empty(1e12); !empty || err != nil {
 			t.Errorf("the frontier is not empty: %+v, %v", b.counts(), err)
@@ -217,9 +198,7 @@ func TestAllRefused(t *testing.T) {
 // A judge or a file that fails leaves the frontier as it was.
 func TestJudgeFails(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
-	if err := b.add("", newURL("h.test", "private", 0), newURL("h.test", "open", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("", newURL("h.test", "private", 0), newURL("h.test", "open", 0)))
 	full := errors.New("the disk is full")
 	_, err := b.next(1e12, NextOptions{N: 2, Txn: "r1", Judge: pathJudge("private"), Refused: func(*record.URL, string) error { return full }})
 	if !errors.Is(err, full) {
@@ -234,26 +213,20 @@ func TestJudgeFails(t *testing.T) {
 // A walker on a URL that is refused begins another walk, and goes on.
 func TestWalkRefused(t *testing.T) {
 	b := open(t, crashtest.New(), Params{Policy: walk, Walk: Walk{Walkers: 20}})
-	if err := b.add("seed", newURL("h.test", "private", 0), newURL("h.test", "open", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("h.test", "private", 0), newURL("h.test", "open", 0)))
 	refused, visited := 0, 0
 	o := NextOptions{N: 100, Judge: pathJudge("private"), Refused: func(*record.URL, string) error { refused++; return nil }}
 	for round := range 20 {
 		o.Txn = fmt.Sprintf("r%d", round)
 		batch, err := b.next(1e12, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		b.check()
 		var outcomes []record.Fetch
 		for _, u := range batch {
 			outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, 1e12))
 		}
 		visited += len(batch)
-		if err := b.walk(o.Txn, outcomes, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.walk(o.Txn, outcomes, nil))
 		b.check()
 	}
 	if refused+visited != 20*20 || refused < 100 || visited < 100 {
@@ -275,9 +248,7 @@ func TestWalkAllRefused(t *testing.T) {
 			urls = append(urls, newURL("h.test", fmt.Sprintf("%s/%d", word, n), 0))
 		}
 		for n := 0; n < len(urls); n += 250 {
-			if err := b.add("", urls[n:n+250]...); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.add("", urls[n:n+250]...))
 		}
 		o := NextOptions{N: 100, Judge: pathJudge("private"), Refused: func(*record.URL, string) error { return nil }}
 		visited := 0
@@ -295,17 +266,13 @@ func TestWalkAllRefused(t *testing.T) {
 				}
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var outcomes []record.Fetch
 			for _, u := range batch {
 				outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, 1e12))
 			}
 			visited += len(batch)
-			if err := b.walk(o.Txn, outcomes, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.walk(o.Txn, outcomes, nil))
 			b.check()
 		}
 		if wanted >= 0 && visited == 0 {
@@ -317,9 +284,7 @@ func TestWalkAllRefused(t *testing.T) {
 // A page that is visited again and again, and is refused, is visited no more.
 func TestRevisitRefused(t *testing.T) {
 	b := open(t, crashtest.New(), Params{Policy: revisit, Revisit: Revisit{MinInterval: "1s", MaxInterval: "2s"}})
-	if err := b.add("seed", newURL("h.test", "private", 0), newURL("h.test", "open", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", newURL("h.test", "private", 0), newURL("h.test", "open", 0)))
 	now := record.Time(1e12)
 	for round := range 4 {
 		o := NextOptions{N: 2, Txn: fmt.Sprintf("r%d", round), Refused: func(*record.URL, string) error { return nil }}
@@ -335,9 +300,7 @@ func TestRevisitRefused(t *testing.T) {
 		for _, u := range batch {
 			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, now))
 		}
-		if err := b.update(o.Txn, now, outcomes); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(o.Txn, now, outcomes))
 		b.check()
 		now += 1e9
 	}
@@ -356,9 +319,7 @@ func TestAddAgain(t *testing.T) {
 			for n := range 8 {
 				urls = append(urls, newURL(fmt.Sprintf("h%d.test", n), "x", 0))
 			}
-			if err := b.add("seed", urls...); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.add("seed", urls...))
 			batch, err := b.next(1e12, NextOptions{N: 5, Txn: "r1"})
 			if err != nil || len(batch) != 5 {
 				t.Fatal(len(batch), err)
@@ -367,9 +328,7 @@ func TestAddAgain(t *testing.T) {
 			for i, u := range batch {
 				outcomes = append(outcomes, fetchOf(u, []string{record.OutcomeRobotsDenied, record.OutcomeAddress, record.OutcomeAddress, record.OutcomeTimeout, record.OutcomeTLS}[i], 0, 1e12))
 			}
-			if err := b.update("r1", 1e12, outcomes); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.update("r1", 1e12, outcomes))
 			flying, err := b.next(1e12, NextOptions{N: 1, Txn: "r2"})
 			if err != nil || len(flying) != 1 {
 				t.Fatal(len(flying), err)
@@ -385,9 +344,7 @@ func TestAddAgain(t *testing.T) {
 					o.Limits.HostURLs = 0
 				}
 				done, err := stage.Run(context.Background(), spec, recordtest.In(txn, slices.Clone(rows)...), nil, b.adding(o))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				b.check()
 				return done.Stage
 			}
@@ -401,9 +358,7 @@ func TestAddAgain(t *testing.T) {
 			if parked, _, err := b.f.Parked(); err != nil || len(parked) != 1 || parked[0].URLs != 1 {
 				t.Errorf("parked %+v, %v", parked, err)
 			}
-			if err := b.update("r2", 1e12, []record.Fetch{fetchOf(flying[0], record.OutcomeRobotsDenied, 0, 1e12)}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.update("r2", 1e12, []record.Fetch{fetchOf(flying[0], record.OutcomeRobotsDenied, 0, 1e12)}))
 			waiting, err := b.next(2e12, NextOptions{N: 100, Txn: "r3"})
 			seen := map[string]int{}
 			for _, u := range waiting {
@@ -430,9 +385,7 @@ func TestAgainCountsOnce(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
 	was := record.NewSchema(record.KindURL, record.Column{Name: record.WasColumn, Text: true})
 	urls := []record.URL{newURL("a.test", "1", 0), newURL("a.test", "2", 0), newURL("b.test", "1", 0)}
-	if err := b.add("seed", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", urls...))
 	now, round := record.Time(1e12), 0
 	fetchAll := func(outcome string) {
 		t.Helper()
@@ -440,16 +393,12 @@ func TestAgainCountsOnce(t *testing.T) {
 		now += 1e9
 		txn := fmt.Sprintf("r%d", round)
 		batch, err := b.next(now, NextOptions{N: 100, Txn: txn})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var outcomes []record.Fetch
 		for _, u := range batch {
 			outcomes = append(outcomes, fetchOf(u, outcome, 404, now))
 		}
-		if err := b.update(txn, now, outcomes); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.update(txn, now, outcomes))
 		b.check()
 	}
 	again := func(outcome string, urls ...record.URL) error {
@@ -472,16 +421,12 @@ func TestAgainCountsOnce(t *testing.T) {
 	fetchAll(record.OutcomeFetched)
 	want(3, 0, "[{fetched 3}]")
 	for range 2 {
-		if err := again(record.OutcomeFetched, urls[0], urls[2], urls[0]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, again(record.OutcomeFetched, urls[0], urls[2], urls[0]))
 		want(3, 2, "[{fetched 1}]")
 	}
 	fetchAll(record.OutcomeRobotsDenied)
 	want(3, 0, "[{fetched 1} {robots-denied 2}]")
-	if err := again(record.OutcomeRobotsDenied, urls[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, again(record.OutcomeRobotsDenied, urls[0]))
 	if h, _, err := b.f.Host(context.Background(), "a.test"); err != nil || h.Discovered != 2 || h.Finished != 1 || h.Fetched != 1 || h.Pending != 1 {
 		t.Errorf("%+v, %v", h, err)
 	}
@@ -493,9 +438,7 @@ func TestAgainCountsOnce(t *testing.T) {
 	if err != nil || done.Stage.Consumed != 1 {
 		t.Errorf("%d more URLs of a host that has 2 of 3, %v", done.Stage.Consumed, err)
 	}
-	if err := again(record.OutcomeTLS, urls[1]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, again(record.OutcomeTLS, urls[1]))
 	want(5, 2, "[{fetched 2} {robots-denied 1}]")
 	if err := again(record.OutcomeFetched, newURL("c.test", "1", 0)); !errors.Is(err, fault.Conflict) {
 		t.Errorf("an outcome of a host that has none: %v", err)

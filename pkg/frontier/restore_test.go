@@ -17,6 +17,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/crawl"
 )
 
@@ -75,9 +76,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 				}
 				crawl := func() *crawl.Crawl {
 					c, err := crawl.Open("/crawl", crawl.Options{FS: fs})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					return c
 				}
 				checkpoints := map[uint64]*crawled{}
@@ -92,9 +91,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 					checkpoints[current] = now.clone()
 				}
 				seeds := some(60)
-				if err := b.add("seed", seeds...); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, b.add("seed", seeds...))
 				now.add(seeds...)
 				commit("seed")
 				at := record.Time(1_000_000)
@@ -164,9 +161,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 					if serial < 200 {
 						fresh = some(rng.IntN(6))
 					}
-					if err := b.update(fl.txn, at, outcomes, fresh...); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, b.update(fl.txn, at, outcomes, fresh...))
 					now.add(fresh...)
 					now.out, now.open = nil, fl.txn
 					if p.Policy != revisit {
@@ -225,9 +220,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 						}
 						numbers := slices.Sorted(maps.Keys(checkpoints))
 						current = numbers[rng.IntN(len(numbers))]
-						if err := crawl().Restore(ctx, current); err != nil {
-							t.Fatal(err)
-						}
+						must.OK(t, crawl().Restore(ctx, current))
 						now = checkpoints[current].clone()
 						did["restore"]++
 					}
@@ -237,9 +230,7 @@ func TestRestoreAgainstModel(t *testing.T) {
 						b.check()
 					}
 					st, err := b.f.Stat(ctx, StatOptions{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					got, want := "", ""
 					if fl := st.Batch; fl != nil {
 						got = fmt.Sprint(fl.Txn, " ", fl.URLs)
@@ -280,13 +271,9 @@ func TestRestoreAgainstModel(t *testing.T) {
 func TestAddWhileABatchIsOut(t *testing.T) {
 	for _, p := range []Params{{}, {Policy: walk, Walk: Walk{Walkers: 2}}} {
 		b := open(t, crashtest.New(), p)
-		if err := b.add("seed", pageURL("a.test/"), pageURL("d.test/")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.add("seed", pageURL("a.test/"), pageURL("d.test/")))
 		batch, err := b.next(1, NextOptions{N: 1, Txn: "r1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := b.add("more", pageURL("b.test/")); !errors.Is(err, fault.Conflict) {
 			t.Error(err)
 		}
@@ -318,22 +305,14 @@ func TestCheckAfterRestore(t *testing.T) {
 	fs := crashtest.New()
 	opt := store.Options{FS: fs}
 	c, err := crawl.Init("/crawl", nil, nil, func(string) error { return Create("/crawl/frontier", Params{}, opt) }, crawl.Options{FS: opt.FS})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b := open(t, fs, Params{})
-	if err := b.add("seed", pageURL("a.test/"), pageURL("b.test/"), pageURL("c.test/")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", pageURL("a.test/"), pageURL("b.test/"), pageURL("c.test/")))
 	for i, txn := range []string{"seed", "r1", "r2"} {
 		if i > 0 {
 			batch, err := b.next(1, NextOptions{N: 1, Txn: txn})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := b.update(txn, 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, b.update(txn, 1, []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, 1)}))
 		}
 		if _, _, err := c.Commit(ctx, txn, time.Unix(0, 0), 0); err != nil {
 			t.Fatal(err)
@@ -342,13 +321,9 @@ func TestCheckAfterRestore(t *testing.T) {
 	if _, err := b.next(1, NextOptions{N: 1, Txn: "r3"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Restore(ctx, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Restore(ctx, 2))
 	m, err := b.f.Store().Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	gone := 0
 	for _, e := range m.Files {
 		if _, err := fs.Stat(b.f.Store().Path(e.Path)); err != nil && e.Role == store.RoleOutput {
@@ -370,9 +345,7 @@ func TestRaiseIsARound(t *testing.T) {
 		fs := crashtest.New()
 		opt := store.Options{FS: fs}
 		c, err := crawl.Init("/crawl", nil, nil, func(string) error { return Create("/crawl/frontier", p, opt) }, crawl.Options{FS: fs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		b := open(t, fs, p)
 		old, other := newURL("a.test", "old", 2), newURL("a.test", "new", 2)
 		if p.Policy == revisit {
@@ -387,9 +360,7 @@ func TestRaiseIsARound(t *testing.T) {
 			func(txn string) error { _, err := b.raise(txn, higher...); return err }, // none is raised
 		} {
 			name := fmt.Sprintf("t%d", txn)
-			if err := change(name); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, change(name))
 			b.check()
 			k, made, err := c.Commit(ctx, name, time.Unix(0, 0), 0)
 			if err != nil || !made {
@@ -401,9 +372,7 @@ func TestRaiseIsARound(t *testing.T) {
 			t.Error("nothing was raised")
 		}
 		for _, n := range []uint64{1, 3, 2} {
-			if err := c.Restore(ctx, n); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Restore(ctx, n))
 			b = open(t, fs, p)
 			b.check()
 			if got := b.contents(); got != states[n] {

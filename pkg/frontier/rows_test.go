@@ -18,6 +18,7 @@ import (
 	"mercator/formats/spectest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 )
 
 func someEntries(n int) []Entry {
@@ -140,13 +141,9 @@ func runOf(t testing.TB, kind string, payloads ...[]byte) []byte {
 	var b bytes.Buffer
 	w := runfile.NewWriter(&b, kind)
 	for i, payload := range payloads {
-		if err := w.Add(uint64(i), payload); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Add(uint64(i), payload))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return b.Bytes()
 }
 

@@ -10,6 +10,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // Changes that take URLs out of their queues merge, too: the files of each queue stay few, and every URL keeps its row.
@@ -20,9 +21,7 @@ func TestRaisesMerge(t *testing.T) {
 	for i := range 40 {
 		urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%7), fmt.Sprint(i), 4))
 	}
-	if err := b.add("", urls...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("", urls...))
 	most := 0
 	raise := func(u *record.URL, priority uint8) {
 		t.Helper()
@@ -33,9 +32,7 @@ func TestRaisesMerge(t *testing.T) {
 			t.Fatalf("%+v, %v", done, err)
 		}
 		s, _, err := b.f.current()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, runs := range s.Ready {
 			most = max(most, len(runs))
 		}
@@ -82,9 +79,7 @@ func TestBetter(t *testing.T) {
 // More rates than there are classes are refused, as what is no state is.
 func TestTooManyRates(t *testing.T) {
 	b := open(t, crashtest.New(), Params{Policy: revisit})
-	if err := b.add("", newURL("a.test", "", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("", newURL("a.test", "", 0)))
 	b.change(func(s *state) {
 		p := s.policy.hooks.(*revisitPolicy)
 		p.Rates = make([]uint64, len(p.worth)*classes+1)

@@ -13,6 +13,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // links is a record stream of links with the given keys, as a stage called name writes it.
@@ -20,22 +21,16 @@ func links(t *testing.T, name, txn string, keys ...uint64) Rows[record.Link] {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := record.NewWriter[record.Link](&b, record.WriterOptions{Txn: txn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, k := range keys {
-		if err := w.Write(&record.Link{Key: k}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(&record.Link{Key: k}))
 	}
 	n := uint64(len(keys))
 	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{{Name: name, Txn: txn, Made: []record.Count{{Reason: "test", N: n}}, Out: n}}}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := record.NewReader[record.Link](&b, record.ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
@@ -52,9 +47,7 @@ func TestMergeKeepsAllBooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := NewRecords("url_key", []Rows[record.Link]{links(t, "a", "r1", c.a...), links(t, "b", c.txn, c.b...)}, []string{"a", "b"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var row record.Link
 			for err == nil {
 				err = m.Read(&row)
@@ -81,13 +74,9 @@ func TestRefusesWhatItDoesNotKeep(t *testing.T) {
 	}
 	open := func(name string) Rows[record.URL] {
 		b, err := os.ReadFile("../../formats/record/testdata/good/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		r, err := record.NewReader[record.URL](bytes.NewReader(b), record.ReaderOptions{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return r
 	}
 	more, plain := open("extra-column.arrows.zst"), open("url.arrows.zst")
@@ -110,9 +99,7 @@ func TestSortText(t *testing.T) {
 	slices.SortStableFunc(want, func(a, b record.URL) int { return strings.Compare(a.Host, b.Host) })
 	for _, mem := range []int64{0, 1 << 30} { // 30 runs, of which 8 are merged at a time; one run
 		rows, err := SortRows[record.URL](recordtest.Reader[record.URL](t, bytes.NewReader(b.Bytes())), "host", mem, t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var row record.URL
 		for i := range want {
 			if err := rows.Read(&row); err != nil || row.Key != want[i].Key {
@@ -132,9 +119,7 @@ func TestSortText(t *testing.T) {
 func TestPartRanges(t *testing.T) {
 	for n := 1; n <= maxParts; n += 1 + n/3 {
 		p, err := NewParts("x", n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		next := uint64(0)
 		for i := range n {
 			if last := p.last(i); p.part(next) != i || p.part(last) != i {

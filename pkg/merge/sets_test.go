@@ -19,6 +19,7 @@ import (
 	"mercator/formats/fpfile"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/merge"
 )
 
@@ -40,21 +41,15 @@ func encode(t testing.TB, keys []uint64) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := fpfile.NewWriter(&b, fingerprint.Polynomial)
-	if err := w.AddKeys(keys); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.AddKeys(keys))
+	must.OK(t, w.Finish())
 	return b.Bytes()
 }
 
 func open(t testing.TB, file []byte) *fpfile.Reader {
 	t.Helper()
 	r, err := fpfile.Open(bytes.NewReader(file), int64(len(file)), "set")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
@@ -141,9 +136,7 @@ func TestFiles(t *testing.T) {
 			}
 			var got list
 			opt := merge.Options{Threads: rnd.IntN(6), Memory: 1 << (10 + rnd.IntN(16))}
-			if err := merge.Files(&got, op, in, opt); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, merge.Files(&got, op, in, opt))
 			return got
 		}
 		for _, op := range []merge.Op{merge.OpUnion, merge.OpIntersect, merge.OpDiff} {
@@ -227,17 +220,13 @@ func TestAgainstSort(t *testing.T) {
 		cmd.Dir = dir
 		cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin"}
 		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(out)
 	}
 	a, b := text(), text()
 	for name, s := range map[string]string{"a.in": a, "b.in": b} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(s), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(s), 0o666))
 		})
 	}
 	for _, c := range []struct {
@@ -247,24 +236,16 @@ func TestAgainstSort(t *testing.T) {
 		var sets []merge.Set
 		for _, s := range []string{a, b} {
 			k, err := merge.SortKeys(merge.NewText(strings.NewReader(s), "text"), 0, dir, fingerprint.Polynomial)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer k.Close()
 			r, err := k.Finish()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			sets = append(sets, merge.Set{r})
 		}
 		var keys list
-		if err := merge.Files(&keys, c.op, sets, merge.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, merge.Files(&keys, c.op, sets, merge.Options{}))
 		var got bytes.Buffer
-		if err := merge.WriteText(&got, merge.Keys(keys)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, merge.WriteText(&got, merge.Keys(keys)))
 		if want := gnu(c.script); got.String() != want {
 			t.Errorf("%s: %d bytes, want %d", c.script, got.Len(), len(want))
 		}
@@ -342,9 +323,7 @@ func FuzzText(f *testing.F) {
 			t.Fatalf("%x, %v; want %x", got, err, want)
 		}
 		var out bytes.Buffer
-		if err := merge.WriteText(&out, merge.Keys(got)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, merge.WriteText(&out, merge.Keys(got)))
 		for i, line := range strings.Fields(out.String()) {
 			if line != fingerprint.Format(got[i]) {
 				t.Fatalf("%s, want %s", line, fingerprint.Format(got[i]))
@@ -377,17 +356,11 @@ func TestSortKeys(t *testing.T) {
 				i++
 				return keys[i-1], nil
 			}), 0, t.TempDir(), fingerprint.Polynomial) // 147 runs of 4,096 keys
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			r, err := f.Finish()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var got list
-			if err := merge.Copy(&got, r.All()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, merge.Copy(&got, r.All()))
 			slices.Sort(keys)
 			if want := slices.Compact(keys); !slices.Equal(got, want) {
 				t.Errorf("%s: %d keys, want %d", name, len(got), len(want))
@@ -418,9 +391,7 @@ func TestSortKeysMemory(t *testing.T) {
 		n++
 		return rnd.Uint64(), nil
 	}), 1, t.TempDir(), fingerprint.Polynomial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	if r, err := f.Finish(); err != nil || r.Count() != runs*chunk {
 		t.Errorf("%v, want %d keys", err, runs*chunk)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 	"mercator/pkg/merge"
 )
@@ -30,14 +31,10 @@ func sorted(t *testing.T, mem int64, recs []rec) []rec {
 	s := merge.NewSorter(mem, dir)
 	defer s.Close()
 	for _, r := range recs {
-		if err := s.Add(r.key, []byte(r.payload)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Add(r.key, []byte(r.payload)))
 	}
 	it, err := s.Sort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if names, _ := os.ReadDir(dir); len(names) != 0 {
 		t.Fatalf("temporary files have names: %v", names)
 	}
@@ -47,9 +44,7 @@ func sorted(t *testing.T, mem int64, recs []rec) []rec {
 		if err == io.EOF {
 			return out
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		out = append(out, rec{key, string(payload)})
 	}
 }
@@ -111,14 +106,10 @@ func TestSorterPasses(t *testing.T) {
 	for i := range n {
 		k := rnd.Uint64() >> 50 // many ties
 		sum += k
-		if err := s.Add(k, binary.BigEndian.AppendUint64(nil, uint64(i))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Add(k, binary.BigEndian.AppendUint64(nil, uint64(i))))
 	}
 	it, err := s.Sort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var count int
 	var lastKey, lastArrival uint64
 	for {
@@ -126,9 +117,7 @@ func TestSorterPasses(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		arrival := binary.BigEndian.Uint64(p)
 		if count > 0 && (k < lastKey || k == lastKey && arrival <= lastArrival) {
 			t.Fatalf("record %d: key %d arrival %d after %d %d", count, k, arrival, lastKey, lastArrival)
@@ -153,9 +142,7 @@ func TestSorterMemory(t *testing.T) {
 	payload := make([]byte, 40)
 	var most int64
 	for i := range 1_000_000 {
-		if err := s.Add(uint64(i)*0x9e3779b97f4a7c15, payload); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Add(uint64(i)*0x9e3779b97f4a7c15, payload))
 		if i%200_000 == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&now)
@@ -177,9 +164,7 @@ func TestSorterMemoryOfLargeRows(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		s := merge.NewSorter(mem, t.TempDir())
 		for i, size := range rows {
-			if err := s.Add(uint64(i)*0x9e3779b97f4a7c15, make([]byte, size)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Add(uint64(i)*0x9e3779b97f4a7c15, make([]byte, size)))
 		}
 		it, err := s.Sort()
 		n, most := 0, int64(0)
@@ -216,19 +201,13 @@ func TestSorterDamage(t *testing.T) {
 		dir := t.TempDir()
 		s := merge.NewSorter(1<<20, dir)
 		for i := range rows {
-			if err := s.Add(uint64(i)*0x9e3779b97f4a7c15, binary.BigEndian.AppendUint64(nil, uint64(i))); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Add(uint64(i)*0x9e3779b97f4a7c15, binary.BigEndian.AppendUint64(nil, uint64(i))))
 		}
 		it, err := s.Sort()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		f := spilled(t, dir)
 		size, err := f.Seek(0, io.SeekEnd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		at := (2*int64(i) + 1) * size / 80 // past the first blocks, which are in memory
 		var b [1]byte
 		if _, err := f.ReadAt(b[:], at); err != nil {
@@ -269,9 +248,7 @@ func spilled(t *testing.T, dir string) *os.File {
 	for _, name := range names {
 		if target, err := os.Readlink(name); err == nil && strings.HasPrefix(target, dir) {
 			f, err := os.OpenFile(name, os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return f
 		}
 	}

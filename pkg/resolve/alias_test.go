@@ -13,6 +13,7 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/web/canon"
 )
@@ -32,14 +33,10 @@ func TestCanon(t *testing.T) {
 	})
 	now := func() time.Time { return testNow }
 	r, err := New(Config{Servers: []string{up}, Timeout: patience, Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	st, err := store.Open(newDNSStore(t), StoreKind, StoreVersion, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const source = "http://host.test/moved" // redirects to each of them
 	links := [][2]string{
 		{"http://www.host.test/a?b#", "http://host.test/a?b"},
@@ -54,9 +51,7 @@ func TestCanon(t *testing.T) {
 	var rows []record.Link
 	for _, l := range links {
 		u, host, err := canon.URL(l[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		rows = append(rows, record.Link{URL: u, Host: host, Key: fingerprint.URLKey(host, u), LinkKind: "redirect", SrcURL: source})
 	}
 	in := recordtest.Reader[record.Link](t, recordtest.Stream(t, record.WriterOptions{Txn: "r1"}, rows...))
@@ -67,15 +62,11 @@ func TestCanon(t *testing.T) {
 			stats, err = Canon(ctx, st, b, Options{Resolver: r, Memory: 16 << 20, Now: now}, canon.Options{})
 			return err
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := recordtest.Reader[record.Link](t, &out)
 	for _, want := range links {
 		var l record.Link
-		if err := got.Read(&l); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, got.Read(&l))
 		if _, host, _ := canon.URL(want[1]); l.URL != want[1] || l.Host != host || l.Key != fingerprint.URLKey(host, l.URL) {
 			t.Errorf("%s became %s of %s, want %s", want[0], l.URL, l.Host, want[1])
 		} else if _, was, _ := canon.URL(want[0]); want[0] != want[1] && l.Extra.Text(AliasColumn) != was {
@@ -96,15 +87,11 @@ func TestCanonBesideResolve(t *testing.T) {
 	up := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool { good(m); return true })
 	now := func() time.Time { return testNow }
 	r, err := New(Config{Servers: []string{up}, Timeout: patience, Family: "4", Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	dir := newDNSStore(t)
 	st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rows := recordtest.Reader[record.Link](t, recordtest.Stream(t, record.WriterOptions{Txn: "r1"}, record.Link{URL: "http://three.test/", Host: "three.test", LinkKind: "a"}))
 	begun, resolved, ended := make(chan bool), make(chan bool), make(chan error, 1)
 	go func() {
@@ -122,9 +109,7 @@ func TestCanonBesideResolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(resolved)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-ended)
 	if names := len(cached(t, st)); names != 3 {
 		t.Errorf("%d names in the store", names)
 	}

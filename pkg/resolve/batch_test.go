@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 )
 
@@ -43,9 +44,7 @@ func TestCancelledWhileRowsGoOut(t *testing.T) {
 		}}
 		st := open(t, newDNSStore(t))
 		rows, err := record.NewReader[record.URL](in, record.ReaderOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, err = stage.Run(t.Context(), stage.Spec{Name: "mresolve", Verb: "resolve", Store: st}, rows, []stage.Output{&recordtest.Output{}},
 			func(_ context.Context, b *stage.Batch[record.URL, record.URL]) error {
 				_, err := Resolve(ctx, st, b, opt)
@@ -62,9 +61,7 @@ func TestCancelledWhileRowsGoOut(t *testing.T) {
 func open(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return st
 }
 
@@ -127,9 +124,7 @@ func namesAreLookedForInTime(t *testing.T) {
 		out.CloseWithError(err)
 	}()
 	rows, err := record.NewReader[record.URL](in, record.ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	st := open(t, dir)
 	if _, err := stage.Run(t.Context(), stage.Spec{Name: "mresolve", Verb: "resolve", Store: st}, rows, []stage.Output{&recordtest.Output{}},
 		func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
@@ -148,19 +143,13 @@ func TestBlocks(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		var in bytes.Buffer
 		w, err := record.NewWriter[record.URL](&in, record.WriterOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		rows := min(rows, 3000<<10/size)
 		left := 0 // of a batch of records
 		for i := range rows {
-			if err := w.Write(&record.URL{URL: strings.Repeat("u", size), Key: uint64(i)}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.Write(&record.URL{URL: strings.Repeat("u", size), Key: uint64(i)}))
 			if left--; left < 0 {
-				if err := w.Flush(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, w.Flush())
 				left = 1 << random.IntN(13)
 			}
 		}
@@ -168,9 +157,7 @@ func TestBlocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		reader, err := record.NewReader[record.URL](&in, record.ReaderOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := stage.Run(t.Context(), stage.Spec{Name: "test", Shape: stage.Sink}, reader, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 			r := &batch[record.URL]{b: b, blocks: make(chan *block)}
 			r.use.name = func(row *record.URL) string { return fmt.Sprint(row.Key) }
@@ -239,9 +226,7 @@ func TestAskingRunsAhead(t *testing.T) {
 				close(s.release)
 			}()
 			rows, stats, err := runBatch(t, newDNSStore(t), "r1", Options{Resolver: r, Now: r.cfg.Now, Memory: memory}, hosts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if len(rows) != len(hosts) {
 				t.Fatalf("%d rows, want %d", len(rows), len(hosts))
 			}
@@ -286,9 +271,7 @@ func TestWarmMemory(t *testing.T) {
 		n, _ := l.find(name)
 		l.learn(n, &answer{addr: "127.0.0.1", expires: record.TimeOf(testNow.Add(time.Hour))})
 		if i%(names/8) == 0 {
-			if err := l.flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, l.flush())
 		}
 	}
 	keep(t, st, l, testNow)

@@ -29,15 +29,14 @@ import (
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 )
 
 func newDNSStore(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "dns")
-	if err := CreateStore(dir, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, CreateStore(dir, store.Options{}))
 	return dir
 }
 
@@ -45,9 +44,7 @@ func newDNSStore(t *testing.T) string {
 func runBatch(t *testing.T, dir, txn string, opt Options, hosts ...string) ([]record.URL, Stats, error) {
 	t.Helper()
 	st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return runOn(t, st, txn, opt, hosts...)
 }
 
@@ -82,9 +79,7 @@ func runOn(t *testing.T, st *store.Store, txn string, opt Options, hosts ...stri
 		if err == io.EOF || failed != nil && err != nil {
 			return got, stats, failed
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got = append(got, row)
 	}
 }
@@ -106,9 +101,7 @@ func TestABatchKeepsOrderAndFillsTheCache(t *testing.T) {
 	now := testNow
 	clock := func() time.Time { return now }
 	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience, Now: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	opt := Options{Resolver: r, Now: clock}
 	dir := newDNSStore(t)
 	hosts := []string{"slow.test", "a.test:8080", "no.test", "a.test", "127.9.9.9:80", "slow.test"}
@@ -122,9 +115,7 @@ func TestABatchKeepsOrderAndFillsTheCache(t *testing.T) {
 		}
 	}
 	rows, stats, err := runBatch(t, dir, "r1", opt, hosts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	check(rows)
 	if n := asked.Load(); n != 3 || stats.Names != 4 || stats.Asked != 3 || stats.Failed != 1 {
 		t.Errorf("%d questions, %+v", n, stats)
@@ -132,9 +123,7 @@ func TestABatchKeepsOrderAndFillsTheCache(t *testing.T) {
 
 	// The next batch is answered from the store, and adds to it.
 	rows, stats, err = runBatch(t, dir, "r2", opt, append(hosts, "more.test")...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	check(rows)
 	if n := asked.Load(); n != 4 || stats.Cached != 4 {
 		t.Errorf("%d questions, %+v", n, stats)
@@ -153,9 +142,7 @@ func TestABatchKeepsOrderAndFillsTheCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if rows := cached(t, st); len(rows) != 1 || !strings.HasPrefix(rows[0], "last.test ") {
 		t.Errorf("the cache holds %v", rows)
 	}
@@ -167,9 +154,7 @@ func TestManyNamesOverSeveralBlocks(t *testing.T) {
 		return true
 	})
 	r, err := New(Config{Servers: []string{addr}, InFlight: 32, Family: "4", Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	opt := Options{Resolver: r, Now: time.Now}
 	dir := newDNSStore(t)
 	var hosts []string
@@ -178,9 +163,7 @@ func TestManyNamesOverSeveralBlocks(t *testing.T) {
 	}
 	for round, wantAsked := range []uint64{2000, 0} {
 		rows, stats, err := runBatch(t, dir, fmt.Sprintf("r%d", round), opt, hosts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if len(rows) != len(hosts) || stats.Asked != wantAsked || stats.Failed != 0 {
 			t.Errorf("%d rows, %+v, want %d asked", len(rows), stats, wantAsked)
 		}
@@ -207,19 +190,13 @@ func TestReplayGivesTheSavedColumns(t *testing.T) {
 			add(warc.NewHostname(testNow, warc.Hostname{Host: "other.test", Addr: "127.0.0.3"})) // by another resolver
 		}
 	}
-	if err := os.WriteFile(path, file, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, file, 0o666))
 	replay, err := OpenReplay([]warc.Part{{Path: path, Length: -1}}, "r2", 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer replay.Close()
 	opt := Options{Replay: replay, Now: time.Now}
 	rows, _, err := runBatch(t, newDNSStore(t), "r2", opt, "b.test", "a.test:8080", "b.test", "alone.test", "other.test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if rows[1].Addr != "127.0.0.2,127.0.0.1" || rows[1].AddrExpires != expires || rows[0].AddrError != "servfail" || rows[2].Addr != "" ||
 		rows[3].Addr != "" || rows[3].AddrError != "" || rows[4].Addr != "127.0.0.3" || rows[4].AddrExpires != 0 {
 		t.Errorf("%+v", rows)
@@ -228,9 +205,7 @@ func TestReplayGivesTheSavedColumns(t *testing.T) {
 		t.Errorf("a host that was not saved: %v", err)
 	}
 	other, err := OpenReplay([]warc.Part{{Path: path, Length: -1}}, "r1", 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer other.Close()
 	if _, _, err := runBatch(t, newDNSStore(t), "r1", Options{Replay: other, Now: time.Now}, "b.test"); !errors.Is(err, fault.Conflict) {
 		t.Errorf("a host of another round: %v", err)
@@ -248,17 +223,13 @@ func TestOneAnswerForEachHost(t *testing.T) {
 	var ticks atomic.Int64
 	clock := func() time.Time { return testNow.Add(time.Duration(ticks.Add(1)) * time.Hour) }
 	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience, Now: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	hosts := make([]string, blockRows+10)
 	for i := range hosts {
 		hosts[i] = "a.test"
 	}
 	rows, _, err := runBatch(t, newDNSStore(t), "r1", Options{Resolver: r, Now: clock}, hosts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range rows {
 		if rows[i].AddrExpires != rows[0].AddrExpires {
 			t.Fatalf("row %d expires at %v, row 0 at %v", i, rows[i].AddrExpires.Go(), rows[0].AddrExpires.Go())
@@ -288,13 +259,9 @@ func TestCachedFamilies(t *testing.T) {
 		dir := newDNSStore(t)
 		for i, family := range strings.Fields(order) {
 			r, err := New(Config{Servers: []string{addr}, Timeout: patience, Family: family, Now: func() time.Time { return testNow }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			rows, _, err := runBatch(t, dir, fmt.Sprintf("r%d", i), Options{Resolver: r, Now: func() time.Time { return testNow }}, "both.test", "four.test")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			got := fmt.Sprintf("%s %s %s %s", rows[0].Addr, rows[0].AddrError, rows[1].Addr, rows[1].AddrError)
 			if got != want[family] {
 				t.Errorf("order %s: family %s: %q, want %q", order, family, got, want[family])
@@ -328,13 +295,9 @@ func TestOtherServersAreAsked(t *testing.T) {
 		{[]string{one}, "192.0.2.1 192.0.2.1", 0},
 	} {
 		r, err := New(Config{Servers: step.servers, Timeout: patience, Now: func() time.Time { return testNow }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		rows, stats, err := runBatch(t, dir, fmt.Sprintf("r%d", i), Options{Resolver: r, Now: func() time.Time { return testNow }}, "one.test", "two.test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := rows[0].Addr + rows[0].AddrError + " " + rows[1].Addr + rows[1].AddrError
 		if got != step.want || stats.Asked != step.asked {
 			t.Errorf("%d: %q, %d asked, want %q, %d", i, got, stats.Asked, step.want, step.asked)
@@ -358,9 +321,7 @@ func (*instant) close() {}
 func instantResolver(t *testing.T) (*Resolver, *instant) {
 	t.Helper()
 	r, err := New(Config{Servers: []string{"127.0.0.1"}, Family: "4", Now: func() time.Time { return testNow }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := &instant{}
 	r.servers[0].main = inBackground(s)
 	return r, s
@@ -380,9 +341,7 @@ func TestMoreHostsThanMemory(t *testing.T) {
 	var first []record.URL
 	for round := range 2 {
 		rows, stats, err := runBatch(t, dir, fmt.Sprintf("r%d", round), opt, hosts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if first == nil {
 			first = rows
 		}
@@ -427,9 +386,7 @@ func TestNoTempFile(t *testing.T) {
 func cached(t testing.TB, st *store.Store) (rows []string) {
 	t.Helper()
 	files, err := openBase(st, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer files.Close()
 	for _, row := range merged(t, files) {
 		rows = append(rows, fmt.Sprintf("%s %s%s %s", row.Host, row.Addr, row.AddrError, row.AddrExpires.Go().Format(time.RFC3339)))
@@ -442,13 +399,9 @@ func merged(t testing.TB, files cacheFiles) (rows []record.URL) {
 	t.Helper()
 	var out bytes.Buffer
 	w := run.NewWriter(&out, KindAnswers)
-	if err := cmp.Or(files.merge(w, 0), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmp.Or(files.merge(w, 0), w.Close()))
 	f, err := openFile(fileOf(out.Bytes()), int64(out.Len()), "merged")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	scan := f.run.Scan(run.Start)
 	for {
 		key, payload, err := scan.Next()
@@ -456,9 +409,7 @@ func merged(t testing.TB, files cacheFiles) (rows []record.URL) {
 			return rows
 		}
 		var row record.URL
-		if err := cmp.Or(err, f.parse(key, payload, &row)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmp.Or(err, f.parse(key, payload, &row)))
 		rows = append(rows, row)
 	}
 }
@@ -476,13 +427,9 @@ func runOf(t testing.TB, rows ...record.URL) []byte {
 	var out bytes.Buffer
 	w := run.NewWriter(&out, KindAnswers)
 	for i := range rows {
-		if err := w.Add(rows[i].Key, record.AppendRow(nil, &rows[i])); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Add(rows[i].Key, record.AppendRow(nil, &rows[i])))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return out.Bytes()
 }
 
@@ -562,9 +509,7 @@ func FuzzCacheFile(f *testing.F) {
 		row := record.URL{Key: fingerprint.OfString(name), Host: name, Addr: addr, AddrError: failure, Via: cname, Priority: family, AddrExpires: record.Time(expires)}
 		b := runOf(t, row)
 		file, err := openFile(fileOf(b), int64(len(b)), "cache.run")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		table := newTable()
 		n, _ := table.find(name)
 		var found *record.URL
@@ -641,24 +586,16 @@ func TestCrashAtEveryCall(t *testing.T) {
 	}
 	found := func(fsys durable.FS) []string {
 		st, err := open(fsys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return cached(t, st)
 	}
 	base := crashtest.New()
-	if err := CreateStore("/dns", store.Options{FS: base}); err != nil {
-		t.Fatal(err)
-	}
-	if err := batch(base, "r1", "one.test", "two.test"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, CreateStore("/dns", store.Options{FS: base}))
+	must.OK(t, batch(base, "r1", "one.test", "two.test"))
 	before := found(base)
 	whole := base.AfterCrash(crashtest.KeepAll)
 	whole.CrashAt(0)
-	if err := batch(whole, "r2", "two.test", "three.test"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, batch(whole, "r2", "two.test", "three.test"))
 	calls := whole.Calls()
 	if len(before) != 2 || len(found(whole)) != 3 {
 		t.Fatalf("before %v, after %v", before, found(whole))
@@ -685,16 +622,10 @@ func TestCrashAtEveryCall(t *testing.T) {
 // keep commits what was learnt to a store.
 func keep(t *testing.T, st *store.Store, l *learnt, now time.Time) {
 	t.Helper()
-	if err := l.flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.flush())
 	tx, _, err := st.Begin(t.Context(), "resolve", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := commit(tx, st, l, record.TimeOf(now)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, commit(tx, st, l, record.TimeOf(now)))
 	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}
@@ -704,9 +635,7 @@ func keep(t *testing.T, st *store.Store, l *learnt, now time.Time) {
 // little beside its own answers, and of each name the newest answer is found.
 func TestCommitsMergeFiles(t *testing.T) {
 	st, err := store.Open(newDNSStore(t), StoreKind, StoreVersion, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const batches, names, perBatch = 30, 10_000, 1000
 	random := rand.New(rand.NewPCG(1, 2))
 	newest := map[string]answer{}
@@ -728,9 +657,7 @@ func TestCommitsMergeFiles(t *testing.T) {
 		keep(t, st, l, now)
 		l.Close()
 		files, err := openBase(st, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		written += files[len(files)-1].run.Rows()
 		if len(files) > 4 {
 			t.Fatalf("%d files after %d batches", len(files), batch+1)

@@ -19,6 +19,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/must"
 )
 
 // rawServer is a server on loopback whose replies are bytes. A datagram's reply is what
@@ -286,20 +287,14 @@ func TestHostileServers(t *testing.T) {
 				cfg.Timeout, cfg.Attempts = brief, 1
 			}
 			r, err := New(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer r.Close()
 			// Of a name with many letters no question has them all in lower case.
 			host := strings.Repeat("h", 40) + ".test"
 			fsys := crashtest.New()
-			if err := CreateStore("/dns", store.Options{FS: fsys}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, CreateStore("/dns", store.Options{FS: fsys}))
 			st, err := store.Open("/dns", StoreKind, StoreVersion, store.Options{FS: fsys})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			began := time.Now()
 			rows, _, err := runOn(t, st, "r1", Options{Resolver: r, Now: r.cfg.Now, SilentOK: true}, host)
 			if took := time.Since(began); took >= patience {
@@ -321,9 +316,7 @@ func TestHostileServers(t *testing.T) {
 			}
 			// The cache has the answer, and nothing else that the server said.
 			files, err := openBase(st, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer files.Close()
 			kept := merged(t, files)
 			if len(kept) != 1 {
@@ -352,14 +345,10 @@ func sendTCP(c net.Conn, m []byte) {
 // TestWrongSource: what comes from another address than the one asked does not count.
 func TestWrongSource(t *testing.T) {
 	other, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer other.Close()
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer pc.Close()
 	go func() {
 		buf := make([]byte, 1<<12)
@@ -374,9 +363,7 @@ func TestWrongSource(t *testing.T) {
 		}
 	}()
 	r, err := New(Config{Servers: []string{pc.LocalAddr().String()}, Family: "4", Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	if got := r.Lookup(t.Context(), "host.test"); FormatAddrs(got.Addrs) != "127.0.0.1" {
 		t.Errorf("%+v", got)
@@ -386,23 +373,17 @@ func TestWrongSource(t *testing.T) {
 // TestNobodyListens: the system says so at once, and the other server answers.
 func TestNobodyListens(t *testing.T) {
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dead := pc.LocalAddr().String()
 	pc.Close()
 	alone, err := New(Config{Servers: []string{dead}, Family: "4", Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer alone.Close()
 	if got := alone.Lookup(t.Context(), "host.test"); got.Status != StatusNetwork {
 		t.Errorf("%+v", got)
 	}
 	beside, err := New(Config{Servers: []string{dead, rawServer(t, func(q []byte) [][]byte { return [][]byte{reply(q, good)} }, nil)}, Family: "4", Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer beside.Close()
 	for i := range 50 {
 		if got := beside.Lookup(t.Context(), fmt.Sprintf("host%d.test", i)); FormatAddrs(got.Addrs) != "127.0.0.1" {
@@ -418,9 +399,7 @@ func TestDeadServerIsPassedOver(t *testing.T) {
 		return rawServer(t, func(q []byte) [][]byte { return [][]byte{reply(q, good)} }, nil)
 	}
 	r, err := New(Config{Servers: []string{"127.0.0.1", live(), live()}, Family: "4", Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	dead := &deaf{}
 	r.servers[0].main = inBackground(dead)
@@ -449,9 +428,7 @@ func (*deaf) close() {}
 func TestSockets(t *testing.T) {
 	ports := map[int]bool{}
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	served := make(chan bool)
 	go func() {
 		defer close(served)
@@ -466,9 +443,7 @@ func TestSockets(t *testing.T) {
 		}
 	}()
 	r, err := New(Config{Servers: []string{pc.LocalAddr().String()}, Family: "4", Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	for i := range 200 {
 		r.Lookup(t.Context(), fmt.Sprintf("host%d.test", i))
@@ -485,9 +460,7 @@ func TestCaseIsRandom(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 {
 		q, err := newQuery("abcdefgh.ijklmnop.test.", dns.TypeA)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		seen[string(q.wire[headerLen:q.end])] = true
 		if q.compare(append([]byte{0, 0, 0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0}, q.wire[headerLen:q.end]...)) != nil {
 			t.Fatal("a query is not like itself")

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"mercator/pkg/base/must"
 )
 
 // FuzzBrief: what is read of a reply by brief is what the library reads.
@@ -58,9 +60,7 @@ func FuzzBrief(f *testing.F) {
 // TestBriefIsUsed: replies as name servers write them need no library.
 func TestBriefIsUsed(t *testing.T) {
 	q, err := newQuery("host.test.", dns.TypeA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for want, change := range map[string]func(m *dns.Msg){
 		"[127.0.0.1] 0 60 false 0s": func(m *dns.Msg) { good(m); m.SetEdns0(1232, false) },
 		"[] 3 0 true 30s":           func(m *dns.Msg) { m.Rcode = 3; m.Ns = append(m.Ns, rr(t, "test. 90 IN SOA a. b. 1 2 3 4 30")) },
@@ -109,9 +109,7 @@ func TestServerWithoutEDNS(t *testing.T) {
 			}
 			for _, addr := range []string{cutServer(t, func(c net.Conn, q []byte) { sendTCP(c, answer(q)) }), rawServer(t, func(q []byte) [][]byte { return [][]byte{answer(q)} }, nil)} {
 				r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if a := r.Lookup(t.Context(), "host.test"); FormatAddrs(a.Addrs) != "127.0.0.1" {
 					t.Errorf("%s: %+v", addr, a)
 				}
@@ -136,9 +134,7 @@ func TestServerThatReadsNothing(t *testing.T) {
 		}, nil)
 		other := rawServer(t, func(q []byte) [][]byte { return [][]byte{reply(q, good)} }, nil)
 		r, err := New(Config{Servers: []string{bad, other}, Family: "4", Timeout: patience})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for i := range 4 { // each server is the first twice
 			if a := r.Lookup(t.Context(), fmt.Sprintf("host%d.test", i)); FormatAddrs(a.Addrs) != "127.0.0.1" {
 				t.Errorf("%+v", a)

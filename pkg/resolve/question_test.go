@@ -19,6 +19,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch/localfault"
 )
 
@@ -110,9 +111,7 @@ func (*script) close() {}
 func scripted(t *testing.T, n int, family string) (*Resolver, *script) {
 	t.Helper()
 	r, err := New(Config{Servers: []string{"127.0.0.1"}, InFlight: n, Timeout: time.Second, Family: family})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := &script{release: make(chan struct{}), never: os.ErrDeadlineExceeded}
 	r.servers[0].main = inBackground(s)
 	return r, s
@@ -280,15 +279,11 @@ func TestResultsDoNotWait(t *testing.T) {
 func TestMute(t *testing.T) {
 	for _, heard := range []bool{false, true} {
 		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer pc.Close()
 		told := make(chan struct{}, 2)
 		r, err := New(Config{Servers: []string{pc.LocalAddr().String()}, Timeout: 5 * time.Millisecond, Attempts: 3, Mute: func() { told <- struct{}{} }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		r.heard.Store(heard)
 		for range 2 {
 			if a := r.Lookup(t.Context(), "host.test"); a.Status != StatusTimeout {
@@ -317,9 +312,7 @@ func TestProbe(t *testing.T) {
 		return nil
 	}, nil)
 	r, err := New(Config{Servers: []string{addr}, InFlight: 1, Family: "4", Timeout: 10 * time.Millisecond, Attempts: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	r.late <- struct{}{} // so that a name without an answer keeps its slot
 	if a := r.Lookup(t.Context(), "host.test"); a.Status != StatusTimeout {
@@ -350,14 +343,10 @@ func TestProbe(t *testing.T) {
 // is full refuses the next, as what this machine could not do.
 func TestSocketsAreBounded(t *testing.T) {
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer pc.Close()
 	r, err := New(Config{Servers: []string{pc.LocalAddr().String()}, Timeout: patience, Family: "4"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	u := r.servers[0].main.(*udp)
 	for range 20 * udpSockets {

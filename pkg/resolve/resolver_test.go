@@ -26,6 +26,7 @@ import (
 
 	"mercator/formats/store"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch/localfault"
 )
 
@@ -61,9 +62,7 @@ func listenBoth(t *testing.T) (net.PacketConn, net.Listener) {
 	t.Helper()
 	for range 50 {
 		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		l, err := net.Listen("tcp", pc.LocalAddr().String())
 		if err == nil {
 			return pc, l
@@ -77,9 +76,7 @@ func listenBoth(t *testing.T) (net.PacketConn, net.Listener) {
 func rr(t testing.TB, s string) dns.RR {
 	t.Helper()
 	r, err := dns.NewRR(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
@@ -91,9 +88,7 @@ const patience = 2 * time.Minute
 func resolver(t *testing.T, servers ...string) *Resolver {
 	t.Helper()
 	r, err := New(Config{Servers: servers, InFlight: 32, Timeout: patience, Attempts: 3, Now: func() time.Time { return testNow }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
@@ -204,9 +199,7 @@ func TestTruncatedReplyIsAskedOverTCP(t *testing.T) {
 
 func TestForgedRepliesDoNotCount(t *testing.T) {
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer pc.Close()
 	go func() {
 		buf := make([]byte, 2048)
@@ -271,9 +264,7 @@ func TestServersWhereNobodyListens(t *testing.T) {
 	for range servers {
 		asked.Store(0)
 		r, err := New(Config{Servers: servers, InFlight: 32, Timeout: 20 * time.Millisecond, Attempts: 10, Family: "4"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if a := r.Lookup(t.Context(), "host.test"); FormatAddrs(a.Addrs) != "127.0.0.9" {
 			t.Errorf("%+v", a)
 		}
@@ -305,9 +296,7 @@ func TestLookupKeepsAnswers(t *testing.T) {
 		return true
 	})
 	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: 100 * time.Millisecond, Attempts: 2, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	for _, c := range []struct {
 		name, want string
@@ -356,9 +345,7 @@ func TestMachineFault(t *testing.T) {
 		t.Error("the server is blamed")
 	}
 	st, err := store.Open(newDNSStore(t), StoreKind, StoreVersion, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rows, _, err := runOn(t, st, "r1", Options{Resolver: r, Now: time.Now, SilentOK: true}, "host.test")
 	if err != nil || rows[0].AddrError != localfault.NoFile || len(cached(t, st)) > 0 {
 		t.Errorf("%+v, %q in the cache, %v", rows, cached(t, st), err)
@@ -377,25 +364,19 @@ func (refusing) close()                                                         
 // TestSettings: what one program tells another of its resolver is a Config that asks alike.
 func TestSettings(t *testing.T) {
 	r, err := New(Config{Servers: []string{"192.0.2.53", "[::1]:5353"}, Rate: 12.5, Timeout: 2 * time.Second, Attempts: 3, MinTTL: time.Second, MaxTTL: time.Hour, Family: "6"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const want = `{"servers":["192.0.2.53:53","[::1]:5353"],"rate":12.5,"timeout":2000000000,"attempts":3,"min_ttl":1000000000,"max_ttl":3600000000000,"family":"6"}`
 	if got := r.Settings(); got != want {
 		t.Errorf("%s", got)
 	}
 	cfg, err := ReadSettings(r.Settings())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	again, err := New(cfg)
 	if err != nil || again.Settings() != want {
 		t.Errorf("%s, %v", again.Settings(), err)
 	}
 	many, err := New(Config{Servers: slices.Repeat([]string{"[2001:db8::1234:5678]:5353"}, maxServers)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if s := many.Settings(); len(s) > maxSettings || !strings.Contains(s, "5353") {
 		t.Errorf("%s", s)
 	}
@@ -432,9 +413,7 @@ func TestEqualNamesAreAskedOnce(t *testing.T) {
 		return true
 	})
 	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
@@ -494,9 +473,7 @@ func TestSystemServers(t *testing.T) {
 		{"", "no nameserver"},
 	} {
 		path := filepath.Join(t.TempDir(), "resolv.conf")
-		if err := os.WriteFile(path, []byte(c.conf), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(c.conf), 0o666))
 		servers, err := systemServers(path)
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
@@ -507,9 +484,7 @@ func TestSystemServers(t *testing.T) {
 		var names []string
 		for _, s := range servers {
 			srv, err := parseServer(s, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			names = append(names, srv.name)
 		}
 		if got := strings.Join(names, " "); got != c.want {
@@ -541,9 +516,7 @@ func oneName(t *testing.T, r *Resolver, name, recordType string) (res NameResult
 	if _, err := Names(t.Context(), r, recordType, time.Now, strings.NewReader(name+"\n"), &out); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(out.Bytes(), &res); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(out.Bytes(), &res))
 	return res
 }
 
@@ -633,9 +606,7 @@ func TestNames(t *testing.T) {
 	d := json.NewDecoder(&out)
 	for d.More() {
 		var r NameResult
-		if err := d.Decode(&r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Decode(&r))
 		names = append(names, r.Name+" "+r.Status)
 	}
 	slices.Sort(names)
@@ -777,9 +748,7 @@ func TestLinesWaitAsText(t *testing.T) {
 func TestLiteralOfTheOtherFamily(t *testing.T) {
 	for family, want := range map[string][2]string{"any": {"", ""}, "4": {"", StatusNoAddress}, "6": {StatusNoAddress, ""}} {
 		r, err := New(Config{Servers: []string{"127.0.0.1"}, Family: family})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for i, name := range []string{"192.0.2.1", "2001:db8::1"} {
 			a := r.Lookup(t.Context(), name)
 			if a.Status != want[i] || (len(a.Addrs) == 0) != (a.Status != StatusOK) {
@@ -797,9 +766,7 @@ func TestNamesWithEscapedCharacters(t *testing.T) {
 	})
 	for _, name := range []string{"a'b.test", "a;b(c).test", "a_b.test", "-a-.test", "a*.test"} {
 		r, err := New(Config{Servers: []string{addr}, Timeout: patience, Attempts: 1, Family: "4"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if a := r.Lookup(t.Context(), name); FormatAddrs(a.Addrs) != "192.0.2.9" {
 			t.Errorf("%s: %+v", name, a)
 		}
@@ -810,9 +777,7 @@ func TestNamesWithEscapedCharacters(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	addr := rawServer(t, func(q []byte) [][]byte { return [][]byte{reply(q, good)} }, nil)
 	r, err := New(Config{Servers: []string{addr}, Timeout: patience, Family: "4"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	long := strings.Repeat("a", 63) + "."
 	for _, c := range []struct{ name, names, lookup string }{
@@ -856,9 +821,7 @@ func TestAnswersOfAllTypes(t *testing.T) {
 				t.Fatal(err)
 			}
 			var res NameResult
-			if err := json.Unmarshal(out.Bytes(), &res); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(out.Bytes(), &res))
 			if a := (NameAnswer{Name: name, Class: "IN", Type: kind, TTL: 60, Answer: want}); res.Type != kind || len(res.Data.Answers) != 1 || res.Data.Answers[0] != a {
 				t.Errorf("%+v, want %+v", res, a)
 			}

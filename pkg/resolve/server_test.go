@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"mercator/pkg/base/must"
 )
 
 // cutServer answers each datagram with a reply that says it is cut, and over TCP by talk.
@@ -40,9 +42,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		sendTCP(c, reply(q, good))
 	})
 	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience, Attempts: 1, InFlight: names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	var wg sync.WaitGroup
 	for i := range names {
@@ -110,14 +110,10 @@ func TestSlowTCP(t *testing.T) {
 		}
 		ended <- true
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := newTCP()
 	q, err := newQuery("host.test.", dns.TypeA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := s.exchange(addr, &q, 60*time.Millisecond); !os.IsTimeout(err) {
 		t.Errorf("%v", err)
 	}
@@ -157,9 +153,7 @@ func TestLargeReplies(t *testing.T) {
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			r, err := New(Config{Servers: []string{cutServer(t, c.talk)}, Family: "4", Timeout: c.timeout, Attempts: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var wg sync.WaitGroup
 			r.large.Lock() // another one is parsed
 			var parsed atomic.Int32
@@ -199,9 +193,7 @@ func TestServersThatAreNone(t *testing.T) {
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, err := parseServer("127.0.0.1:9", 50)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for i := range 6 {
 			if got, want := srv.wait(), time.Duration(i)*20*time.Millisecond; got != want {
 				t.Errorf("question %d at 50 a second waits %v, want %v", i+1, got, want)
@@ -220,9 +212,7 @@ func TestOneWhoGivesUp(t *testing.T) {
 		return true
 	})
 	r, err := New(Config{Servers: []string{addr}, Family: "4", Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	first, second := make(chan Answer), make(chan Answer)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 )
 
@@ -20,9 +21,7 @@ import (
 func TestMemory(t *testing.T) {
 	if list := os.Getenv("MSEARCH_FILES"); list != "" { // the process that is measured
 		var files []File
-		if err := json.Unmarshal([]byte(list), &files); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(list), &files))
 		upToDate(t, os.Getenv("MSEARCH_CRAWL"), files...)
 		status, _ := os.ReadFile("/proc/self/status")
 		fmt.Println(string(status))
@@ -35,9 +34,7 @@ func TestMemory(t *testing.T) {
 	var z bytes.Buffer
 	zip := zip.NewWriter(&z)
 	w, err := zip.Create("word/document.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.Write([]byte("<w:t>" + strings.Repeat("word ", n/5)))
 	zip.Close()
 	var words strings.Builder
@@ -63,9 +60,7 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	list, err := json.Marshal([]File{round(t, crawl, "", "r1", 1, visits...)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMemory$", "-test.v")
 	cmd.Env = append(os.Environ(), "MSEARCH_CRAWL="+crawl, "MSEARCH_FILES="+string(list), "GOMEMLIMIT=64MiB", "GOMAXPROCS=2")
 	out, err := cmd.CombinedOutput()
@@ -78,9 +73,7 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	st, err := os.Stat(filepath.Join(crawl, "search.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Logf("%d MiB at the peak, index of %d MiB", kib>>10, st.Size()>>20)
 	if kib >= 128<<10 || st.Size() < 2<<20 {
 		t.Errorf("%d MiB at the peak, want below 128; index of %d bytes", kib>>10, st.Size())

@@ -19,6 +19,7 @@ import (
 	"mercator/formats/warc"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 )
 
 // visit is what became of a URL in a round.
@@ -47,20 +48,14 @@ func round(t testing.TB, crawl, under, name string, at int, visits ...visit) Fil
 	dir := filepath.Join(crawl, under, "rounds", name)
 	store := filepath.Join(crawl, under, "fetch")
 	for _, d := range []string{dir, store} {
-		if err := os.MkdirAll(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(d, 0o777))
 	}
 	path := filepath.Join(dir, "marked.arrows.zst")
 	out, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer out.Close()
 	w, err := record.NewWriter[record.Fetch](out, record.WriterOptions{Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var file []byte
 	for i, v := range visits {
 		row := record.Fetch{URL: v.url, Host: strings.Split(v.url, "/")[2], Role: record.RolePage, Outcome: v.outcome, Status: v.status, Attempt: v.attempt, MIME: v.mime,
@@ -84,21 +79,15 @@ func round(t testing.TB, crawl, under, name string, at int, visits ...visit) Fil
 			reply := fmt.Sprintf("HTTP/1.1 %d OK\r\nContent-Type: %s\r\n%s\r\n%s", v.status, v.mime, v.header, v.body)
 			file, err = (&warc.Encoder{Codec: warc.None}).Append(file, &warc.Record{Type: warc.TypeResponse, Date: time.Unix(int64(at), 0), TargetURI: v.url,
 				ContentType: warc.MediaResponse, Block: strings.NewReader(reply), Length: int64(len(reply))})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			row.WARCLength = int64(len(file)) - row.WARCOffset
 		}
-		if err := w.Write(&row); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(&row))
 	}
 	if _, err := w.Commit(record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(store, name+".warc"), file, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(store, name+".warc"), file, 0o666))
 	return File{Path: path}
 }
 
@@ -106,9 +95,7 @@ func round(t testing.TB, crawl, under, name string, at int, visits ...visit) Fil
 func upToDate(t testing.TB, crawl string, files ...File) Report {
 	t.Helper()
 	x, err := Open(t.Context(), filepath.Join(crawl, "search.db"), true, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r, err := x.Update(t.Context(), files, Settings{Threads: 2})
 	if err = errors.Join(err, x.Close()); err != nil {
 		t.Fatal(err)
@@ -120,9 +107,7 @@ func upToDate(t testing.TB, crawl string, files ...File) Report {
 func find(t testing.TB, crawl string, q Query) (urls []string, results []Result) {
 	t.Helper()
 	x, err := Open(t.Context(), filepath.Join(crawl, "search.db"), false, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer x.Close()
 	q.Most, q.Also = max(q.Most, 10), 5
 	results, total, err := x.Find(t.Context(), q)
@@ -209,9 +194,7 @@ func TestPagesComeAndLeave(t *testing.T) {
 	// After a restore, a round of the same name has other rows.
 	files[2] = round(t, crawl, "", "r3", 9, page(b, "Back", "zeta"))
 	x, err := Open(t.Context(), filepath.Join(crawl, "search.db"), false, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if n, anew, err := x.Behind(t.Context(), files[:3]); n != 3 || !anew || err != nil {
 		t.Error(n, anew, err)
 	}
@@ -300,28 +283,20 @@ func TestNoIndex(t *testing.T) {
 func dump(t testing.TB, crawl string) string {
 	t.Helper()
 	x, err := Open(t.Context(), filepath.Join(crawl, "search.db"), false, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer x.Close()
 	var all strings.Builder
 	for _, query := range []string{`SELECT json_array(n, path, bytes, end) FROM file ORDER BY n`, `SELECT json_array(id, fp, hex(packed)) FROM doc ORDER BY id`,
 		`SELECT json_array(url, host, doc, gone, fp, fetched, store, warc, offset, length, body, mime, charset) FROM page ORDER BY url`,
 		`SELECT json_array(rowid, title, body) FROM text ORDER BY rowid`, `SELECT json_array(rowid, rank) FROM text WHERE text MATCH 'common OR meta OR delta' ORDER BY rowid`} {
 		rows, err := x.conn.QueryContext(t.Context(), query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for rows.Next() {
 			var line string
-			if err := rows.Scan(&line); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, rows.Scan(&line))
 			all.WriteString(line + "\n")
 		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(rows.Err(), rows.Close()))
 	}
 	return all.String()
 }
@@ -401,9 +376,7 @@ func TestOtherFiles(t *testing.T) {
 		if err == nil {
 			err = errors.Join(x.exec(t.Context(), query), x.Close())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	exec("PRAGMA user_version = 2")
 	open(false, fault.Version)
@@ -430,9 +403,7 @@ func TestOtherFiles(t *testing.T) {
 // A disk that is full has a hint.
 func TestFull(t *testing.T) {
 	x, err := Open(t.Context(), filepath.Join(t.TempDir(), "search.db"), true, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer x.Close()
 	err = x.exec(t.Context(), "PRAGMA max_page_count = 1; CREATE TABLE large AS SELECT zeroblob(1000000)")
 	if err = x.named(t.Context(), err); !strings.Contains(fmt.Sprint(err), "is full") || !strings.Contains(fault.HintOf(err), "df -h") {
@@ -469,9 +440,7 @@ func many(t testing.TB, crawl string, rounds, pages int) (files []File) {
 func TestKill(t *testing.T) {
 	if list := os.Getenv("MSEARCH_FILES"); list != "" { // the process that is killed
 		var files []File
-		if err := json.Unmarshal([]byte(list), &files); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(list), &files))
 		upToDate(t, os.Getenv("MSEARCH_CRAWL"), files...)
 		return
 	}
@@ -480,20 +449,14 @@ func TestKill(t *testing.T) {
 	upToDate(t, crawl, files...)
 	want := dump(t, crawl)
 	db := filepath.Join(crawl, "search.db")
-	if err := os.Remove(db); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(db))
 	list, err := json.Marshal(files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kills := 0
 	for try := 1; ; try++ {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestKill$")
 		cmd.Env = append(os.Environ(), "MSEARCH_CRAWL="+crawl, "MSEARCH_FILES="+string(list))
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Start())
 		before := sizes(db)
 		// It is killed a little after the database has changed: while it works, not while it starts.
 		done := make(chan error, 1)
@@ -593,22 +556,14 @@ func TestForeignIndex(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "search.db")
 			x, err := Open(ctx, path, true, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := x.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, x.Close())
 			db, err := sql.Open("sqlite", path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if _, err := db.Exec(c.change); err != nil {
 				t.Fatal(err)
 			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, db.Close())
 			for _, create := range []bool{false, true} {
 				x, err = Open(ctx, path, create, 0)
 				if err == nil {

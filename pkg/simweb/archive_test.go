@@ -13,6 +13,7 @@ import (
 
 	"mercator/formats/warc"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // saved writes a WARC file of replies.
@@ -25,9 +26,7 @@ func savedAt(t *testing.T, date time.Time, replies ...[2]string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "saved.warc.gz")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	w := warc.NewWriter(f, 0)
 	for _, r := range replies {
@@ -37,9 +36,7 @@ func savedAt(t *testing.T, date time.Time, replies ...[2]string) string {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Flush())
 	return path
 }
 
@@ -51,9 +48,7 @@ func TestArchive(t *testing.T) {
 		[2]string{"http://other.example.org:81/", "HTTP/1.0 404 Not Found\r\n\r\nnothing"},
 	)
 	a, err := OpenArchive([]warc.Part{{Path: path, Length: -1}}, 18080, time.Time{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer a.Close()
 	if a.First != "http://www.example.org/" || len(a.index) != 3 || fmt.Sprint(slices.Sorted(maps.Keys(a.hosts))) != "[other.example.org secure.example.org www.example.org]" {
 		t.Errorf("first %s, %d URLs, hosts %v", a.First, len(a.index), slices.Sorted(maps.Keys(a.hosts)))
@@ -88,15 +83,11 @@ func TestArchive(t *testing.T) {
 
 func TestArchiveRefuses(t *testing.T) {
 	whole, err := os.ReadFile(saved(t, [2]string{"http://www.example.org/", "HTTP/1.1 200 OK\r\n\r\n"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dir := t.TempDir()
 	file := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, data, 0o666))
 		return path
 	}
 	for _, c := range []struct {
@@ -141,13 +132,9 @@ func TestArchiveAt(t *testing.T) {
 	} {
 		t.Run(at, func(t *testing.T) {
 			day, err := time.Parse(time.DateOnly, at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			a, err := OpenArchive(parts, 1, day, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer a.Close()
 			if p, _ := a.Respond(nil, &Request{Method: "GET", Host: "www.example.org", Target: "/"}); string(p.Body) != want {
 				t.Errorf("got %q, want %q", p.Body, want)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 func changingWeb(t *testing.T) *Web {
@@ -15,9 +17,7 @@ func changingWeb(t *testing.T) *Web {
 	c := Default
 	c.Hard, c.Changing = true, true
 	w, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return w
 }
 
@@ -136,9 +136,7 @@ func statement(t *testing.T, fields string, now time.Time) (stays time.Duration,
 	}
 	if age, ok := strings.CutPrefix(strings.TrimSpace(fields), "Cache-Control: max-age="); ok {
 		n, err := strconv.Atoi(age)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return time.Duration(n) * time.Second, true
 	}
 	date, expires, ok := strings.Cut(strings.TrimSpace(fields), "\r\nExpires: ")

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/text/encoding"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/canon"
 )
 
@@ -39,9 +40,7 @@ type crawler struct {
 func startWeb(t *testing.T, c Config) (*Web, *http.Client) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c.Port = Port(l)
 	w := mustNew(t, c)
 	s := &Server{Respond: w.Calm()}
@@ -63,9 +62,7 @@ func startWeb(t *testing.T, c Config) (*Web, *http.Client) {
 func mustNew(t testing.TB, c Config) *Web {
 	t.Helper()
 	w, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return w
 }
 
@@ -226,9 +223,7 @@ func inQuery(t *testing.T, enc encoding.Encoding, ref string) string {
 		return ref
 	}
 	raw, err := enc.NewEncoder().String(query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var b strings.Builder
 	for i := range len(raw) {
 		if raw[i] < 0x80 {

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"mercator/pkg/base/must"
 )
 
 func TestNameServer(t *testing.T) {
 	w := mustNew(t, small)
 	s, err := ServeNames("127.0.0.1:0", NameOptions{Lookup: w.Lookup, IPv6: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
 	for _, c := range []struct {
 		name  string
@@ -81,9 +81,7 @@ func TestHostAddr(t *testing.T) {
 // Listen takes connections to the address of any host, where it can.
 func TestListen(t *testing.T) {
 	listeners, one, err := Listen(0, false, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w := mustNew(t, small)
 	s := &Server{Respond: w.Calm()}
 	go s.Serve(listeners[0])
@@ -94,9 +92,7 @@ func TestListen(t *testing.T) {
 			addr = one
 		}
 		conn, err := net.Dial("tcp", netip.AddrPortFrom(addr, uint16(Port(listeners[0]))).String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		conn.Close()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 )
 
 func roughWeb(t *testing.T) *Web {
@@ -127,17 +128,13 @@ func TestDeadAddresses(t *testing.T) {
 		}
 	}
 	listeners, one, err := Listen(0, false, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer listeners[0].Close()
 	if one.IsValid() {
 		return // no address is dead here
 	}
 	held, err := HoldDead(listeners[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer held.Close()
 	port := strconv.Itoa(Port(listeners[0]))
 	for _, addr := range []netip.Addr{silentAddr, refusingAddr} {
@@ -147,9 +144,7 @@ func TestDeadAddresses(t *testing.T) {
 		}
 	}
 	c, err := net.Dial("tcp", net.JoinHostPort(closingAddrs[0].String(), port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c.Close()
 	if l, err := net.Listen("tcp4", "0.0.0.0:"+port); err == nil {
 		l.Close()

@@ -9,22 +9,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 // talk sends raw bytes to a fresh server and returns the connection.
 func talk(t *testing.T, respond Responder, sent string) net.Conn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := &Server{Respond: respond}
 	go s.Serve(l)
 	t.Cleanup(func() { s.Close() })
 	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(conn, sent); err != nil {
@@ -99,28 +97,20 @@ func TestServerFraming(t *testing.T) {
 		want := string(w.appendBody(nil, v.r, 0))
 		do := func(method string, header ...string) (*http.Response, string) {
 			req, err := http.NewRequest(method, v.URL, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			req.Header.Set("Accept-Encoding", "gzip")
 			for i := 0; i < len(header); i += 2 {
 				req.Header.Set(header[i], header[i+1])
 			}
 			resp, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer resp.Body.Close()
 			body, err := io.ReadAll(resp.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if resp.Header.Get("Content-Encoding") == "gzip" && method == "GET" {
 				gzips++
 				z, err := gzip.NewReader(strings.NewReader(string(body)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if body, err = io.ReadAll(z); err != nil {
 					t.Fatal(err)
 				}

@@ -10,6 +10,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/canon"
 )
 
@@ -21,9 +22,7 @@ func TestPure(t *testing.T) {
 	urls := a.Oracle()
 	wire := func(w *Web, v Verdict) string {
 		u, err := url.Parse(v.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p := w.Respond(nil, &Request{Method: "GET", Host: u.Host, Target: u.RequestURI(), AcceptGzip: true})
 		return string(p.AppendHTTP(nil, false, false, false))
 	}
@@ -61,9 +60,7 @@ func TestOracleAgreesWithReplies(t *testing.T) {
 				t.Errorf("%s is not canonical: %s, %v", v.URL, c, err)
 			}
 			u, err := url.Parse(v.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if found := w.Lookup(u.Hostname()).Addr.IsValid(); found == (v.Outcome == record.OutcomeDNS) {
 				t.Errorf("%s: %s, but the name has an address: %v", v.URL, v.Outcome, found)
 			}

@@ -13,6 +13,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/frontier"
 	"mercator/pkg/web/canon"
@@ -31,13 +32,9 @@ func crawlInMemory(t *testing.T, w *Web, p frontier.Params, n, size int) (s spen
 	t.Helper()
 	ctx := context.Background()
 	opt := store.Options{FS: crashtest.New()}
-	if err := frontier.Create("/frontier", p, opt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, frontier.Create("/frontier", p, opt))
 	f, err := frontier.Open("/frontier", opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	seen := map[string]resource{}
 	var fresh []record.URL
 	meet := func(r resource) record.URL {

@@ -14,6 +14,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/frontier"
 	"mercator/pkg/merge"
@@ -97,21 +98,15 @@ func (g *graph) walkInMemory(t *testing.T, seed uint64, rounds int) *stats.Walks
 	t.Helper()
 	ctx := context.Background()
 	opt := store.Options{FS: crashtest.New()}
-	if err := frontier.Create("/frontier", frontier.Params{Policy: "walk", Seed: seed}, opt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, frontier.Create("/frontier", frontier.Params{Policy: "walk", Seed: seed}, opt))
 	f, err := frontier.Open("/frontier", opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spec := func(verb, txn string, shape stage.Shape) stage.Spec {
 		return stage.Spec{Name: "mfrontier " + verb, Verb: verb, Store: f.Store(), Txn: txn, Now: 1, Shape: shape}
 	}
 	done := func(_ any, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	done(stage.Run(ctx, spec("add", "seed", stage.Sink), recordtest.In("seed", g.urls[:1]...), nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 		return f.Add(ctx, b, frontier.AddOptions{})
@@ -155,22 +150,16 @@ func (g *graph) walkInMemory(t *testing.T, seed uint64, rounds int) *stats.Walks
 		}))
 	}
 	st, err := f.Stat(ctx, frontier.StatOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := stats.NewWalks(1.0/7, st.Own.(*frontier.WalkStat).Starts, 3<<20)
 	for r, fetched := range visits {
 		s.Round()
 		for i := range fetched {
-			if err := s.Visit(&fetched[i], 2*r >= rounds); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Visit(&fetched[i], 2*r >= rounds))
 		}
 	}
 	for i := range links {
-		if err := s.Link(&links[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Link(&links[i]))
 	}
 	return s
 }
@@ -213,12 +202,8 @@ func TestWalkMeasuresSets(t *testing.T) {
 		}
 		s := g.walkInMemory(t, seed, 100)
 		e, err := s.Estimate(names, sources)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, s.Close())
 		for i, set := range sets {
 			var quality, size, ranks, documents float64
 			for n := range g.urls {

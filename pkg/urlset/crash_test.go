@@ -12,6 +12,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/fpset"
 	"mercator/pkg/urlset"
@@ -37,24 +38,16 @@ func step(t *testing.T, fsys durable.FS, w way, in []byte) ([]record.URL, error)
 func seenOf(t *testing.T, fsys durable.FS, links []record.Link) []bool {
 	t.Helper()
 	st, err := store.Open("/urls", urlset.Kind, urlset.Version, store.Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	set, err := fpset.LoadCurrent(st, fpset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer set.Close()
-	if err := set.Check(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, set.Check(nil))
 	keys, seen := make([]uint64, len(links)), make([]bool, len(links))
 	for i := range links {
 		keys[i] = links[i].Key
 	}
-	if err := set.ContainsAll(keys, seen); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, set.ContainsAll(keys, seen))
 	return seen
 }
 
@@ -72,14 +65,10 @@ func TestCrashAtEveryCall(t *testing.T) {
 		for _, w := range []way{{cache: 10}, {cache: 10, online: true}} {
 			t.Run(fmt.Sprintf("%s/online=%v", with.Impl, w.online), func(t *testing.T) {
 				base := crashtest.New()
-				if err := urlset.Create("/urls", with, store.Options{FS: base}); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, urlset.Create("/urls", with, store.Options{FS: base}))
 				// A batch of another name, which "r1" then closes.
 				st, err := store.Open("/urls", urlset.Kind, urlset.Version, store.Options{FS: base})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				r := recordtest.Reader[record.Link](t, bytes.NewReader(first))
 				var out recordtest.Output
 				var stats urlset.Stats
@@ -91,9 +80,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 				whole := base.AfterCrash(crashtest.KeepAll)
 				whole.CrashAt(0)
 				want, err := step(t, whole, w, in)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				calls := whole.Calls()
 				after := seenOf(t, whole, links)
 				if len(want) == 0 || slices.Equal(before, after) {
@@ -133,9 +120,7 @@ func TestDiskFull(t *testing.T) {
 	in := recordtest.Stream(t, record.WriterOptions{}, links...).Bytes()
 	for _, w := range []way{{}, {online: true}} {
 		fsys := crashtest.New()
-		if err := urlset.Create("/urls", fpset.CreateOptions{}, store.Options{FS: fsys}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, urlset.Create("/urls", fpset.CreateOptions{}, store.Options{FS: fsys}))
 		for _, room := range []int64{0, 100, 5000, 20_000} {
 			fsys.SetSpace(room)
 			if _, err := step(t, fsys, w, in); err == nil {

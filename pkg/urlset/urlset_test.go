@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/fpset"
 	"mercator/pkg/urlset"
@@ -26,13 +27,9 @@ import (
 func newStore(t testing.TB) *store.Store {
 	t.Helper()
 	dir := t.TempDir() + "/urls"
-	if err := urlset.Create(dir, fpset.CreateOptions{}, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, urlset.Create(dir, fpset.CreateOptions{}, store.Options{}))
 	st, err := store.Open(dir, urlset.Kind, urlset.Version, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return st
 }
 
@@ -79,9 +76,7 @@ func unseen(t *testing.T, st *store.Store, txn string, links []record.Link, w wa
 	var out recordtest.Output
 	var stats urlset.Stats
 	res, err := stage.Run(context.Background(), w.spec(st, "new", txn), in, []stage.Output{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return urlsOf(t, &out.Buffer), stats, res
 }
 
@@ -179,9 +174,7 @@ func TestOnlineAtOnce(t *testing.T) {
 		<-out.writes
 	}
 	m, err := st.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(m.Files) != 0 {
 		t.Errorf("the set has changed before the end: %v", m.Files)
 	}
@@ -246,9 +239,7 @@ func TestMemory(t *testing.T) {
 		}})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// The cache of popular URLs takes about 12 MiB on top, the runs that are merged a few.
 	if most > mem+24<<20 {
 		t.Errorf("heap of %d MiB, want about %d", most>>20, (mem+12<<20)>>20)
@@ -279,15 +270,11 @@ func (c *counted) Read(row *record.Link) error {
 // A set of another polynomial takes for one what is one by url_key, and no more.
 func TestKeyOfRules(t *testing.T) {
 	poly, err := fingerprint.NewPoly(0xd800000000000000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	form := canon.Options{KeyRules: canon.WWW | canon.TrailingSlash}
 	key := func(url, from string) uint64 {
 		u, host, k, err := form.Redirect(from, url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return urlset.KeyOf(poly, form, &record.URL{URL: u, Host: host, Key: k})
 	}
 	const other = "http://other.test/"
@@ -305,9 +292,7 @@ func TestKeyOfRules(t *testing.T) {
 // TestUnknownColumns: what a row carries beside the columns that the format names comes out as it came in.
 func TestUnknownColumns(t *testing.T) {
 	in, err := os.ReadFile("../../formats/record/testdata/good/extra-column.arrows.zst")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := recordtest.Reader[record.URL](t, bytes.NewReader(in))
 	if len(r.Schema().ExtraColumns()) == 0 {
 		t.Fatal("the vector has no unknown column")
@@ -318,9 +303,7 @@ func TestUnknownColumns(t *testing.T) {
 		_, err := urlset.New(ctx, spec.Store, b, urlset.Options[record.URL]{Convert: urlset.FromURL, Like: r.Schema(), Memory: 1 << 20, Progress: func(int64) {}})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, end := recordtest.Rows[record.URL](t, &out); end.Rows != 3 || end.Hash != r.Trailer().Hash {
 		t.Errorf("%d rows with hash %v, want those of %v", end.Rows, end.Hash, r.Trailer().Hash)
 	}

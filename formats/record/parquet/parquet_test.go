@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/file"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 )
 
 // TestRoundTrip reads the values back by another path of the library, over several row groups. That programs of
@@ -21,29 +22,21 @@ func TestRoundTrip(t *testing.T) {
 	like := record.NewSchema(record.KindFetch, record.Column{Name: "x_id"})
 	var out bytes.Buffer
 	w, err := NewWriter[record.Fetch](&out, like, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range rows {
 		row := record.Fetch{URL: fmt.Sprintf("http://h/%d", i), Host: "h", Key: math.MaxUint64 - uint64(i), Role: record.RolePage, Outcome: record.OutcomeFetched,
 			Status: 200, Attempt: uint8(i), Score: 0.5, Duplicate: i%3 == 0, DurationUS: -int64(i), Extra: like.Extra(func(string) uint64 { return uint64(i) })}
 		if i%2 == 0 {
 			row.FetchTime = record.Time(i)
 		}
-		if err := w.Write(&row, "", fmt.Sprintf("r%d", 1+i/1000)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(&row, "", fmt.Sprintf("r%d", 1+i/1000)))
 	}
 	if _, err := file.NewParquetReader(bytes.NewReader(out.Bytes())); err == nil {
 		t.Error("a file that was not closed is read")
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	r, err := file.NewParquetReader(bytes.NewReader(out.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if r.NumRows() != rows || r.NumRowGroups() < 2 {
 		t.Fatalf("%d rows in %d groups", r.NumRows(), r.NumRowGroups())
 	}
@@ -55,9 +48,7 @@ func TestRoundTrip(t *testing.T) {
 			d := r.MetaData().Schema.Column(c)
 			names[d.Name()] = d.LogicalType().String()
 			chunk, err := group.Column(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			expect := func(i int, got, want any) {
 				if got != want {
 					t.Fatalf("row %d: %s is %v, want %v", at+i, d.Name(), got, want)
@@ -128,23 +119,15 @@ func TestTable(t *testing.T) {
 	language := (&record.Schema{Kind: record.KindFetch}).WithText("language")
 	var out bytes.Buffer
 	w, err := NewWriter(&out, language, table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range rows {
 		row := record.Fetch{URL: "http://h/", Host: "h", Role: record.RolePage, Outcome: record.OutcomeFetched, Status: uint16(i % 1000),
 			Extra: language.AddText(record.Extra{}, "language", fmt.Sprint(i))}
-		if err := w.Write(&row, "f/", "r1"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(&row, "f/", "r1"))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	r, err := file.NewParquetReader(bytes.NewReader(out.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var names []string
 	for i := range r.MetaData().Schema.NumColumns() {
 		d := r.MetaData().Schema.Column(i)
@@ -185,9 +168,7 @@ func TestTable(t *testing.T) {
 func textOf(t *testing.T, group *file.RowGroupReader, column int) (all []string) {
 	t.Helper()
 	chunk, err := group.Column(column)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	read := chunk.(*file.ByteArrayColumnChunkReader)
 	for int64(len(all)) < group.NumRows() {
 		values, levels := make([]parquet.ByteArray, 1000), make([]int16, 1000)
@@ -210,9 +191,7 @@ func textOf(t *testing.T, group *file.RowGroupReader, column int) (all []string)
 func int32sOf(t *testing.T, group *file.RowGroupReader, column int) (all []int32) {
 	t.Helper()
 	chunk, err := group.Column(column)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	read := chunk.(*file.Int32ColumnChunkReader)
 	for int64(len(all)) < group.NumRows() {
 		values, levels := make([]int32, 1000), make([]int16, 1000)

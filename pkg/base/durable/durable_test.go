@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 )
 
@@ -58,9 +59,7 @@ func TestTogether(t *testing.T) {
 func TestOutputRemovesWhatTheDeadLeft(t *testing.T) {
 	dir := t.TempDir()
 	dead := exec.Command("true")
-	if err := dead.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, dead.Run())
 	left := fmt.Sprintf(".out.%d-1-%s.tmp", dead.Process.Pid, hostTag())
 	stay := []string{
 		fmt.Sprintf(".out.%d-77-%s.tmp", os.Getpid(), hostTag()),       // being written
@@ -71,17 +70,11 @@ func TestOutputRemovesWhatTheDeadLeft(t *testing.T) {
 		".out.tmp", ".out.-1.tmp", ".out.12.tmp", ".out.-5-1.tmp", // no shape of ours
 	}
 	for _, name := range append(stay, left) {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o666))
 	}
 	a, err := CreateOutput(filepath.Join(dir, "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, a.Commit())
 	if _, err := os.Stat(filepath.Join(dir, left)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s is still there: %v", left, err)
 	}
@@ -99,9 +92,7 @@ func TestGone(t *testing.T) {
 		needs.Skip(t, "this system does not tell its starts apart")
 	}
 	dead, zombie := exec.Command("true"), exec.Command("true")
-	if err := errors.Join(dead.Run(), zombie.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(dead.Run(), zombie.Start()))
 	defer zombie.Wait()
 	unasked := self
 	unasked.PID = zombie.Process.Pid
@@ -133,9 +124,7 @@ func TestGone(t *testing.T) {
 func TestWriteBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	a, err := Create(OS, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer a.Abort()
 	piece := bytes.Repeat([]byte("mercator"), writeBack/8/4)
 	for range 11 {
@@ -146,13 +135,9 @@ func TestWriteBack(t *testing.T) {
 	if want := int64(2 * writeBack); a.begun != want {
 		t.Errorf("begun %d bytes, want %d", a.begun, want)
 	}
-	if err := a.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.Commit())
 	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !bytes.Equal(got, bytes.Repeat(piece, 11)) {
 		t.Error("the file is not what was written")
 	}
@@ -163,9 +148,7 @@ func TestWriteBack(t *testing.T) {
 func TestOutputThroughLinks(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := os.WriteFile(at("real"), []byte("old"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(at("real"), []byte("old"), 0o666))
 	links := []struct{ name, to, file string }{
 		{"relative", "real", "real"},
 		{"absolute", at("real"), "real"},
@@ -176,9 +159,7 @@ func TestOutputThroughLinks(t *testing.T) {
 		{"stdout", "/proc/self/fd/1", ""},
 	}
 	for _, l := range links {
-		if err := os.Symlink(l.to, at(l.name)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(l.to, at(l.name)))
 		err := WriteOutput(at(l.name), []byte(l.name))
 		if to, lerr := os.Readlink(at(l.name)); lerr != nil || to != l.to {
 			t.Errorf("%s: the link is now %q, %v", l.name, to, lerr)

@@ -12,23 +12,15 @@ import (
 
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/must"
 )
-
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // eachFS runs a test on the real file system and on the one in memory.
 func eachFS(t *testing.T, f func(t *testing.T, fsys durable.FS, dir string)) {
 	t.Run("OS", func(t *testing.T) { f(t, durable.OS, t.TempDir()) })
 	t.Run("crashtest", func(t *testing.T) {
 		c := crashtest.New()
-		must(t, c.MkdirAll("/d", 0o777))
+		must.OK(t, c.MkdirAll("/d", 0o777))
 		f(t, c, "/d")
 	})
 }
@@ -39,7 +31,7 @@ func content(t *testing.T, fsys durable.FS, path string) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "(none)"
 	}
-	must(t, err)
+	must.OK(t, err)
 	return string(b)
 }
 
@@ -50,17 +42,17 @@ func TestAtomic(t *testing.T) {
 			t.Fatalf("a missing folder: %v", err)
 		}
 		a, err := durable.CreateAll(fsys, path)
-		must(t, err)
+		must.OK(t, err)
 		_, err = a.Write([]byte("hello"))
-		must(t, err)
+		must.OK(t, err)
 		_, err = a.WriteAt([]byte("J"), 0)
-		must(t, err)
+		must.OK(t, err)
 		_, err = a.Write([]byte("!"))
-		must(t, err)
+		must.OK(t, err)
 		if got := content(t, fsys, path); got != "(none)" {
 			t.Fatalf("visible before Commit: %q", got)
 		}
-		must(t, a.Commit())
+		must.OK(t, a.Commit())
 		a.Abort()
 		if got := content(t, fsys, path); got != "Jello!" {
 			t.Fatal(got)
@@ -69,7 +61,7 @@ func TestAtomic(t *testing.T) {
 			t.Fatalf("a second Commit: %v", err)
 		}
 		// Commit replaces, Link does not.
-		must(t, durable.WriteFile(fsys, path, []byte("new")))
+		must.OK(t, durable.WriteFile(fsys, path, []byte("new")))
 		if err := durable.LinkFile(fsys, path, []byte("late")); !errors.Is(err, fs.ErrExist) {
 			t.Fatalf("the late writer: %v", err)
 		}
@@ -77,21 +69,21 @@ func TestAtomic(t *testing.T) {
 			t.Fatal(got)
 		}
 		b, err := durable.Create(fsys, path)
-		must(t, err)
+		must.OK(t, err)
 		b.Abort()
 		// Show gives the name at once, and Seal or Abort ends the file.
 		for _, end := range []func(*durable.Atomic) error{(*durable.Atomic).Seal, func(a *durable.Atomic) error { a.Abort(); return nil }} {
 			c, err := durable.Create(fsys, path)
-			must(t, err)
+			must.OK(t, err)
 			_, err = c.Write([]byte("shown"))
-			must(t, err, c.Show())
+			must.OK(t, err, c.Show())
 			if got := content(t, fsys, path); got != "shown" {
 				t.Fatal(got)
 			}
 			if err := c.Show(); !errors.Is(err, fs.ErrClosed) {
 				t.Fatalf("a second Show: %v", err)
 			}
-			must(t, end(c))
+			must.OK(t, end(c))
 			if _, err := c.File().Write([]byte("x")); !errors.Is(err, fs.ErrClosed) {
 				t.Fatalf("open in the end: %v", err)
 			}
@@ -111,20 +103,20 @@ func TestLock(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsys durable.FS, dir string) {
 		path := filepath.Join(dir, "LOCK")
 		first, err := fsys.Lock(path, "somebody with a long name")
-		must(t, err)
+		must.OK(t, err)
 		if _, err := fsys.Lock(path, "another"); !errors.Is(err, durable.ErrLocked) {
 			t.Fatalf("locked twice: %v", err)
 		}
 		if o := durable.Owner(fsys, path); o != "somebody with a long name" {
 			t.Fatalf("owner %q", o)
 		}
-		must(t, first.Close())
+		must.OK(t, first.Close())
 		second, err := fsys.Lock(path, "x\x1b[31m\n")
-		must(t, err)
+		must.OK(t, err)
 		if o := durable.Owner(fsys, path); o != "x[31m" {
 			t.Fatalf("owner %q", o)
 		}
-		must(t, second.Close())
+		must.OK(t, second.Close())
 	})
 }
 
@@ -133,11 +125,11 @@ func TestCrashTestFiles(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsys durable.FS, dir string) {
 		name := func(s string) string { return filepath.Join(dir, s) }
 		f, err := fsys.OpenFile(name("f"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
-		must(t, err)
+		must.OK(t, err)
 		_, err = f.Write([]byte("0123456789"))
-		must(t, err)
+		must.OK(t, err)
 		_, err = f.Seek(-3, io.SeekEnd)
-		must(t, err)
+		must.OK(t, err)
 		b := make([]byte, 8)
 		if n, err := f.Read(b); n != 3 || err != nil || string(b[:3]) != "789" {
 			t.Fatal(n, err)
@@ -145,20 +137,20 @@ func TestCrashTestFiles(t *testing.T) {
 		if n, err := f.Read(b); n != 0 || err != io.EOF {
 			t.Fatal(n, err)
 		}
-		must(t, f.Truncate(4))
+		must.OK(t, f.Truncate(4))
 		if n, err := f.ReadAt(b, 2); n != 2 || err != io.EOF {
 			t.Fatal(n, err)
 		}
 		_, err = f.WriteAt([]byte("x"), 6)
-		must(t, err, f.Sync(), f.Close())
+		must.OK(t, err, f.Sync(), f.Close())
 		if got := content(t, fsys, name("f")); got != "0123\x00\x00x" {
 			t.Fatalf("%q", got)
 		}
 		a, err := fsys.OpenFile(name("f"), os.O_WRONLY|os.O_APPEND, 0)
-		must(t, err)
+		must.OK(t, err)
 		_, err = a.Write([]byte("+"))
-		must(t, err, a.Close())
-		must(t, fsys.MkdirAll(name("d/e"), 0o777), fsys.Link(name("f"), name("d/g")), fsys.Rename(name("f"), name("d/e/h")))
+		must.OK(t, err, a.Close())
+		must.OK(t, fsys.MkdirAll(name("d/e"), 0o777), fsys.Link(name("f"), name("d/g")), fsys.Rename(name("f"), name("d/e/h")))
 		if got := content(t, fsys, name("d/g")); got != "0123\x00\x00x+" {
 			t.Fatalf("%q", got)
 		}
@@ -185,23 +177,23 @@ func TestCrashTestFiles(t *testing.T) {
 // TestCrashTestLoss: what was synced stays, what was not may go, and Close syncs nothing.
 func TestCrashTestLoss(t *testing.T) {
 	c := crashtest.New()
-	must(t, c.MkdirAll("/d", 0o777), c.SyncDir("/"))
+	must.OK(t, c.MkdirAll("/d", 0o777), c.SyncDir("/"))
 	write := func(name, text string, sync bool) {
 		f, err := c.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
-		must(t, err)
+		must.OK(t, err)
 		_, err = f.Write([]byte(text))
-		must(t, err)
+		must.OK(t, err)
 		if sync {
-			must(t, f.Sync())
+			must.OK(t, f.Sync())
 		}
-		must(t, f.Close())
+		must.OK(t, f.Close())
 	}
 	write("/d/both", "old", true)
 	write("/d/named", "lost", false)
-	must(t, c.SyncDir("/d"))
+	must.OK(t, c.SyncDir("/d"))
 	write("/d/both", "newer", false)
 	write("/d/synced", "unnamed", true)
-	must(t, c.Rename("/d/named", "/d/renamed"))
+	must.OK(t, c.Rename("/d/named", "/d/renamed"))
 	lose := c.AfterCrash(crashtest.LoseAll)
 	keep := c.AfterCrash(crashtest.KeepAll)
 	for _, test := range []struct{ name, lost, kept string }{
@@ -237,7 +229,7 @@ func TestCrashTestLoss(t *testing.T) {
 
 func TestCrashAt(t *testing.T) {
 	c := crashtest.New()
-	must(t, durable.WriteFile(c, "/f", []byte("old")))
+	must.OK(t, durable.WriteFile(c, "/f", []byte("old")))
 	calls := c.Calls()
 	for n := 1; n <= calls; n++ {
 		d := c.AfterCrash(crashtest.KeepAll)
@@ -258,7 +250,7 @@ func TestCrashAt(t *testing.T) {
 
 func TestSpace(t *testing.T) {
 	c := crashtest.New()
-	must(t, durable.WriteFile(c, "/f", []byte("old")))
+	must.OK(t, durable.WriteFile(c, "/f", []byte("old")))
 	c.SetSpace(4)
 	if err := durable.WriteFile(c, "/f", []byte("longer")); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)

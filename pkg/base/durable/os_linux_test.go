@@ -7,18 +7,16 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"mercator/pkg/base/must"
 )
 
 // TestLease: a file on which a file server has a lease is opened when the server gives that back.
 func TestLease(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, nil, 0o666))
 	server, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer server.Close()
 	lease := func(kind int) error { _, err := unix.FcntlInt(server.Fd(), unix.F_SETLEASE, kind); return err }
 	if err := lease(unix.F_RDLCK); err != nil {
@@ -29,8 +27,6 @@ func TestLease(t *testing.T) {
 	defer signal.Stop(asked)
 	go func() { <-asked; lease(unix.F_UNLCK) }()
 	f, err := OS.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.Close()
 }

@@ -13,6 +13,7 @@ import (
 
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 )
 
 func TestVectors(t *testing.T) {
@@ -45,12 +46,8 @@ func TestHashState(t *testing.T) {
 			a, b := f(), f()
 			a.Write([]byte(s[:cut]))
 			state, err := a.(encoding.BinaryMarshaler).MarshalBinary()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := b.(encoding.BinaryUnmarshaler).UnmarshalBinary(state); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, b.(encoding.BinaryUnmarshaler).UnmarshalBinary(state))
 			b.Write([]byte(s[cut:]))
 			if b.Sum64() != whole.Sum64() {
 				t.Errorf("gone on at %d: %016x, want %016x", cut, b.Sum64(), whole.Sum64())
@@ -152,9 +149,7 @@ func TestURLKey(t *testing.T) {
 
 func TestDocKey(t *testing.T) {
 	poly, err := fingerprint.NewPoly(fingerprint.Polynomial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b := []byte{0x3b, 0x6e, 0x25, 0xbd, 0x6e, 0x0e, 0x10, 0xfb, 0, 0, 0, 0, 0, 0, 0, 3, 1}
 	if got, want := poly.DocKey(0x3b6e25bd6e0e10fb, 3, true), fingerprint.Of(b); got != want {
 		t.Errorf("DocKey = %016x, want %016x", got, want)

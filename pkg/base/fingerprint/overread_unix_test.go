@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"mercator/pkg/base/must"
 )
 
 // TestOverread: no path reads before or behind its input. The input ends, and
@@ -13,14 +15,10 @@ import (
 func TestOverread(t *testing.T) {
 	page := unix.Getpagesize()
 	m, err := unix.Mmap(-1, 0, 3*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer unix.Munmap(m)
 	for _, guard := range [][]byte{m[:page], m[2*page:]} {
-		if err := unix.Mprotect(guard, unix.PROT_NONE); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, unix.Mprotect(guard, unix.PROT_NONE))
 	}
 	b := m[page : 2*page]
 	for i := range b {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // Which URLs and hosts are traced.
@@ -35,9 +37,7 @@ func TestOn(t *testing.T) {
 			if c.of != "" {
 				of = strings.Split(c.of, ",")
 			}
-			if err := Start(filepath.Join(t.TempDir(), "log"), of); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, Start(filepath.Join(t.TempDir(), "log"), of))
 			if on, waits := On(c.url), OnHost(hostOf(c.url)); on != c.on || waits != c.waits {
 				t.Errorf("traced: %v, its host: %v; want %v, %v", on, waits, c.on, c.waits)
 			}
@@ -51,17 +51,11 @@ func TestOn(t *testing.T) {
 // A line stays a line, whatever it quotes; lines of others in the file stay; and where nothing is traced, nothing is allocated.
 func TestSay(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(file, []byte("before\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := Start(file, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("before\n"), 0o600))
+	must.OK(t, Start(file, nil))
 	Say("mfetch", "http://a.test/", "error=%s", "a\nb\tc"+strings.Repeat("x", 2*lineMax))
 	Say("mfetch", "http://a.test/", "done")
-	if err := End(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, End())
 	text, err := os.ReadFile(file)
 	lines := strings.Split(string(text), "\n")
 	if err != nil || len(lines) != 4 || lines[0] != "before" || len(lines[1]) != lineMax || !strings.Contains(lines[1], "\tmfetch\thttp://a.test/\terror=a b cx") || !strings.HasSuffix(lines[2], "\tdone") {
@@ -74,9 +68,7 @@ func TestSay(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations where nothing is traced", n)
 	}
-	if err := Start(file, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Start(file, nil))
 	now.Load().file.Close() // a disk that is gone
 	Say("mfetch", "http://a.test/", "done")
 	if End() == nil {

@@ -21,6 +21,7 @@ import (
 	"mercator/formats/run"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli/clitest"
 	"mercator/pkg/fetch"
 	"mercator/pkg/frontier"
@@ -56,12 +57,8 @@ func TestScripts(t *testing.T) {
 func TestPause(t *testing.T) {
 	var rows bytes.Buffer
 	w, err := record.NewWriter[record.URL](&rows, record.WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(w.Write(&record.URL{URL: "http://a.test/"}), w.Flush()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, errors.Join(w.Write(&record.URL{URL: "http://a.test/"}), w.Flush()))
 	for name, c := range map[string]struct {
 		args  []string
 		input []byte
@@ -79,9 +76,7 @@ func TestPause(t *testing.T) {
 			cmd := exec.CommandContext(ctx, "mcat", c.args...)
 			in, errIn := cmd.StdinPipe()
 			out, errOut := cmd.StdoutPipe()
-			if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(errIn, errOut, cmd.Start()))
 			_, err := in.Write(c.input)
 			var shown []byte
 			for b := make([]byte, 64<<10); err == nil && !bytes.Contains(shown, []byte("http://a.test/")); {
@@ -107,9 +102,7 @@ func oneRecord(t *testing.T) []byte {
 		TargetURI: "http://a.test/", ContentType: warc.MediaResponse, Block: strings.NewReader(block), Length: int64(len(block))}
 	rec.Add(warc.FieldPayloadDigest, warc.FormatSHA1(sha1.Sum([]byte("hello"))))
 	b, err := warc.Encoder{Codec: warc.None}.Append(nil, rec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli/clitest"
 )
 
@@ -23,9 +24,7 @@ func TestMemory(t *testing.T) {
 	var z, packed bytes.Buffer
 	zip := zip.NewWriter(&z)
 	w, err := zip.Create("word/document.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.Write([]byte("<w:t>" + strings.Repeat("mouse ", n/6)))
 	zip.Close()
 	deflate := zlib.NewWriter(&packed)
@@ -52,13 +51,9 @@ func TestMemory(t *testing.T) {
 	dir := t.TempDir()
 	rows, model := filepath.Join(dir, "fetched.arrows.zst"), filepath.Join(dir, "m")
 	out, err := os.Create(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	to, err := record.NewWriter[record.Fetch](out, record.WriterOptions{Name: rows})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var file []byte
 	for i, d := range docs {
 		mime, charset, _ := strings.Cut(d.mime, "; charset=")
@@ -67,26 +62,18 @@ func TestMemory(t *testing.T) {
 		reply := "HTTP/1.1 200 OK\r\nContent-Type: " + d.mime + "\r\n\r\n" + d.body
 		file, err = (&warc.Encoder{Codec: warc.Gzip}).Append(file, &warc.Record{Type: warc.TypeResponse, Date: time.Unix(int64(i+1), 0), TargetURI: row.URL,
 			ContentType: warc.MediaResponse, Block: strings.NewReader(reply), Length: int64(len(reply))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		row.WARCLength = int64(len(file)) - row.WARCOffset
-		if err := to.Write(&row); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, to.Write(&row))
 	}
 	if _, err := to.Commit(record.Ledger{}); err != nil {
 		t.Fatal(err)
 	}
 	topics := filepath.Join(dir, "topics.jsonl")
 	for name, data := range map[string][]byte{filepath.Join(dir, "a.warc.gz"): file, topics: []byte(`{"topic":"m","query":"mouse","words":[{"word":"mouse","weight":1}]}`)} {
-		if err := os.WriteFile(name, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, data, 0o666))
 	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, out.Close())
 	stats := filepath.Join(dir, "stats.json")
 	for _, args := range [][]string{{"train", "-o", model, "--topics", topics}, {"score", "-@", "2", "--model", model, "--warc", dir, rows, "--stats", stats, "-o", filepath.Join(dir, "scored")}} {
 		if out, err := exec.Command("mfocus", args...).CombinedOutput(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli/clitest"
 	"mercator/pkg/folder/shard"
 )
@@ -121,28 +122,20 @@ func TestCheck(t *testing.T) {
 	set := filepath.Join(dir, "a.fps")
 	writeSet(t, set, rnd, 5000, false)
 	rows, err := os.ReadFile("../../../formats/record/testdata/good/fetch.arrows.zst")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	stream := filepath.Join(dir, "a.arrows.zst")
-	if err := os.WriteFile(stream, rows, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(stream, rows, 0o666))
 	for _, name := range []string{set, stream} {
 		if out, err := exec.Command("mmerge", "check", name).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		good, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for range 25 {
 			bad := bytes.Clone(good)
 			at := rnd.IntN(len(bad))
 			bad[at] ^= 1 << rnd.IntN(8)
-			if err := os.WriteFile(name, bad, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(name, bad, 0o666))
 			cmd := exec.Command("mmerge", "check", name)
 			if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), name) {
 				t.Errorf("byte %d of %d of %s: %v, want exit code 3\n%s", at, len(bad), name, err, out)

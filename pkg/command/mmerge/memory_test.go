@@ -15,6 +15,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli/clitest"
 	"mercator/pkg/folder/exchange"
 	"mercator/pkg/folder/shard"
@@ -44,9 +45,7 @@ func makeSet(path string, rnd *rand.Rand, n int, dense bool) error {
 // writeSet is makeSet in a test.
 func writeSet(t *testing.T, path string, rnd *rand.Rand, n int, dense bool) {
 	t.Helper()
-	if err := makeSet(path, rnd, n, dense); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, makeSet(path, rnd, n, dense))
 }
 
 // TestMemory holds mmerge to 64 MiB with 256 inputs, some of which are large, some
@@ -65,23 +64,15 @@ func TestMemory(t *testing.T) {
 	}
 	text := filepath.Join(dir, "keys.txt")
 	f, err := os.Create(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w := merge.NewTextWriter(f)
 	for range 1_500_000 {
-		if err := w.AddKeys([]uint64{rnd.Uint64()}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.AddKeys([]uint64{rnd.Uint64()}))
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Flush())
 	f.Close()
 	rows := filepath.Join(dir, "urls.arrows.zst")
-	if err := makeURLs(rows, rnd, 100_000); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, makeURLs(rows, rnd, 100_000))
 	for _, args := range [][]string{
 		{"records", "--sort", "--by", "url", rows, rows}, {"records", "--sort", "--by", "url_key", rows, rows},
 		{"join", "--by", "url", "--columns", "etag", rows, rows}, {"split", "--buckets", "3", rows},
@@ -91,9 +82,7 @@ func TestMemory(t *testing.T) {
 	// 512 shards, of which one sends many rows, and one receives from all.
 	const most = 512
 	crawl := filepath.Join(dir, "crawl")
-	if err := makeShards(crawl, most); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, makeShards(crawl, most))
 	side := func(shard int) []string {
 		return []string{"--by", "host", "--map", crawl, "--round", "r1", "--exchange", "x", "--shard", fmt.Sprint(shard)}
 	}
@@ -116,9 +105,7 @@ func TestMemory(t *testing.T) {
 				break
 			}
 			set, err := os.ReadFile(out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if last != nil && !bytes.Equal(set, last) {
 				t.Errorf("%s of %d files: another file on %s threads", c.verb, len(c.in), threads)
 			}
@@ -153,9 +140,7 @@ func peak(t *testing.T, args ...string) {
 func others(t *testing.T, dir string, rnd *rand.Rand, shards int) {
 	t.Helper()
 	m, err := shard.New(shards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for from := 1; from < shards; from++ {
 		var rows bytes.Buffer
 		w, err := record.NewWriter[record.URL](&rows, record.WriterOptions{Txn: "r1", Epoch: "2"})
@@ -166,13 +151,9 @@ func others(t *testing.T, dir string, rnd *rand.Rand, shards int) {
 		if err == nil {
 			_, err = w.Commit(record.Ledger{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		in, err := record.NewReader[record.URL](&rows, record.ReaderOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		id := exchange.ID{Exchange: "x", Round: "r1", Epoch: 2, Map: 1, Shards: shards, By: exchange.ByHost}
 		if _, err := exchange.Run(t.Context(), exchange.Split{FS: durable.OS, Dir: dir, ID: id, From: from, Map: m, Memory: 1 << 20}, in); err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/shard"
 	"mercator/pkg/resolve"
 	"mercator/pkg/web/canon"
@@ -32,9 +33,7 @@ func TestMain(m *testing.M) {
 // anything else does not exist.
 func TestScripts(t *testing.T) {
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg)
 		m.SetReply(q)
@@ -58,9 +57,7 @@ func TestScripts(t *testing.T) {
 	go s.ActivateAndServe()
 	t.Cleanup(func() { s.Shutdown() })
 	mute, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { mute.Close() })
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -119,16 +116,10 @@ func rows(ts *testscript.TestScript, from, to string) {
 func TestRateOfShard(t *testing.T) {
 	dir := t.TempDir()
 	m, err := shard.New(4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	data, err := m.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.WriteFile(shard.File(dir, 1), data, 0o666), store.CreateCurrent(durable.OS, dir, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, errors.Join(os.WriteFile(shard.File(dir, 1), data, 0o666), store.CreateCurrent(durable.OS, dir, 1)))
 	for _, c := range []struct {
 		dns        string
 		rate, want float64

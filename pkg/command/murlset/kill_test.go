@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 // TestKill kills the command at random moments, with every implementation and in
@@ -21,10 +23,8 @@ func TestKill(t *testing.T) {
 		fmt.Fprintf(&text, "http://h%d.test/%d\n", i%50, i%15_000)
 	}
 	seeds := filepath.Join(dir, "seeds.txt")
-	if err := os.WriteFile(seeds, []byte(text.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	must := func(args ...string) string {
+	must.OK(t, os.WriteFile(seeds, []byte(text.String()), 0o666))
+	run := func(args ...string) string {
 		t.Helper()
 		out, err := exec.Command("murlset", args...).CombinedOutput()
 		if err != nil {
@@ -36,26 +36,24 @@ func TestKill(t *testing.T) {
 	for _, impl := range []string{"sorted", "bloom"} {
 		for _, mode := range []string{"batch", "online"} {
 			set := filepath.Join(dir, impl+mode)
-			must("create", set, "--impl", impl)
+			run("create", set, "--impl", impl)
 			killed := 0
 			for range 4 {
 				cmd := exec.Command("murlset", "new", set, "--txn", "r1", "--mode", mode, seeds, "-o", filepath.Join(dir, "killed"))
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, cmd.Start())
 				time.Sleep(time.Duration(rnd.IntN(400)) * time.Millisecond)
 				_ = cmd.Process.Kill() // or it has ended
 				if cmd.Wait() != nil {
 					killed++
 				}
-				must("check", set)
+				run("check", set)
 			}
-			must("new", set, "--txn", "r1", "--mode", mode, seeds, "-o", filepath.Join(dir, "rows"))
-			if got := must("stat", set); !strings.Contains(got, `"count": 15000,`) && impl != "bloom" {
+			run("new", set, "--txn", "r1", "--mode", mode, seeds, "-o", filepath.Join(dir, "rows"))
+			if got := run("stat", set); !strings.Contains(got, `"count": 15000,`) && impl != "bloom" {
 				t.Errorf("%s, %s, killed %d times: %s", impl, mode, killed, got)
 			}
-			must("check", set)
-			must("test", set, seeds)
+			run("check", set)
+			run("test", set, seeds)
 			t.Logf("%s, %s: killed %d times", impl, mode, killed)
 		}
 	}

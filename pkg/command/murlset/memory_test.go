@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli/clitest"
 )
 
@@ -43,35 +44,21 @@ func peakOf(t *testing.T, n int, url func(int) (string, string), flags ...string
 	cmd := exec.Command("murlset", append([]string{"new", set, "--txn", "r1", "--stats", stats}, flags...)...)
 	cmd.Stdout, cmd.Stderr = io.Discard, os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
 	w, err := record.NewWriter[record.Link](in, record.WriterOptions{Name: "links"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range n {
 		host, u := url(i)
 		row := record.Link{SrcURL: "http://a.test/", URL: u, Host: host, Key: fingerprint.URLKey(host, u), Discovered: 1}
-		if err := w.Write(&row); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(&row))
 	}
 	rows, hash, err := w.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, err = w.Commit(record.Ledger{Stages: []record.Stage{{Name: "test", Out: rows, OutHash: hash.String(), Made: []record.Count{{Reason: "test", N: rows}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	in.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Wait())
 	var got struct {
 		Peak int64 `json:"peak_rss_bytes"`
 		URLs struct {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/config"
 )
 
@@ -16,9 +17,7 @@ func many(t testing.TB, n int) *Sheets {
 		fmt.Fprintf(&b, "sheet s%d: host h%d.example.org\n politeness.min_delay %ds\n", i, i, i+2)
 	}
 	s, err := parse("sheets.txt", strings.NewReader(b.String()), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -36,9 +35,7 @@ func TestIndex(t *testing.T) {
 		fmt.Fprintf(&b, "sheet : %s\n fetch.timeout 1s\n", c)
 	}
 	s, err := parse("sheets.txt", strings.NewReader(b.String()), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for host, want := range map[string][2]string{ // candidates, and what holds
 		"a.test": {"[0 2 3 5 7]", "[0 2 3 5]"}, "a.test:81": {"[0 2 3 4 5 7]", "[0 2 3 4 5]"}, "x.b.test": {"[0 1 3 5 7]", "[1 3 5 7]"}, "c.b.test": {"[0 1 3 5 7]", "[3 5 7]"},
 		"x.d.test": {"[2 3 5 7]", "[2 3 5 7]"}, "e.test": {"[3 5 6 7]", "[3 5 6 7]"}, "127.0.0.1:80": {"[3 5 7]", "[3 5 7]"}, "[::1]:80": {"[3 5 7]", "[3 5 7]"},

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/config"
 )
 
@@ -35,13 +36,9 @@ sheet own: registered-domain own.test
 sheet more: (domain own.test or host o.test) and any
 	politeness.connections 4
 `
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o666))
 	s, err := Load(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range []struct{ url, host, delays, fetch string }{
 		{"http://a.test/", "a.test", "2s 10 30s", "[X: 0 X-A: 1] 1m0s false"},
 		{"http://slow.test/api/x?y", "slow.test", "9s 10 1m0s", "[X: 0 X-A: 1 X-B: 2, 3] 6s false"},
@@ -95,9 +92,7 @@ func TestOwnByList(t *testing.T) {
 	for condition, good := range map[string]bool{"host @l.txt": true, "domain @l.txt": false, "registered-domain @l.txt": false, "domain a.test": true, "domain github.io": false} {
 		t.Run(condition, func(t *testing.T) {
 			for name, text := range map[string]string{"l.txt": "a.test\n", "sheets.txt": "sheet x: " + condition + "\n\tpoliteness.connections 8\n"} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 			}
 			if _, err := Load(path, nil); (err == nil) != good {
 				t.Error(err)
@@ -112,12 +107,8 @@ func TestAudited(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o666))
 		return path
 	}
 	write("lists/a b.txt", "one.test\n")
@@ -137,17 +128,13 @@ sheet: domain "@../lists/a b.txt" or (host @`+other+` three.test) or host @`+oth
 	text, _ := os.ReadFile(from)
 	from = write("crawl/sheets.txt", strings.Replace(string(text), "    robots.policy obey\n", "", 1))
 	s, err := Load(from, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kept, err := s.Audited(func(n int, text []byte) (string, error) {
 		name := fmt.Sprintf("p.list-%d", n)
 		write("round/"+name, string(text))
 		return name, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if strings.Contains(string(kept), "secret") {
 		t.Errorf("with a header: %s", kept)
 	}

@@ -31,6 +31,7 @@ import (
 	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
@@ -97,20 +98,14 @@ func sameIndex(t *testing.T, st *store.Store, rows []record.Fetch) {
 	t.Helper()
 	dirs := []string{st.Dir()}
 	parts, err := fetch.Saved(dirs, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	places, _, err := fetch.Places(dirs, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	archive, fast := derive.NewIndex(1<<20, t.TempDir()), derive.NewIndex(1<<20, t.TempDir())
 	defer archive.Close()
 	defer fast.Close()
 	for _, p := range parts {
-		if err := archive.Part(t.Context(), p, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, archive.Part(t.Context(), p, nil))
 	}
 	from := &derive.Rows{Files: []string{recordtest.File(t, filepath.Join(t.TempDir(), "rows"), nil, rows...)}, Places: places}
 	if all, err := fast.Rows(t.Context(), from, parts, nil, nil); !all || err != nil {
@@ -177,9 +172,7 @@ func archived(t *testing.T, st *store.Store, name string, row *record.Fetch) {
 		return
 	}
 	f, err := st.OpenFile(row.WARCFilename)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	rec, r, err := warc.OpenAt(f, int64(row.WARCOffset), int64(row.WARCLength), warc.ReaderOptions{Name: row.WARCFilename})
 	if err != nil {
@@ -257,9 +250,7 @@ func batch(t *testing.T, st *store.Store, list []*server, net *network, roots *x
 	_, err := stage.Run(t.Context(), spec, in, []stage.Output{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, b, opt)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rows, _ := recordtest.Rows[record.Fetch](t, &out.Buffer)
 	return rows
 }
@@ -288,13 +279,9 @@ func (private) Resolve(context.Context, string) ([]netip.Addr, time.Time, string
 
 func newStore(t *testing.T) *store.Store {
 	dir := filepath.Join(t.TempDir(), "fetch")
-	if err := fetch.CreateStore(dir, "", store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, fetch.CreateStore(dir, "", store.Options{}))
 	st, err := store.Open(dir, fetch.Kind, fetch.Version, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return st
 }
 
@@ -306,20 +293,14 @@ func stream(t *testing.T, rows []record.URL) stage.Input[record.URL] {
 // (2000-01-01).
 func issue(t *testing.T, name string) (*tls.Config, *x509.CertPool) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	from := time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: from, NotAfter: from.AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate)
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, roots

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 	"mercator/pkg/fetch"
 )
@@ -71,9 +72,7 @@ func apache(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	addr := l.Addr().String()
 	l.Close()
 	var conf strings.Builder
@@ -83,14 +82,10 @@ func apache(t *testing.T) string {
 	}
 	fmt.Fprintf(&conf, "TypesConfig /dev/null\nAddType text/html .html\nDocumentRoot %s\nSetOutputFilter BROTLI_COMPRESS;DEFLATE\n", dir)
 	for name, text := range map[string]string{"httpd.conf": conf.String(), "a.html": "<p>" + strings.Repeat("hello world ", 500)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	cmd := exec.Command(program, "-X", "-f", filepath.Join(dir, "httpd.conf"))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/web/httpmsg"
@@ -60,9 +61,7 @@ func (x *exchange) body() *httpmsg.Body { return httpmsg.NewBody(&x.head, x.payl
 // serve answers every connection with handle and returns the server's URL.
 func serve(t testing.TB, handle func(c net.Conn)) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -252,9 +251,7 @@ func TestConnectFails(t *testing.T) {
 	// Nobody listens at, nor can take, the port of a connection that stands.
 	server := strings.TrimSuffix(strings.TrimPrefix(serve(t, hold()), "http://"), "/")
 	taken, err := net.Dial("tcp", server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer taken.Close()
 	url := "http://" + taken.LocalAddr().String() + "/"
 	client := testClient(t)
@@ -558,18 +555,12 @@ func TestTLS(t *testing.T) {
 // the exchange says so. Its certificate is verified as ever.
 func TestOldTLS(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"example.com"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	roots := x509.NewCertPool()
 	roots.AddCert(cert)
 	for _, c := range []struct {

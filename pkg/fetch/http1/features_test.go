@@ -21,6 +21,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/cookies"
 	"mercator/pkg/web/httpmsg"
@@ -81,9 +82,7 @@ func TestHead(t *testing.T) {
 func TestLoginsAndHeaders(t *testing.T) {
 	url := serve(t, echo)
 	file := filepath.Join(t.TempDir(), "logins")
-	if err := os.WriteFile(file, []byte("# mine\n\nhttps://example.org anna:other\n"+strings.TrimSuffix(url, "/")+"  Aladdin:open:sesame\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("# mine\n\nhttps://example.org anna:other\n"+strings.TrimSuffix(url, "/")+"  Aladdin:open:sesame\n"), 0o600))
 	client := testClient(t)
 	var err error
 	if client.Logins, err = ReadLogins(file); err != nil {
@@ -110,28 +109,20 @@ func TestLoginsAndHeaders(t *testing.T) {
 		"https://example.org header Cookie: a=b\nhttps://example.org header cookie: a=b", "https://example.org certificate a.pem\nhttps://example.org certificate b.pem", "localhost\tTRUE\t/\tFALSE\t0\tsid\tanna:x ", "127.0.0.1\tTRUE\t/\tFALSE\t0\tsid\tanna:x ",
 		"co.uk\tTRUE\t/\tFALSE\t0\tsid\tanna:x ", "example.org\tTRUE\tin\tFALSE\t0\tsid\tanna:x ", "example.org\tTRUE\t/\tFALSE\tsoon\tsid\tanna:x ", "example.org\tyes\t/\tFALSE\t0\tsid\tanna:x ", "example.org\tTRUE\t/\tFALSE\t0\tsid=anna:x ",
 		strings.Repeat("# much to say\n", 80_000) + "https://example.org anna:x\n"} {
-		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(line), 0o600))
 		if _, err := ReadLogins(file); fault.ClassOf(err) != fault.Usage || strings.Contains(err.Error(), "anna:x ") {
 			t.Errorf("%.100q: %v", line, err)
 		}
 	}
-	if err := os.WriteFile(file, []byte("https://example.org anna:x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("https://example.org anna:x\n"), 0o600))
 	for mode, good := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o700: true, 0o640: false, 0o644: false, 0o620: false, 0o604: false, 0o602: false} {
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chmod(file, mode))
 		_, err := ReadLogins(file)
 		if f := (*fault.Error)(nil); good != (err == nil) || !good && (!errors.As(err, &f) || f.Class != fault.Usage || f.Hint != "chmod 600 "+file) {
 			t.Errorf("mode %v: %v", mode, err)
 		}
 	}
-	if err := os.Chmod(file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(file, 0o600))
 	for line, good := range map[string]bool{
 		"DNT: 1": true, "X-A:b": true, "Accept: text/html": true, "Host: x": false, "cookie: a=b": false, "AUTHORIZATION: x": false, "no colon": false,
 		": x": false, "a b: c": false, "X:": false, "X: a\r\nHost: b": false, "Range: bytes=0-1": false, "Accept-Encoding: x": false,
@@ -247,14 +238,10 @@ func mustProxy(t *testing.T, url string) *Proxy {
 		if err == nil {
 			logins, err = ReadLogins(file)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	p, err := ParseProxy(url, logins)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
@@ -271,9 +258,7 @@ func TestSecrets(t *testing.T) {
 		"#HttpOnly_site.test\tFALSE\t/in\tFALSE\t4102444800\tinner\t\n" +
 		"#HttpOnly_www.site.test\tFALSE\t/\tTRUE\t4102444800.0\tsecure\tx\n" +
 		strings.Repeat("site.test\tFALSE\t/\tFALSE\t1000\told\tx\n", 100) // expired: they take no other's place
-	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(lines), 0o600))
 	client := testClient(t)
 	var err error
 	if client.Logins, err = ReadLogins(file); err != nil {

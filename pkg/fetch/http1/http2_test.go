@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 	"mercator/pkg/fetch"
 )
@@ -275,18 +276,14 @@ func TestNghttpd(t *testing.T) {
 	dir := t.TempDir()
 	leaf := newAuthority(t).issue(func(*x509.Certificate) {})
 	key, err := x509.MarshalPKCS8PrivateKey(leaf.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	page := strings.Repeat("a page\n", 20_000)
 	for name, text := range map[string]string{
 		"cert.pem":   string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Certificate[0]})),
 		"key.pem":    string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})),
 		"index.html": page,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	client := testClient(t)
 	client.TLS = &tls.Config{RootCAs: x509.NewCertPool()}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
@@ -42,18 +43,12 @@ func alone(t *testing.T) bool {
 		return false
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer unix.Close(fd)
 	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
 	return true
 }
 
@@ -63,13 +58,9 @@ func TestLocalPortsAreShared(t *testing.T) {
 	if !alone(t) {
 		return
 	}
-	if err := os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte("40000 40009"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte("40000 40009"), 0))
 	l, err := net.Listen("tcp4", "0.0.0.0:8080")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "text") }))
 	c := http1.Client{UserAgent: "mercator", Limits: fetch.Limits{Timeout: time.Minute, Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}}

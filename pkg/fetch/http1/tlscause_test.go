@@ -24,6 +24,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 	"mercator/pkg/fetch"
 )
@@ -230,17 +231,13 @@ func TestOpenSSL(t *testing.T) {
 func serveProgram(t *testing.T, dir, name string, args ...string) (port string) {
 	for range 5 { // another program may take the port
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, port, _ = net.SplitHostPort(l.Addr().String())
 		l.Close()
 		var said bytes.Buffer
 		cmd := exec.Command(name, strings.Fields(strings.ReplaceAll(strings.Join(args, " "), "PORT", port))...)
 		cmd.Dir, cmd.Stderr = dir, &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Start())
 		ended := make(chan struct{})
 		go func() { cmd.Wait(); close(ended) }()
 		t.Cleanup(func() { cmd.Process.Kill(); <-ended })
@@ -301,28 +298,20 @@ func TestClientCertificate(t *testing.T) {
 	config := &tls.Config{Certificates: []tls.Certificate{leaf}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots}
 	port := strings.TrimSuffix(serve(t, func(c net.Conn) { echo(tls.Server(c, config)) })[len("http://127.0.0.1"):], "/")
 	key, err := x509.MarshalPKCS8PrivateKey(ours.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dir := t.TempDir()
 	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})...)
 	for name, text := range map[string]string{"ours.pem": string(text), "login.txt": "https://example.com" + port + " certificate ours.pem\n", "bad.txt": "https://example.com certificate login.txt\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	if _, err := ReadLogins(filepath.Join(dir, "bad.txt")); fault.ClassOf(err) != fault.Usage || !strings.Contains(err.Error(), "login.txt: certificate for https://example.com") {
 		t.Error(err)
 	}
-	if err := os.Chmod(filepath.Join(dir, "ours.pem"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(filepath.Join(dir, "ours.pem"), 0o644))
 	if _, err := ReadLogins(filepath.Join(dir, "login.txt")); fault.ClassOf(err) != fault.Usage || fault.HintOf(err) != "chmod 600 "+filepath.Join(dir, "ours.pem") {
 		t.Errorf("a key that others may read: %v", err)
 	}
-	if err := os.Chmod(filepath.Join(dir, "ours.pem"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(filepath.Join(dir, "ours.pem"), 0o600))
 	for _, with := range []bool{true, false} {
 		client := testClient(t)
 		client.TLS = &tls.Config{RootCAs: roots}

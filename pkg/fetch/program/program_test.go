@@ -14,6 +14,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 )
@@ -30,9 +31,7 @@ func get(ctx context.Context, t *testing.T, command, url string) (*fetch.Reply, 
 		return r, ""
 	}
 	b, err := io.ReadAll(r.Response)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.Memory.Close()
 	return r, string(b)
 }
@@ -101,9 +100,7 @@ func TestUnchanged(t *testing.T) {
 // TestNoProgram: a command that cannot be run is the operator's to mend, and no URL bears it.
 func TestNoProgram(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(file, []byte("no program"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("no program"), 0o600))
 	for _, command := range []string{"/does/not/exist", file} {
 		m := &Module{Command: command, Limits: fetch.Limits{TempDir: t.TempDir(), Guard: addrguard.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}}
 		r := m.Fetch(t.Context(), &fetch.Request{URL: "x://h.test/", Host: "h.test", Addr: netip.MustParseAddr("127.0.0.1")})
@@ -117,13 +114,9 @@ func TestNoProgram(t *testing.T) {
 func gone(t *testing.T, file string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for syscall.Kill(pid, 0) == nil {
 		if state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && strings.Contains(string(state), ") Z ") {
 			return // dead, but nobody has asked for its status

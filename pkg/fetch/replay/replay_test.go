@@ -11,6 +11,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/merge"
 )
 
@@ -46,9 +47,7 @@ func TestMatch(t *testing.T) {
 	saved := func(i int, epoch uint64) {
 		c := contact{n: r.n, epoch: epoch}
 		r.n++
-		if err := r.pages.Add(fingerprint.SHA256(url(i)), append(c.append(nil), url(i)...)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.pages.Add(fingerprint.SHA256(url(i)), append(c.append(nil), url(i)...)))
 	}
 	order := append(rnd.Perm(n), rnd.Perm(twice)...)
 	for _, i := range order {
@@ -57,21 +56,15 @@ func TestMatch(t *testing.T) {
 	for _, i := range append(order, n+1, n+2) {
 		saved(i, 2)
 	}
-	if err := r.match(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.match(t.Context()))
 	if grown := heap() - before; grown > 6<<20 {
 		t.Errorf("%d KiB for %d rows", grown>>10, n)
 	}
 	found, err := r.found.Sort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for k, i := range order {
 		_, b, err := found.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c, text := parseContact(b)
 		var row record.URL
 		if _, err := record.ParseRow(string(text), &row, nil); err != nil {
@@ -100,9 +93,7 @@ func TestMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := contact{}
-	if err := r.pages.Add(fingerprint.SHA256("http://h.test/2"), append(c.append(nil), "http://h.test/2"...)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.pages.Add(fingerprint.SHA256("http://h.test/2"), append(c.append(nil), "http://h.test/2"...)))
 	if err := r.match(t.Context()); fault.ClassOf(err) != fault.Conflict || !strings.Contains(err.Error(), "and 1 more URLs") {
 		t.Error(err)
 	}

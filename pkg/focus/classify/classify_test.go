@@ -14,6 +14,7 @@ import (
 
 	"mercator/pkg/base/costtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/process"
 )
 
@@ -40,9 +41,7 @@ var natural = []struct{ topic, text string }{
 func train(t testing.TB, subjects []Subject, pages ...[2]string) *Model {
 	t.Helper()
 	training, err := NewTraining(subjects)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, p := range pages {
 		topic := None
 		if p[0] != "" {
@@ -53,9 +52,7 @@ func train(t testing.TB, subjects []Subject, pages ...[2]string) *Model {
 		training.Add(topic, Texts{Texts: []string{p[1]}})
 	}
 	m, err := training.Model()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return m
 }
 
@@ -84,15 +81,11 @@ func TestSenses(t *testing.T) {
 // Irregular forms of a dictionary count as their words: in the topic's words, in the examples, and in documents.
 func TestForms(t *testing.T) {
 	training, err := NewTraining([]Subject{{Name: "mice", Query: "mice", Words: map[string]float64{"geese": 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	training.Forms(map[string]string{"mice": "mouse", "geese": "goose", "mice's": "mouse", "bred stock": "breed", "walked": "walk"})
 	training.Add(0, Texts{Texts: []string{"mice mouse geese"}})
 	m, err := training.Model()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	topic := m.Topics[0]
 	if topic.Words["mous"] != 1000 || topic.Words["goos"] != 1000 || len(topic.Words) != 2 || topic.Examples[0]["mous"] != 2 || len(m.Forms) != 2 {
 		t.Errorf("%+v, forms %v", topic, m.Forms)
@@ -147,9 +140,7 @@ func TestTrainingIsDeterministic(t *testing.T) {
 		pages = append(pages, [2]string{n.topic, n.text})
 	}
 	want, err := train(t, senses, pages...).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for range 5 {
 		rand.Shuffle(len(pages), func(i, j int) { pages[i], pages[j] = pages[j], pages[i] })
 		m := train(t, []Subject{senses[1], senses[0]}, pages...)
@@ -158,9 +149,7 @@ func TestTrainingIsDeterministic(t *testing.T) {
 		}
 	}
 	m, err := Decode("m", want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got, _ := m.Encode(); !bytes.Equal(got, want) {
 		t.Error("other bytes once it was read")
 	}

@@ -10,6 +10,7 @@ import (
 	"mercator/formats/spectest"
 	"mercator/formats/store"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // vectorModel is the model of the page's example.
@@ -35,9 +36,7 @@ func TestSpec(t *testing.T) {
 		m := vectorModel()
 		edit(m)
 		data, err := m.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return data
 	}
 	bad := func(name, says string, edit func(m *Model)) spectest.Vector {
@@ -103,9 +102,7 @@ func FuzzModel(f *testing.F) {
 			return
 		}
 		again, err := m.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if r := NewScorer(fitted(m)).Texts(Texts{Texts: []string{"a mouse is a rodent, the cursor is none"}}, 0); r.Score < 0 || r.Score > 1 {
 			t.Error(r)
 		}

@@ -22,6 +22,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/focus/classify"
 )
 
@@ -211,9 +212,7 @@ func TestAgainstDefinition(t *testing.T) {
 	names := map[string]uint64{}
 	for _, file := range w.files {
 		in, err := os.Open(file.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer in.Close()
 		if file.Links {
 			each(t, in, func(l *record.Link) { links[[2]uint64{l.SrcKey, l.Key}] = true; names[l.URL] = l.Key })
@@ -286,18 +285,12 @@ func TestBegunAnew(t *testing.T) {
 		t.Error("rounds that were undone are still there")
 	}
 	s, err := Open(filepath.Join(w.dir, "focus"), options).state()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, kind := range []string{pagesKind, scoresKind} {
 		path := Open(filepath.Join(w.dir, "focus"), options).path(kind, s.Runs)
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, b[:len(b)-1], 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, os.WriteFile(path, b[:len(b)-1], 0o666))
 		err = Open(filepath.Join(w.dir, "focus"), options).Each(context.Background(), func(*Page, float64, float64) error { return nil })
 		if !errors.Is(err, fault.Truncated) {
 			t.Errorf("cut %s: %v", kind, err)
@@ -314,9 +307,7 @@ func TestBegunAnew(t *testing.T) {
 	}
 	other := state{Version: stateVersion + 1}
 	b, _ := json.Marshal(other)
-	if err := os.WriteFile(filepath.Join(w.dir, "focus", stateName), b, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(w.dir, "focus", stateName), b, 0o666))
 	if !undone.update("focus", 4) || !slices.Equal(undone.contents("focus"), undone.contents("two")) {
 		t.Error("a folder of another version is not made again")
 	}
@@ -377,13 +368,9 @@ func TestDamagedBlock(t *testing.T) {
 		w.update(kind, 4)
 		path := Open(dir, options).path(kind, 0)
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		b[len(b)/2] ^= 1
-		if err := os.WriteFile(path, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, b, 0o666))
 		if kind == pagesKind {
 			err := Open(dir, options).Each(context.Background(), func(*Page, float64, float64) error { return nil })
 			if want := "mfocus makes it anew; remove it: rm -r " + dir; !errors.Is(err, fault.Corrupt) || fault.HintOf(err) != want {
@@ -391,21 +378,15 @@ func TestDamagedBlock(t *testing.T) {
 			}
 		}
 		dead := exec.Command("true")
-		if err := dead.Run(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, dead.Run())
 		file, err := durable.Create(durable.OS, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		mine, err := filepath.Glob(filepath.Join(dir, ".*"+durable.TempSuffix))
 		if err != nil || len(mine) != 1 {
 			t.Fatalf("%q, %v", mine, err)
 		}
 		left := strings.Replace(mine[0], fmt.Sprintf(".%d-", os.Getpid()), fmt.Sprintf(".%d-", dead.Process.Pid), 1)
-		if err := os.Rename(mine[0], left); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Rename(mine[0], left))
 		file.Abort()
 		if !w.update(kind, len(w.files)) || !slices.Equal(w.contents(kind), w.contents("want")) {
 			t.Errorf("%s: not made again", kind)
@@ -423,9 +404,7 @@ func TestWaits(t *testing.T) {
 	dir := filepath.Join(w.dir, "focus")
 	w.update("focus", 1)
 	other, err := Open(dir, options).lock(context.Background(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	said := false
 	opt := options
 	opt.Waiting = func(err error) {

@@ -13,6 +13,7 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/focus/classify"
 	"mercator/pkg/focus/distill"
 )
@@ -46,9 +47,7 @@ func TestDatabase(t *testing.T) {
 		if is, err := Current(path, folder); err != nil || is != wasCurrent {
 			t.Errorf("current: %v, %v; want %v", is, err, wasCurrent)
 		}
-		if err := Make(ctx, path, folder); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Make(ctx, path, folder))
 	}
 	list := func(q Query) (got []string) {
 		t.Helper()
@@ -83,9 +82,7 @@ func TestDatabase(t *testing.T) {
 	}
 
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, tt := range map[string]struct {
 		edit func([]byte) []byte
 		want error
@@ -98,9 +95,7 @@ func TestDatabase(t *testing.T) {
 		"damaged tables": {func(b []byte) []byte { clear(b[100:8192]); return b }, fault.Corrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(path, tt.edit(slices.Clone(b)), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(path, tt.edit(slices.Clone(b)), 0o666))
 			if err := Each(ctx, path, Query{By: "url"}, func(*Row) error { return nil }); !errors.Is(err, tt.want) {
 				t.Errorf("%s: %v, want %v", name, err, tt.want)
 			}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // expand puts queries into a database, as mfocus expand does.
@@ -47,14 +48,10 @@ func topics(t *testing.T, path string) string {
 	t.Helper()
 	ctx := context.Background()
 	db, err := OpenDB(ctx, path, false, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer db.Close()
 	var b strings.Builder
-	if err := db.Topics(ctx, func(string, string) bool { return true }, func(t Topic) error { return json.NewEncoder(&b).Encode(t) }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, db.Topics(ctx, func(string, string) bool { return true }, func(t Topic) error { return json.NewEncoder(&b).Encode(t) }))
 	for line := range strings.Lines(b.String()) {
 		if _, err := ReadTopics(strings.NewReader(line), "topics"); err != nil {
 			t.Error(err)
@@ -201,9 +198,7 @@ func TestExpandKilled(t *testing.T) {
 		t.Skip("TestKill runs it")
 	}
 	d, err := small()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m := &mortal{Dictionary: d}
 	fmt.Sscan(os.Getenv("WORDS_LIVES"), &m.lives)
 	if _, err := expand(path, func() (Dictionary, error) { return m, nil }, Exact, Limits{5, 200}, "mouse", "squirrel computer"); err != nil {
@@ -267,9 +262,7 @@ func TestDatabases(t *testing.T) {
 			_, err = db.Exec(text)
 			db.Close()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	for _, name := range []string{"later", "damaged", "busy"} {
 		if _, err := expand(at(name), small, Exact, Limits{5, 200}, "mouse"); err != nil {
@@ -280,9 +273,7 @@ func TestDatabases(t *testing.T) {
 	run(at("other"), "CREATE TABLE queue(x)")
 	os.WriteFile(at("text"), []byte(strings.Repeat("no database\n", 1000)), 0o666)
 	b, err := os.ReadFile(at("damaged"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := 4096; i < len(b); i++ {
 		b[i] ^= 0x5a
 	}
@@ -311,9 +302,7 @@ func TestDatabases(t *testing.T) {
 	}
 	// another process has it
 	db, err := OpenDB(ctx, at("busy"), true, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer db.Close()
 	err = db.change(ctx, func(tx *sql.Tx) error {
 		_, err := OpenDB(ctx, at("busy"), true, 50*time.Millisecond)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 var update = flag.Bool("update", false, "write testdata/wordnet")
@@ -21,9 +22,7 @@ var update = flag.Bool("update", false, "write testdata/wordnet")
 func testDictionary(t *testing.T) map[string]string {
 	t.Helper()
 	source, err := os.ReadFile("testdata/dictionary.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	type entry struct {
 		part, gloss     string
 		words, pointers []string
@@ -92,9 +91,7 @@ func TestDictionaryFiles(t *testing.T) {
 	for name, want := range testDictionary(t) {
 		path := filepath.Join("testdata/wordnet", name)
 		if *update {
-			if err := os.WriteFile(path, []byte(want), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(path, []byte(want), 0o666))
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("%s is not that of dictionary.txt (%v): go test ./pkg/focus/words -run DictionaryFiles -update", path, err)
@@ -108,17 +105,13 @@ func TestForms(t *testing.T) {
 		if name == "noun.exc" {
 			text += "rodent mouse\n" // a word itself
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	forms, err := Forms(dir)
 	if want := map[string]string{"geese": "goose", "mice": "mouse"}; err != nil || !maps.Equal(forms, want) {
 		t.Errorf("%v, want %v (%v)", forms, want, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "noun.exc"), make([]byte, maxForms+1), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "noun.exc"), make([]byte, maxForms+1), 0o666))
 	if _, err := Forms(dir); !errors.Is(err, fault.Corrupt) {
 		t.Errorf("a long file: %v", err)
 	}
@@ -130,9 +123,7 @@ func TestForms(t *testing.T) {
 func open(t *testing.T, path string) Dictionary {
 	t.Helper()
 	d, err := OpenDictionary(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -198,16 +189,12 @@ func TestWordNetDamage(t *testing.T) {
 		return err
 	}
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	for name, text := range files {
 		write(name, text)
 	}
-	if err := look(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, look())
 	for _, name := range []string{"index.noun", "data.noun"} {
 		whole := files[name]
 		for at := 120; at < len(whole); at += 61 {
@@ -252,9 +239,7 @@ func TestTable(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "t.tsv")
-			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(path, []byte(text), 0o666))
 			d, err := OpenDictionary(path)
 			if err == nil {
 				d.Close()

@@ -19,22 +19,15 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/shard"
 )
 
 const dir = "/c/rounds/r12/x"
 
-// must fails the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func newMap(t testing.TB, shards int) *shard.Map {
 	m, err := shard.New(shards)
-	must(t, err)
+	must.OK(t, err)
 	return m
 }
 
@@ -134,9 +127,9 @@ func trial[T record.Row](t *testing.T, kind record.Kind, by string, some func(rn
 				s := split(fsys, m, by, from)
 				s.Memory = memory
 				_, err := Run(t.Context(), s, input(kind, slices.Clone(sent[from])))
-				must(t, err)
+				must.OK(t, err)
 				again, err := Run(t.Context(), s, input(kind, slices.Clone(sent[from])))
-				must(t, err)
+				must.OK(t, err)
 				if b, err := ReadManifest(fsys, dir, s.ID, from); err != nil || !reflect.DeepEqual(b, again) {
 					t.Fatalf("%v: a repeated split has another manifest", err)
 				}
@@ -151,8 +144,8 @@ func trial[T record.Row](t *testing.T, kind record.Kind, by string, some func(rn
 					}
 				}
 				got, end, err := gather[T](fsys, idOf(shards, by), to)
-				must(t, err)
-				must(t, end.Ledger.Balance())
+				must.OK(t, err)
+				must.OK(t, end.Ledger.Balance())
 				if len(got) != len(expect) || formsOf(got) != formsOf(expect) {
 					t.Fatalf("%s by %s, %d shards: shard %d got %d rows, want %d, or others", kind, by, shards, to, len(got), len(expect))
 				}
@@ -179,7 +172,7 @@ func formsOf[T record.Row](rows []T) string {
 
 func read(t testing.TB, fsys durable.FS, path string) []byte {
 	b, err := durable.ReadFile(fsys, path, 64<<20)
-	must(t, err)
+	must.OK(t, err)
 	return b
 }
 
@@ -229,12 +222,12 @@ func TestAddresses(t *testing.T) {
 			in = input(record.KindURL, rows)
 		}
 		_, err := Run(t.Context(), split(fsys, m, ByAddress, from), in)
-		must(t, err)
+		must.OK(t, err)
 	}
 	chosen, hosts, several := map[string]bool{}, map[string]string{}, false
 	for to := range 4 {
 		got, _, err := gather[record.URL](fsys, idOf(4, ByAddress), to)
-		must(t, err)
+		must.OK(t, err)
 		for _, r := range got {
 			if r.Host == "b.test" {
 				if to != m.Of(1<<63) {
@@ -291,13 +284,13 @@ func links(t testing.TB, fsys durable.FS) (*shard.Map, ID) {
 	m := newMap(t, 3)
 	for from := range 3 {
 		_, err := Run(t.Context(), split(fsys, m, ByHost, from), input(record.KindLink, someLinks(rand.New(rand.NewPCG(5, uint64(from))), 20)))
-		must(t, err)
+		must.OK(t, err)
 	}
 	return m, idOf(3, ByHost)
 }
 
 func put(t testing.TB, fsys durable.FS, path string, data []byte) {
-	must(t, durable.WriteFile(fsys, path, data))
+	must.OK(t, durable.WriteFile(fsys, path, data))
 }
 
 // What is missing, cut, or of something else ends a gather with exit code 3, which names it.
@@ -306,15 +299,15 @@ func TestBadParts(t *testing.T) {
 		name, says string
 		spoil      func(fsys *crashtest.FS, m *shard.Map)
 	}{
-		{"no part", "001.run: missing", func(fsys *crashtest.FS, _ *shard.Map) { must(t, fsys.Remove(PartsPath(dir, 1))) }},
-		{"no manifest", "001.json: missing", func(fsys *crashtest.FS, _ *shard.Map) { must(t, fsys.Remove(ManifestPath(dir, 1))) }},
+		{"no part", "001.run: missing", func(fsys *crashtest.FS, _ *shard.Map) { must.OK(t, fsys.Remove(PartsPath(dir, 1))) }},
+		{"no manifest", "001.json: missing", func(fsys *crashtest.FS, _ *shard.Map) { must.OK(t, fsys.Remove(ManifestPath(dir, 1))) }},
 		{"manifest of another round", `000.json: body: round "r11", want "r12"`, func(fsys *crashtest.FS, m *shard.Map) {
 			s := split(fsys, m, ByHost, 0)
 			s.ID.Round = "r11"
 			in := input(record.KindLink, []record.Link{})
 			in.schema.Txn = "r11"
 			_, err := Run(t.Context(), s, in)
-			must(t, err)
+			must.OK(t, err)
 		}},
 		{"manifest of another epoch", `000.json: body: epoch "3", want "2"`, func(fsys *crashtest.FS, m *shard.Map) {
 			s := split(fsys, m, ByHost, 0)
@@ -322,26 +315,26 @@ func TestBadParts(t *testing.T) {
 			in := input(record.KindLink, []record.Link{})
 			in.schema.Epoch = "3"
 			_, err := Run(t.Context(), s, in)
-			must(t, err)
+			must.OK(t, err)
 		}},
 		{"manifest of another map", `000.json: body: bucket map "2", want "1"`, func(fsys *crashtest.FS, m *shard.Map) {
 			s := split(fsys, m, ByHost, 0)
 			s.ID.Map = 2
-			must(t, fsys.Remove(ManifestPath(dir, 0)))
+			must.OK(t, fsys.Remove(ManifestPath(dir, 0)))
 			_, err := Run(t.Context(), s, input(record.KindLink, []record.Link{}))
-			must(t, err)
+			must.OK(t, err)
 		}},
 		{"parts of other rows", "001.run: part 2: ", func(fsys *crashtest.FS, m *shard.Map) {
 			other := crashtest.New()
 			for seed := uint64(6); ; seed++ { // of the same length
 				_, err := Run(t.Context(), split(other, m, ByHost, 1), input(record.KindLink, someLinks(rand.New(rand.NewPCG(seed, 1)), 20)))
-				must(t, err)
+				must.OK(t, err)
 				parts := read(t, other, PartsPath(dir, 1))
 				if len(parts) == len(read(t, fsys, PartsPath(dir, 1))) {
 					put(t, fsys, PartsPath(dir, 1), parts)
 					return
 				}
-				must(t, other.Remove(ManifestPath(dir, 1)))
+				must.OK(t, other.Remove(ManifestPath(dir, 1)))
 			}
 		}},
 		{"manifest twice", `001.json: body: sender "0", want "1"`, func(fsys *crashtest.FS, _ *shard.Map) {
@@ -349,10 +342,10 @@ func TestBadParts(t *testing.T) {
 		}},
 		{"manifest that differs", "001.run: part 2: ", func(fsys *crashtest.FS, m *shard.Map) {
 			b, err := ReadManifest(fsys, dir, idOf(3, ByHost), 1)
-			must(t, err)
+			must.OK(t, err)
 			b.Parts[2].Hash = strings.Repeat("0", 32)
 			data, err := store.Seal(magic, b)
-			must(t, err)
+			must.OK(t, err)
 			put(t, fsys, ManifestPath(dir, 1), data)
 		}},
 	} {
@@ -373,7 +366,7 @@ func TestBadParts(t *testing.T) {
 	_, id := links(t, fsys)
 	parts, path := read(t, fsys, PartsPath(dir, 1)), PartsPath(dir, 1)
 	want, _, err := gather[record.Link](fsys, id, 2)
-	must(t, err)
+	must.OK(t, err)
 	refused := 0
 	for i := range parts { // damage that leaves the length
 		flipped := bytes.Clone(parts)
@@ -445,7 +438,7 @@ func TestSplitRefuses(t *testing.T) {
 	}
 	ended, stop := context.WithCancel(ended)
 	stop()
-	must(t, fsys.Remove(ManifestPath(dir, 1)))
+	must.OK(t, fsys.Remove(ManifestPath(dir, 1)))
 	if _, err := Run(ended, s, input(record.KindLink, someLinks(rand.New(rand.NewPCG(5, 1)), 20))); !errors.Is(err, context.Canceled) {
 		t.Errorf("a split that was to end: %v", err)
 	}
@@ -453,7 +446,7 @@ func TestSplitRefuses(t *testing.T) {
 		t.Errorf("the manifest of a split that has ended: %v", err)
 	}
 	try("again", "", ByHost, func(*list[record.Link]) {})
-	must(t, fsys.Remove(PartsPath(dir, 1)))
+	must.OK(t, fsys.Remove(PartsPath(dir, 1)))
 	try("a lost part", "", ByHost, func(*list[record.Link]) {})
 	if !bytes.Equal(before, allFiles(t, fsys, 3)) {
 		t.Error("a part that was made again has other bytes")
@@ -477,14 +470,14 @@ func TestCrash(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		start := crashtest.New()
 		for _, from := range []int{0, 2} {
-			must(t, run(start, from, "2", rows))
+			must.OK(t, run(start, from, "2", rows))
 		}
 		if old {
-			must(t, run(start, 1, "1", rows[:7]))
+			must.OK(t, run(start, 1, "1", rows[:7]))
 		}
 		good := start.AfterCrash(crashtest.KeepAll)
 		calls := good.Calls()
-		must(t, run(good, 1, "2", rows))
+		must.OK(t, run(good, 1, "2", rows))
 		calls = good.Calls() - calls
 		want := allFiles(t, good, 3)
 		if calls < 10 {
@@ -505,7 +498,7 @@ func TestCrash(t *testing.T) {
 				} else if !errors.Is(berr, fs.ErrNotExist) && !errors.Is(berr, errOther) {
 					t.Fatalf("old %v, crash at call %d: %v", old, n+1, berr)
 				}
-				must(t, run(left, 1, "2", rows))
+				must.OK(t, run(left, 1, "2", rows))
 				if !bytes.Equal(allFiles(t, left, 3), want) {
 					t.Fatalf("old %v, crash at call %d: other bytes when run again", old, n+1)
 				}
@@ -546,14 +539,14 @@ func TestClose(t *testing.T) {
 	fsys := &counted{FS: disk}
 	for _, rows := range []int{0, 1, 1000} {
 		in, err := Receive(fsys, dir, id, 2)
-		must(t, err)
+		must.OK(t, err)
 		g, err := Rows[record.Link](in)
-		must(t, err)
+		must.OK(t, err)
 		var row record.Link
 		for n := 0; n < rows && err == nil; n++ {
 			err = g.Read(&row)
 		}
-		if must(t, g.Close()); fsys.open != 0 {
+		if must.OK(t, g.Close()); fsys.open != 0 {
 			t.Errorf("%d files open after %d rows", fsys.open, rows)
 		}
 	}
@@ -561,7 +554,7 @@ func TestClose(t *testing.T) {
 	data[0]++
 	put(t, disk, PartsPath(dir, 0), data)
 	in, err := Receive(fsys, dir, id, 2)
-	must(t, err)
+	must.OK(t, err)
 	if _, err := Rows[record.Link](in); err == nil || fsys.open != 0 {
 		t.Errorf("%d files open after %v", fsys.open, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // vectorManifest is the manifest of the page's example.
@@ -35,18 +36,14 @@ func sealManifest(t testing.TB, edit func(b *Manifest)) []byte {
 	b := vectorManifest()
 	edit(b)
 	data, err := store.Seal(magic, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return data
 }
 
 // oldManifest is a manifest as version 1 had it, which did not say its version.
 func oldManifest(t testing.TB) []byte {
 	data, err := store.Seal(magic, json.RawMessage(`{"exchange":"links","round":"r12","epoch":2,"map":1,"shards":2,"by":"host","from":1,"kind":"link","parts":[{"rows":1,"hash":"0000000000000000000000000000000a","bytes":2000},{"rows":2,"hash":"0000000000000000000000000000000b","bytes":2100}],"ledger":{"stages":[{"name":"mextract","txn":"r12","in":0,"passed":0,"consumed":0,"made":[{"reason":"link","n":3}],"out":3,"out_hash":"00000000000000000000000000000009"},{"name":"mmerge split","txn":"r12","in":3,"in_hash":"00000000000000000000000000000009","passed":0,"consumed":3,"out":0}]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !strings.HasPrefix(string(data), "mercator-bill 1 533 4e189acea2307d9fe464810d3f9d92ba\n") {
 		t.Errorf("a manifest of version 1 began otherwise than %.60q", data)
 	}
@@ -198,9 +195,7 @@ func TestSpec(t *testing.T) {
 				return readParts(t, file)
 			}
 			fsys := crashtest.New()
-			if err := durable.WriteFile(fsys, ManifestPath("/", 1), file); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, durable.WriteFile(fsys, ManifestPath("/", 1), file))
 			b, err := ReadManifest(fsys, "/", vectorManifest().ID, 1)
 			if err != nil {
 				return "", err
@@ -220,9 +215,7 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		again, err := store.Seal(magic, b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if once, err := decodeManifest("manifest", again); err != nil || !reflect.DeepEqual(once, b) {
 			t.Fatalf("%v, %v, want %v", once, err, b)
 		}

@@ -16,6 +16,7 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/ownstage"
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/web/process"
@@ -74,9 +75,7 @@ var first = atRows(`cd "$MERCATOR_MODULE_DIR"; touch seen; while read -r line; d
 func newStore(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "urls")
-	if err := process.CreateStore(dir, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, process.CreateStore(dir, store.Options{}))
 	return dir
 }
 
@@ -148,9 +147,7 @@ func empty(t *testing.T, dir string) {
 func leave(t *testing.T, dir, attempt string, mode os.FileMode) {
 	t.Helper()
 	locked := filepath.Join(dir, store.WorkDir, attempt, "mercator-module-urls-1", "locked")
-	if err := errors.Join(os.MkdirAll(locked, 0o777), os.WriteFile(filepath.Join(locked, "seen"), []byte("a"), 0o666), os.Chmod(locked, mode)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.MkdirAll(locked, 0o777), os.WriteFile(filepath.Join(locked, "seen"), []byte("a"), 0o666), os.Chmod(locked, mode)))
 	t.Cleanup(func() { _ = os.Chmod(locked, 0o700) }) // if it is there still
 }
 
@@ -179,9 +176,7 @@ func TestTakeover(t *testing.T) {
 	crawl := t.TempDir()
 	dir := filepath.Join(crawl, "shard", "000", "urls")
 	opt := store.Options{FS: noLocks{durable.OS}}
-	if err := errors.Join(store.CreateCurrent(durable.OS, crawl, 1), process.CreateStore(dir, opt)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(store.CreateCurrent(durable.OS, crawl, 1), process.CreateStore(dir, opt)))
 	leave(t, dir, "000001-1", 0o500)
 	begun, ended, all := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var got string
@@ -205,9 +200,7 @@ func TestTakeover(t *testing.T) {
 func TestOpenWithoutTheProgram(t *testing.T) {
 	crawl := t.TempDir()
 	dir := filepath.Join(crawl, "urls")
-	if err := errors.Join(store.CreateCurrent(durable.OS, crawl, 0), process.CreateStore(dir, store.Options{})); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(store.CreateCurrent(durable.OS, crawl, 0), process.CreateStore(dir, store.Options{})))
 	want := "set stages.seen to the program that the crawl was made with: mcrawl set " + crawl + " stages.seen=COMMAND"
 	var f *fault.Error
 	if _, err := (ownstage.Program{Setting: "stages.seen"}).Open(crawl, "urls", 1, store.Options{}); !errors.As(err, &f) || f.Class != fault.WrongKind || f.Hint != want {
@@ -217,9 +210,7 @@ func TestOpenWithoutTheProgram(t *testing.T) {
 
 func TestOpenRefusesASet(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "urls")
-	if err := store.Create(dir, "urls", 1, nil, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(dir, "urls", 1, nil, store.Options{}))
 	_, err := ownstage.Program{Setting: "stages.seen", Command: "cat"}.Open(dir, "urls", 1, store.Options{})
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Class != fault.WrongKind || f.Place != "stages.seen" || !strings.Contains(f.Hint, "when the crawl is made") {

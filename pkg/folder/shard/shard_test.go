@@ -14,19 +14,16 @@ import (
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 func vectors(t *testing.T) []spectest.Vector {
 	edited := func(edit func(*Map)) []byte {
 		m, err := New(4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		edit(m)
 		data, err := m.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return data
 	}
 	bad := func(name string, data []byte, says string) spectest.Vector {
@@ -100,9 +97,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		again, err := m.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if once, err := Decode("MAP", again); err != nil || !reflect.DeepEqual(once, m) {
 			t.Fatalf("%v, %v, want %v", once, err, m)
 		}
@@ -114,9 +109,7 @@ func FuzzDecode(f *testing.F) {
 func TestSpread(t *testing.T) {
 	for _, shards := range []int{1, 4, 7, 16, Max} {
 		m, err := New(shards)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		count := make([]int, shards)
 		for b := range uint64(Buckets) {
 			n := m.Of(b<<52 | 0x123456789)
@@ -132,9 +125,7 @@ func TestSpread(t *testing.T) {
 		}
 	}
 	m, err := New(16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	count := make([]int, 16)
 	for i := range 2560 {
 		count[m.OfAddress(fmt.Sprintf("10.1.%d.%d", i/256, i%256))]++
@@ -156,9 +147,7 @@ func TestGrow(t *testing.T) {
 	for _, test := range []struct{ from, to int }{{1, 2}, {2, 3}, {3, 5}, {16, 17}, {511, 512}, {1, Max}} {
 		t.Run(fmt.Sprintf("%d to %d", test.from, test.to), func(t *testing.T) {
 			m, err := New(test.from)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			next := m.Next(m.Grow(test.to))
 			if next.Shards != test.to || next.Documents != test.from {
 				t.Fatalf("%d shards, %d with documents", next.Shards, next.Documents)
@@ -193,26 +182,18 @@ func TestRead(t *testing.T) {
 	}
 	write := func(c store.Current) {
 		t.Helper()
-		if err := store.WriteCurrent(durable.OS, dir, c); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.WriteCurrent(durable.OS, dir, c))
 	}
 	write(store.Current{})
 	if m, err := Read(durable.OS, dir); m != nil || err != nil {
 		t.Fatalf("a crawl without shards: %v, %v", m, err)
 	}
 	m, err := New(7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	data, err := m.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, version := range []uint64{1, 2} {
-		if err := os.WriteFile(File(dir, version), data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(File(dir, version), data, 0o666))
 	}
 	write(store.Current{Map: 1})
 	if got, err := Read(durable.OS, dir); err != nil || !reflect.DeepEqual(got, m) {
@@ -234,16 +215,10 @@ func TestAt(t *testing.T) {
 	if _, ok := At(Dir(dir, 7)); ok {
 		t.Error("a shard's folder outside a crawl")
 	}
-	if err := store.CreateCurrent(durable.OS, dir, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.CreateCurrent(durable.OS, dir, 1))
 	inner := filepath.Join(dir, "shard", "008") // a crawl folder that happens to lie there
-	if err := os.MkdirAll(inner, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.CreateCurrent(durable.OS, inner, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(inner, 0o777))
+	must.OK(t, store.CreateCurrent(durable.OS, inner, 0))
 	for path, want := range map[string]int{
 		"": -1, "urls": -1, "modules/tags": -1, "shard": -1, "shard/7": -1, "shard/512": -1, "shard/abc": -1,
 		"shard/007": 7, "shard/007/urls": 7, "shard/511/modules/tags": 511, "shard/008/urls": -1,

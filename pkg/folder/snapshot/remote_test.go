@@ -9,15 +9,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // TestChildren: a program that copies is in a process group of its own, so that a terminal's Ctrl-C comes to this program alone. It ends with ctx, all of the
 // group, and the error is the cause.
 func TestChildren(t *testing.T) {
 	lock, err := os.Create(filepath.Join(t.TempDir(), "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer lock.Close()
 	c := children{remote: "backup:crawl", lock: lock}
 	out, _, err := c.run(t.Context(), nil, "sh", "-c", "ps -o pgid= -p $$")
@@ -26,9 +26,7 @@ func TestChildren(t *testing.T) {
 		t.Errorf("process group %d, %v; that of the test is %d", group, err, syscall.Getpgrp())
 	}
 	begun := filepath.Join(t.TempDir(), "begun")
-	if err := syscall.Mkfifo(begun, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(begun, 0o666))
 	ctx, stop := context.WithCancelCause(t.Context())
 	why := errors.New("why")
 	go func() {

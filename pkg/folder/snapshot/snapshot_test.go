@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/crawl"
 )
 
@@ -148,7 +149,7 @@ func newTestCrawl(t *testing.T) *testCrawl {
 	c, err := crawl.Init(dir, nil, []byte("# none\n"), func(dir string) error {
 		return store.Create(filepath.Join(dir, "frontier"), "frontier", 1, nil, store.Options{})
 	}, crawl.Options{})
-	must(t, err)
+	must.OK(t, err)
 	return &testCrawl{t, dir, c}
 }
 
@@ -158,15 +159,8 @@ func pushed(t *testing.T) (*testCrawl, *memory) {
 	c, m := newTestCrawl(t), &memory{files: map[string][]byte{}}
 	c.round("r1")
 	_, err := Push(t.Context(), c.c, "remote", options(m))
-	must(t, err)
+	must.OK(t, err)
 	return c, m
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // round makes one that adds to a growing file, and closes it.
@@ -174,47 +168,47 @@ func (c *testCrawl) round(txn string) {
 	t := c.t
 	t.Helper()
 	s, err := store.Open(filepath.Join(c.dir, "frontier"), "frontier", 1, store.Options{})
-	must(t, err)
+	must.OK(t, err)
 	tx, _, err := s.Begin(t.Context(), "add", txn)
-	must(t, err)
+	must.OK(t, err)
 	var e store.Entry
 	if list := tx.Base().WithRole("warc"); len(list) > 0 {
 		e = list[0]
 	} else {
 		e.Path, err = tx.Journal("a-", ".warc")
-		must(t, err)
+		must.OK(t, err)
 	}
 	f, err := os.OpenFile(s.Path(e.Path)+store.OpenSuffix, os.O_CREATE|os.O_RDWR, 0o666)
-	must(t, err)
-	must(t, f.Truncate(e.Length))
+	must.OK(t, err)
+	must.OK(t, f.Truncate(e.Length))
 	chain := store.NewChain()
 	_, err = f.WriteAt(bytes.Repeat([]byte(txn), 1+100_000*len(c.rounds())), e.Length)
-	must(t, err)
+	must.OK(t, err)
 	data, err := os.ReadFile(f.Name())
-	must(t, err)
-	must(t, f.Close())
+	must.OK(t, err)
+	must.OK(t, f.Close())
 	_, _ = chain.Write(data)
 	tx.Put(store.Entry{Path: e.Path, Role: "warc", Growing: true, Length: chain.Length(), Sum: chain.Sum(), Link: chain.Link()})
 	run, err := tx.Create("runs/", ".txt", "run")
-	must(t, err)
+	must.OK(t, err)
 	fmt.Fprintf(run, "%s\n", txn)
 	_, err = tx.Commit(0, "", record.Ledger{})
-	must(t, err)
+	must.OK(t, err)
 	dir, err := c.c.BeginRound(txn)
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "kept.txt"), []byte(txn), 0o666))
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(filepath.Join(dir, "kept.txt"), []byte(txn), 0o666))
 	_, _, err = c.c.Commit(t.Context(), txn, time.Unix(0, 0), 0)
-	must(t, err)
+	must.OK(t, err)
 	// A tail that no generation has.
 	f, err = os.OpenFile(s.Path(e.Path)+store.OpenSuffix, os.O_APPEND|os.O_WRONLY, 0o666)
-	must(t, err)
+	must.OK(t, err)
 	_, _ = f.WriteString("in flight")
-	must(t, f.Close())
+	must.OK(t, f.Close())
 }
 
 func (c *testCrawl) rounds() []string {
 	names, err := c.c.Rounds()
-	must(c.t, err)
+	must.OK(c.t, err)
 	return names
 }
 
@@ -227,20 +221,20 @@ func (c *testCrawl) same(dir string) {
 	t := c.t
 	t.Helper()
 	inv, err := c.c.Inventory(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	for _, f := range inv.Files {
 		want, err := os.ReadFile(filepath.Join(c.dir, f.OnDisk))
-		must(t, err)
+		must.OK(t, err)
 		got, err := os.ReadFile(filepath.Join(dir, f.OnDisk))
-		must(t, err)
+		must.OK(t, err)
 		if !bytes.Equal(got, want[:f.Length]) {
 			t.Errorf("%s: %d bytes, which are not the crawl's %d", f.OnDisk, len(got), f.Length)
 		}
 	}
 	pulled, err := crawl.Open(dir, crawl.Options{})
-	must(t, err)
+	must.OK(t, err)
 	v, err := pulled.Verify(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if len(v.Problems) > 0 {
 		t.Errorf("verify: %q", v.Problems)
 	}
@@ -253,13 +247,13 @@ func TestBroken(t *testing.T) {
 	c.round("r1")
 	first := &memory{files: map[string][]byte{}}
 	_, err := Push(t.Context(), c.c, "remote", options(first))
-	must(t, err)
+	must.OK(t, err)
 	if n := first.whole(t); n != 1 {
 		t.Fatalf("snapshot %d", n)
 	}
 	c.round("r2")
 	c.round("r3")
-	must(t, os.WriteFile(filepath.Join(c.dir, "crawl.toml"), []byte("# other\n"), 0o666))
+	must.OK(t, os.WriteFile(filepath.Join(c.dir, "crawl.toml"), []byte("# other\n"), 0o666))
 	broken := 0
 	for step := 1; ; step++ {
 		m := first.clone()
@@ -278,7 +272,7 @@ func TestBroken(t *testing.T) {
 		}
 		m.steps = -1
 		done, err := Push(t.Context(), c.c, "remote", options(m))
-		must(t, err)
+		must.OK(t, err)
 		if n := m.whole(t); n != done.Snapshot || done.Checkpoint != 3 {
 			t.Fatalf("step %d: snapshot %d, of checkpoint %d", step, n, done.Checkpoint)
 		}
@@ -289,7 +283,7 @@ func TestBroken(t *testing.T) {
 			}
 		}
 		l, err := decode("list", m.files[listName(done.Snapshot)])
-		must(t, err)
+		must.OK(t, err)
 		if len(m.files) != objects+1 || len(l.objects()) != objects {
 			t.Errorf("step %d: %d files are left, want %d and a list", step, len(m.files), len(l.objects()))
 		}
@@ -301,7 +295,7 @@ func TestBroken(t *testing.T) {
 
 	m := first.clone()
 	_, err = Push(t.Context(), c.c, "remote", options(m))
-	must(t, err)
+	must.OK(t, err)
 	broken = 0
 	dir := filepath.Join(t.TempDir(), "pulled")
 	for step := 1; ; step += 2 { // each goes on with what is there
@@ -329,7 +323,7 @@ func TestTails(t *testing.T) {
 	push := func() *Done {
 		t.Helper()
 		done, err := Push(t.Context(), c.c, "remote", options(m))
-		must(t, err)
+		must.OK(t, err)
 		m.whole(t)
 		return done
 	}
@@ -338,7 +332,7 @@ func TestTails(t *testing.T) {
 		before := len(m.files)
 		c.round(fmt.Sprintf("r%d", i))
 		inv, err := c.c.Inventory(t.Context())
-		must(t, err)
+		must.OK(t, err)
 		at := slices.IndexFunc(inv.Files, func(f crawl.CrawlFile) bool { return f.Grows })
 		done := push()
 		if whole := inv.Files[at].Length; done.CopiedSize >= whole && i > 4 || before >= len(m.files) {
@@ -349,7 +343,7 @@ func TestTails(t *testing.T) {
 		}
 	}
 	l, err := decode("list", m.files[listName(14)])
-	must(t, err)
+	must.OK(t, err)
 	for _, f := range l.Files {
 		if f.Link != "" {
 			if len(f.Parts) != 14 {
@@ -364,7 +358,7 @@ func TestTails(t *testing.T) {
 
 	dir := filepath.Join(t.TempDir(), "pulled")
 	_, err = Pull(t.Context(), "remote", dir, none, options(m))
-	must(t, err)
+	must.OK(t, err)
 	c.same(dir)
 
 	// What gc deletes while it is sent is no error: the crawl has gone on.
@@ -373,7 +367,7 @@ func TestTails(t *testing.T) {
 		c.round("r16")
 		c.round("r17")
 		_, _, err := c.c.GC(t.Context(), 1)
-		must(t, err)
+		must.OK(t, err)
 	}
 	if done := push(); done.Round != "r17" {
 		t.Errorf("after a gc: %+v", done)
@@ -383,12 +377,12 @@ func TestTails(t *testing.T) {
 	path := filepath.Join(c.dir, "frontier", "a-000002-0.warc"+store.OpenSuffix)
 	c.round("r18")
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	must(t, err)
+	must.OK(t, err)
 	info, err := f.Stat()
-	must(t, err)
+	must.OK(t, err)
 	_, err = f.WriteAt([]byte("x"), info.Size()-100)
-	must(t, err)
-	must(t, f.Close())
+	must.OK(t, err)
+	must.OK(t, f.Close())
 	if _, err := Push(t.Context(), c.c, "remote", options(m)); !errors.Is(err, fault.Corrupt) {
 		t.Errorf("a damaged tail: %v", err)
 	}
@@ -407,35 +401,35 @@ func TestFilledMeanwhile(t *testing.T) {
 				c.round(fmt.Sprintf("r%d", i+1))
 			}
 			path := filepath.Join(c.dir, "frontier", "a-000002-0.warc")
-			must(t, os.Rename(path+store.OpenSuffix, path))
+			must.OK(t, os.Rename(path+store.OpenSuffix, path))
 			_, err := Push(t.Context(), c.c, "remote", options(m))
-			must(t, err)
+			must.OK(t, err)
 			m.whole(t)
 			inv, err := c.c.Inventory(t.Context())
-			must(t, err)
+			must.OK(t, err)
 			f := inv.Files[slices.IndexFunc(inv.Files, func(f crawl.CrawlFile) bool { return f.Grows })]
 			want, err := os.ReadFile(path)
-			must(t, err)
+			must.OK(t, err)
 
 			dir := filepath.Join(t.TempDir(), "pulled")
 			_, err = Pull(t.Context(), "remote", dir, none, options(m))
-			must(t, err)
+			must.OK(t, err)
 			got, err := os.ReadFile(filepath.Join(dir, f.Path+store.OpenSuffix))
-			if must(t, err); !bytes.Equal(got, want[:f.Length]) || int64(len(want)) <= f.Length {
+			if must.OK(t, err); !bytes.Equal(got, want[:f.Length]) || int64(len(want)) <= f.Length {
 				t.Errorf("pulled %d bytes, want the first %d of %d", len(got), f.Length, len(want))
 			}
 			folder, err := crawl.Open(dir, crawl.Options{})
-			must(t, err)
+			must.OK(t, err)
 			if v, err := folder.Verify(t.Context()); err != nil || len(v.Problems) > 0 {
 				t.Errorf("verify of the pulled crawl: %+v, %v", v, err)
 			}
 			pulled := &testCrawl{t, dir, folder}
 			pulled.round(fmt.Sprintf("r%d", rounds+1))
 			_, err = Push(t.Context(), folder, "remote", options(m))
-			must(t, err)
+			must.OK(t, err)
 			again := filepath.Join(t.TempDir(), "again")
 			_, err = Pull(t.Context(), "remote", again, none, options(m))
-			must(t, err)
+			must.OK(t, err)
 			pulled.same(again)
 		})
 	}
@@ -446,11 +440,11 @@ func TestSealedWhileCopied(t *testing.T) {
 	c, m := newTestCrawl(t), &memory{files: map[string][]byte{}}
 	c.round("r1")
 	inv, err := c.c.Inventory(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	path := filepath.Join(c.dir, "frontier", "a-000002-0.warc")
-	must(t, os.Rename(path+store.OpenSuffix, path))
+	must.OK(t, os.Rename(path+store.OpenSuffix, path))
 	to, end, err := begin(t.Context(), c.dir, "remote", "test", options(m))
-	must(t, err)
+	must.OK(t, err)
 	defer end()
 	for _, f := range inv.Files {
 		file, err := to.file(t.Context(), f, nil)
@@ -476,14 +470,14 @@ func TestRoundFiles(t *testing.T) {
 			c, m := pushed(t)
 			c.round("r2")
 			_, err := Push(t.Context(), c.c, "remote", options(m))
-			must(t, err)
+			must.OK(t, err)
 			gone := !slices.Contains([]string{"flipped", "cut", "exchanged"}, name)
-			must(t, damage(filepath.Join(c.dir, "rounds", "r1", "kept.txt")))
+			must.OK(t, damage(filepath.Join(c.dir, "rounds", "r1", "kept.txt")))
 			for _, check := range []bool{false, true} {
 				opt := options(m)
 				opt.Check = check
 				done, err := Push(t.Context(), c.c, "remote", opt)
-				must(t, err)
+				must.OK(t, err)
 				if len(done.Lost) > 0 || slices.Contains(done.Kept, "rounds/r1/kept.txt") != gone {
 					t.Errorf("%+v", done)
 				}
@@ -491,7 +485,7 @@ func TestRoundFiles(t *testing.T) {
 			m.whole(t)
 			dir := filepath.Join(t.TempDir(), "pulled")
 			_, err = Pull(t.Context(), "remote", dir, none, options(m))
-			must(t, err)
+			must.OK(t, err)
 			if b, err := os.ReadFile(filepath.Join(dir, "rounds", "r1", "kept.txt")); err != nil || string(b) != "r1" {
 				t.Errorf("%q came back, %v", b, err)
 			}
@@ -499,7 +493,7 @@ func TestRoundFiles(t *testing.T) {
 			// The copy has none of it yet.
 			before := maps.Clone(m.files)
 			c.round("r3")
-			must(t, damage(filepath.Join(c.dir, "rounds", "r3", "kept.txt")))
+			must.OK(t, damage(filepath.Join(c.dir, "rounds", "r3", "kept.txt")))
 			done, err := Push(t.Context(), c.c, "remote", options(m))
 			switch {
 			case gone && (err != nil || !slices.Contains(done.Lost, "rounds/r3/kept.txt")):
@@ -516,11 +510,11 @@ func TestRoundFiles(t *testing.T) {
 
 			// Who moved rounds away on purpose, as a whole, forgets their checkpoints; then the copy follows.
 			if gone {
-				must(t, os.RemoveAll(filepath.Join(c.dir, "rounds", "r3")))
+				must.OK(t, os.RemoveAll(filepath.Join(c.dir, "rounds", "r3")))
 				_, _, err := c.c.GC(t.Context(), 1)
-				must(t, err)
+				must.OK(t, err)
 				_, err = Push(t.Context(), c.c, "remote", options(m))
-				must(t, err)
+				must.OK(t, err)
 				for name := range m.files {
 					if strings.HasPrefix(name, "rounds/r1/kept.txt@") {
 						t.Errorf("%s is still there", name)
@@ -536,17 +530,17 @@ func TestRestoredMeanwhile(t *testing.T) {
 	c, m := pushed(t)
 	c.round("r2")
 	m.read = func() { // after the inventory
-		must(t, c.c.Restore(t.Context(), 1))
+		must.OK(t, c.c.Restore(t.Context(), 1))
 		_, err := c.c.TidyRounds(t.Context())
-		must(t, err)
+		must.OK(t, err)
 		dir, err := c.c.BeginRound("r2")
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(dir, "kept.txt"), []byte("another"), 0o666))
+		must.OK(t, err)
+		must.OK(t, os.WriteFile(filepath.Join(dir, "kept.txt"), []byte("another"), 0o666))
 	}
 	opt := options(m)
 	opt.Check = true
 	done, err := Push(t.Context(), c.c, "remote", opt)
-	must(t, err)
+	must.OK(t, err)
 	if m.read != nil || done.Checkpoint != 1 || m.whole(t) != 2 {
 		t.Errorf("%+v", done)
 	}
@@ -555,14 +549,14 @@ func TestRestoredMeanwhile(t *testing.T) {
 // TestSilentRsync: a program that fails without a word still leaves an error that says what may be wrong.
 func TestSilentRsync(t *testing.T) {
 	bin := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(bin, "rsync"), []byte("#!/bin/sh\nexit 11\n"), 0o777))
+	must.OK(t, os.WriteFile(filepath.Join(bin, "rsync"), []byte("#!/bin/sh\nexit 11\n"), 0o777))
 	t.Setenv("PATH", bin)
 	own := t.TempDir()
 	lock, err := os.Create(filepath.Join(own, "lock"))
-	must(t, err)
+	must.OK(t, err)
 	defer lock.Close()
 	r, err := openRemote("host:copy", own, lock)
-	must(t, err)
+	must.OK(t, err)
 	if _, err = r.list(t.Context()); err == nil || !strings.Contains(err.Error(), "a full disk?") {
 		t.Fatalf("%v, want a word about the disk", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/crawl"
 )
 
@@ -44,18 +45,14 @@ func (s *bufferSink) Publish() error {
 func (s *bufferSink) rows(t *testing.T) (urls []string, tr record.Trailer) {
 	t.Helper()
 	r, err := record.NewReader[record.URL](bytes.NewReader(s.Bytes()), record.ReaderOptions{Name: "sink"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var row record.URL
 	for {
 		err := r.Read(&row)
 		if err == io.EOF {
 			return urls, r.Trailer()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		urls = append(urls, row.URL)
 	}
 }
@@ -65,18 +62,12 @@ func stream(t *testing.T, txn string, n int) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := record.NewWriter[record.URL](&b, record.WriterOptions{Txn: txn, Now: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range n {
-		if err := w.Write(&record.URL{URL: fmt.Sprintf("http://h/%d", i), Key: uint64(i), Host: "h"}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Write(&record.URL{URL: fmt.Sprintf("http://h/%d", i), Key: uint64(i), Host: "h"}))
 	}
 	rows, hash, err := w.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{{
 		Name: "source", Txn: txn, Out: rows, OutHash: hash.String(), Made: []record.Count{{Reason: "due", N: rows}},
 	}}}); err != nil {
@@ -88,36 +79,28 @@ func stream(t *testing.T, txn string, n int) []byte {
 func input(t *testing.T, b []byte) Input[record.URL] {
 	t.Helper()
 	r, err := record.NewReader[record.URL](bytes.NewReader(b), record.ReaderOptions{Name: "in", Pipe: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
 func newStore(t *testing.T) *store.Store {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "st")
-	if err := store.Create(dir, "test", 1, nil, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(dir, "test", 1, nil, store.Options{}))
 	return open(t, dir)
 }
 
 func open(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	s, err := store.Open(dir, "test", 1, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
 func generation(t *testing.T, s *store.Store) uint64 {
 	t.Helper()
 	m, err := s.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return m.Generation
 }
 
@@ -201,9 +184,7 @@ func TestCommitThenRepeat(t *testing.T) {
 			file := &bufferSink{opt: record.WriterOptions{Level: record.Fast}, onPublish: func() { order = append(order, fmt.Sprintf("file after %d", generation(t, st)-before)) }}
 			pipe := &bufferSink{onPublish: func() { order = append(order, "pipe") }}
 			first, err := Run(t.Context(), spec, input(t, in), []Output{file, pipe}, shape.body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got := strings.Join(order, ", "); got != "file after 1, pipe" {
 				t.Errorf("published %q", got)
 			}
@@ -225,9 +206,7 @@ func TestCommitThenRepeat(t *testing.T) {
 				t.Error("the body ran again")
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if !second.Repeated || generation(t, st) != after {
 				t.Errorf("repeated %v, generation %d, want %d", second.Repeated, generation(t, st), after)
 			}
@@ -374,9 +353,7 @@ func TestWithoutStoreTheRoundPassesThrough(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := record.NewReader[record.URL](bytes.NewReader(out.Bytes()), record.ReaderOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if s := r.Schema(); s.Txn != "r9" || s.Now != 7 {
 		t.Errorf("schema %+v", s)
 	}
@@ -402,9 +379,7 @@ func TestManyReasons(t *testing.T) {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, end := out.rows(t)
 	s := end.Ledger.Stages[len(end.Ledger.Stages)-1]
 	for name, counts := range map[string][]record.Count{"drops": s.Drops, "refused": s.Refused} {
@@ -432,9 +407,7 @@ func TestSourceWithoutTxnSpools(t *testing.T) {
 		}
 		return b.Make("due", &record.URL{URL: "http://h/", Host: "h"})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if urls, tr := out.rows(t); len(urls) != 1 || tr.Ledger.Balance() != nil || res.Stage.Out != 1 {
 		t.Errorf("%v %+v", urls, tr)
 	}
@@ -522,9 +495,7 @@ func TestRowsOfAnotherEpoch(t *testing.T) {
 		if err == nil {
 			_, err = w.Commit(record.Ledger{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return b.Bytes()
 	}
 	for name, shape := range shapes {
@@ -544,16 +515,12 @@ func TestRowsOfAnotherEpoch(t *testing.T) {
 				crawl, err := crawl.Init(dir, nil, []byte("# none\n"), func(string) error {
 					return store.Create(filepath.Join(dir, "urls"), "urls", 1, nil, store.Options{})
 				}, crawl.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if _, err := crawl.Abandon(t.Context()); err != nil { // epoch 1
 					t.Fatal(err)
 				}
 				st, err := store.Open(filepath.Join(dir, "urls"), "urls", 1, store.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				for place, st := range map[string]*store.Store{"in the crawl": st, "elsewhere": newStore(t)} {
 					out := &bufferSink{}
 					spec := Spec{Name: "evens", Verb: "pick", Store: st, Txn: "r1", Shape: shape.shape}
@@ -568,9 +535,7 @@ func TestRowsOfAnotherEpoch(t *testing.T) {
 						t.Fatalf("%s: %v", place, err)
 					}
 					r, err := record.NewReader[record.URL](bytes.NewReader(out.Bytes()), record.ReaderOptions{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					if got := r.Schema().Epoch; place == "in the crawl" && got != c.out {
 						t.Errorf("the output is of epoch %q, want %q", got, c.out)
 					}

@@ -21,6 +21,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // parts writes WARC files of n replies each.
@@ -33,9 +34,7 @@ func parts(t testing.TB, dir string, codec warc.Codec, files, n int) (list []war
 		}
 		path := filepath.Join(dir, fmt.Sprintf("crawl-%06d%s.open", i, codec.Suffix()))
 		b := archive(t, codec, replies...)
-		if err := os.WriteFile(path, append(b, "a tail that does not count"...), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, append(b, "a tail that does not count"...), 0o644))
 		list = append(list, warc.Part{Path: path, Length: int64(len(b))})
 	}
 	return list
@@ -47,9 +46,7 @@ func TestCDXJ(t *testing.T) {
 	list := parts(t, dir, warc.Gzip, 2, 2500)
 	var few, much bytes.Buffer
 	for mem, out := range map[int64]*bytes.Buffer{1: &few, 1 << 30: &much} {
-		if err := CDXJ(context.Background(), out, list, mem, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, CDXJ(context.Background(), out, list, mem, nil))
 	}
 	if few.String() != much.String() {
 		t.Error("memory makes a difference")
@@ -62,17 +59,13 @@ func TestCDXJ(t *testing.T) {
 		var c struct{ URL, Offset, Length, Filename, Status, MIME, Digest string }
 		key, rest, _ := strings.Cut(line, " ")
 		stamp, doc, _ := strings.Cut(rest, " ")
-		if err := json.Unmarshal([]byte(doc), &c); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(doc), &c))
 		var offset, length int64
 		if _, err := fmt.Sscan(c.Offset+" "+c.Length, &offset, &length); err != nil {
 			t.Fatal(err)
 		}
 		f, err := os.Open(filepath.Join(dir, c.Filename+".open"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		rec, r, err := warc.OpenAt(f, offset, length, warc.ReaderOptions{})
 		if err != nil || rec.TargetURI != c.URL || stamp != "20010909014640" || key == "" {
 			t.Fatalf("line %d: %s: %v, %v", i, line, rec, err)
@@ -97,19 +90,13 @@ func lineOf(t *testing.T, block string, add func(*warc.Record)) string {
 		Block: strings.NewReader(block), Length: int64(len(block))}
 	add(rec)
 	member, err := warc.Encoder{}.Append(nil, rec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := warc.NewReader(bytes.NewReader(member), warc.ReaderOptions{})
 	defer r.Close()
 	got, err := r.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	line, err := AppendCDXJ(nil, r, got, "a.warc.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(line)
 }
 
@@ -144,9 +131,7 @@ func TestCDXJOfOneRecord(t *testing.T) {
 func keep(t *testing.T, fsys durable.FS, dir string, list []warc.Part) (read int) {
 	t.Helper()
 	err := KeepIndex(context.Background(), fsys, dir, "my crawl", []string{"../fetch"}, list, nil, 1<<20, func(n int64) { read += int(n) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return read
 }
 
@@ -158,9 +143,7 @@ func TestKeepIndex(t *testing.T) {
 	same := func(list []warc.Part, what string) {
 		t.Helper()
 		var want bytes.Buffer
-		if err := CDXJ(context.Background(), &want, list, 1<<20, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, CDXJ(context.Background(), &want, list, 1<<20, nil))
 		got, err := os.ReadFile(filepath.Join(index, "index.cdxj"))
 		if err != nil || string(got) != want.String() {
 			t.Errorf("%s: %v\n%swant\n%s", what, err, got, &want)
@@ -186,18 +169,14 @@ func TestKeepIndex(t *testing.T) {
 	// back to a checkpoint at which a file was shorter
 	short := slices.Clone(list)
 	b, err := os.ReadFile(list[2].Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := warc.NewReader(bytes.NewReader(b), warc.ReaderOptions{})
 	for range 5 {
 		if _, err := r.Next(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := r.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Finish())
 	short[2].Length = r.Good()
 	if read := keep(t, durable.OS, index, short); read != 5 {
 		t.Errorf("%d records read of the shorter file, want 5", read)
@@ -208,9 +187,7 @@ func TestKeepIndex(t *testing.T) {
 		t.Errorf("%s%v", config, err)
 	}
 	for _, gone := range []string{"index.cdxj", "files.json"} {
-		if err := os.Remove(filepath.Join(index, gone)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(filepath.Join(index, gone)))
 		keep(t, durable.OS, index, list)
 		same(list, "without "+gone)
 	}
@@ -223,9 +200,7 @@ func TestKeepIndexCrash(t *testing.T) {
 	list := parts(t, dir, warc.Gzip, 2, 2)
 	const index = "/index"
 	var want bytes.Buffer
-	if err := CDXJ(context.Background(), &want, list[1:], 1<<20, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, CDXJ(context.Background(), &want, list[1:], 1<<20, nil))
 	for n := 1; ; n++ {
 		fsys := crashtest.New()
 		keep(t, fsys, index, list)
@@ -257,19 +232,13 @@ func TestWACZ(t *testing.T) {
 	list := parts(t, dir, warc.Gzip, 2, 1500)
 	var out bytes.Buffer
 	opt := WACZOptions{Title: "c", Software: "mercator", Created: time.Unix(1e9, 0), Memory: 1 << 20}
-	if err := WACZ(context.Background(), &out, list, opt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WACZ(context.Background(), &out, list, opt))
 	z, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	files, stored := map[string][]byte{}, map[string]bool{}
 	for _, f := range z.File {
 		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if files[f.Name], err = io.ReadAll(r); err != nil {
 			t.Fatal(err)
 		}
@@ -283,9 +252,7 @@ func TestWACZ(t *testing.T) {
 			Bytes            int
 		}
 	}
-	if err := json.Unmarshal(files["datapackage.json"], &about); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(files["datapackage.json"], &about))
 	if about.Profile != "data-package" || about.Version != "1.1.1" || about.Created != "2001-09-09T01:46:40Z" || !bytes.Contains(files["datapackage.json"], []byte(`"mainPageUrl": "http://h/0"`)) {
 		t.Errorf("%+v", about)
 	}
@@ -323,17 +290,13 @@ func TestWACZ(t *testing.T) {
 	for _, line := range idx[1:] {
 		var place struct{ Offset, Length int }
 		i := strings.Index(line, " {")
-		if err := json.Unmarshal([]byte(line[i+1:]), &place); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line[i+1:]), &place))
 		member := index[place.Offset:][:place.Length]
 		if !strings.Contains(line, fmt.Sprintf("sha256:%x", sha256.Sum256(member))) {
 			t.Errorf("another digest: %s", line)
 		}
 		r, err := gzip.NewReader(bytes.NewReader(member))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		b, err := io.ReadAll(r)
 		if err != nil || !strings.HasPrefix(string(b), line[:i+1]) {
 			t.Errorf("%s: begins with %.60s, %v", line, b, err)

@@ -12,6 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
+	"mercator/pkg/base/must"
 )
 
 // TestOutcomeColumns has the names of Common Crawl's index in its order, and what its documentation says of each for made rows.
@@ -91,13 +92,9 @@ func TestOutcomeColumns(t *testing.T) {
 func TestDetected(t *testing.T) {
 	text := strings.Repeat("Größere Straßen führen schöne Menschen über die Brücke nach Hause, und niemand weiß, warum sie nicht schlafen. ", 20)
 	latin1, err := charmap.ISO8859_1.NewEncoder().String(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	crawl := t.TempDir()
-	if err := os.Mkdir(filepath.Join(crawl, "fetch"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(crawl, "fetch"), 0o777))
 	for name, c := range map[string]struct {
 		head, body string
 		want       found
@@ -113,9 +110,7 @@ func TestDetected(t *testing.T) {
 			if err == nil {
 				err = os.WriteFile(filepath.Join(crawl, "fetch", name+".warc.gz"), member, 0o666)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			row := &record.Fetch{URL: "http://h/", Outcome: record.OutcomeFetched, Status: 200, MIME: "text/plain", Charset: "koi8-r", BodyLength: int64(len(c.body)), WARCFilename: name + ".warc.gz", WARCLength: int64(len(member))}
 			d := &detector{}
 			defer d.close()

@@ -20,6 +20,7 @@ import (
 
 	"mercator/formats/warc"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/extract"
 )
 
@@ -58,9 +59,7 @@ func reply(contentType, body string) string {
 func derived(t *testing.T, opt Options, head uint64, file []byte) (blocks []string) {
 	t.Helper()
 	var out bytes.Buffer
-	if err := NewWriter(&out, head, opt).File(context.Background(), bytes.NewReader(file), "dir/x.warc.gz"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, NewWriter(&out, head, opt).File(context.Background(), bytes.NewReader(file), "dir/x.warc.gz"))
 	r := warc.NewReader(&out, warc.ReaderOptions{Name: "derived", Verify: true})
 	defer r.Close()
 	for {
@@ -68,13 +67,9 @@ func derived(t *testing.T, opt Options, head uint64, file []byte) (blocks []stri
 		if err == io.EOF {
 			return blocks
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		b, err := io.ReadAll(rec.Block)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if rec.Type == warc.TypeInfo {
 			continue
 		}
@@ -168,9 +163,7 @@ func TestWAT(t *testing.T) {
 		if !strings.HasPrefix(head, "metadata application/json ") {
 			t.Errorf("record %d: %s", i, head)
 		}
-		if err := json.Unmarshal([]byte(block), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(block), &v))
 		return v
 	}
 	info, request, response := parse(0), parse(1), parse(2)
@@ -239,17 +232,13 @@ func TestWATGzip(t *testing.T) {
 		if _, err := io.Copy(w, z); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Close())
 	}
 	next := int64(0)
 	for _, record := range derived(t, Options{Format: WAT}, 0, file.Bytes()) {
 		_, block, _ := strings.Cut(record, "\n")
 		var v any
-		if err := json.Unmarshal([]byte(block), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(block), &v))
 		number := func(name string) int64 {
 			text, _ := at(v, "Container/"+name).(string)
 			return atoi(text)
@@ -346,9 +335,7 @@ func TestWATPlaces(t *testing.T) {
 				Head  struct{ Title string }
 				Links []struct{ Path, URL, Href string }
 			}
-			if err := json.Unmarshal(o, &got); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(o, &got))
 			var links []string
 			for _, l := range got.Links {
 				links = append(links, l.Path+" "+l.URL+l.Href)

@@ -17,6 +17,7 @@ import (
 	"mercator/formats/record/recordtest"
 	"mercator/formats/warc"
 	"mercator/pkg/base/durable"
+	"mercator/pkg/base/must"
 )
 
 // rowsOf are the rows that would have been written with the records of WARC files, and what a store would say of them.
@@ -24,9 +25,7 @@ func rowsOf(t *testing.T, list []warc.Part) (rows []record.Fetch, places warc.Pl
 	t.Helper()
 	for _, p := range list {
 		f, length, err := p.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer f.Close()
 		r := warc.NewReader(io.NewSectionReader(f, 0, length), warc.ReaderOptions{})
 		defer r.Close()
@@ -35,21 +34,15 @@ func rowsOf(t *testing.T, list []warc.Part) (rows []record.Fetch, places warc.Pl
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			offset, plain, date := rec.Offset, rec.Plain(), rec.Date
 			line, err := AppendCDXJ(nil, r, rec, partName(p))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if len(line) == 0 {
 				continue
 			}
 			var c cdx
-			if err := json.Unmarshal(line[bytes.Index(line, []byte(" {"))+1:], &c); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(line[bytes.Index(line, []byte(" {"))+1:], &c))
 			places.Add(partName(p), offset, r.Good()-offset, plain)
 			rows = append(rows, record.Fetch{URL: c.URL, Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, MIME: c.MIME, PayloadSHA1: c.Digest,
 				FetchTime: record.TimeOf(date), WARCFilename: partName(p), WARCOffset: offset, WARCLength: r.Good() - offset})
@@ -63,9 +56,7 @@ func TestKeepIndexOfRows(t *testing.T) {
 	dir := t.TempDir()
 	list := parts(t, dir, warc.Gzip, 3, 4)
 	var want bytes.Buffer
-	if err := CDXJ(context.Background(), &want, list, 1<<20, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, CDXJ(context.Background(), &want, list, 1<<20, nil))
 	all, places := rowsOf(t, list)
 	const mark = "text/x-row" // of a row alone
 	for name, c := range map[string]struct {
@@ -103,9 +94,7 @@ func TestKeepIndexOfRows(t *testing.T) {
 						err = os.WriteFile(file, b, 0o644)
 					}
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 			}
 			index := t.TempDir()
 			// The first file stands in the index already, in the second step.
@@ -114,14 +103,10 @@ func TestKeepIndexOfRows(t *testing.T) {
 				if len(some) == 1 {
 					from = nil
 				}
-				if err := KeepIndex(context.Background(), durable.OS, index, "c", []string{"../fetch"}, some, from, 1<<20, nil); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, KeepIndex(context.Background(), durable.OS, index, "c", []string{"../fetch"}, some, from, 1<<20, nil))
 			}
 			b, err := os.ReadFile(filepath.Join(index, "index.cdxj"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			marks := 8 // of the pages of two files
 			if c.slow {
 				marks = 0

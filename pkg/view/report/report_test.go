@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/view/history"
 	"mercator/pkg/view/stats"
 )
@@ -42,9 +43,7 @@ func everywhere(text string) *Crawl {
 func TestHostileNames(t *testing.T) {
 	a := everywhere(hostile)
 	var b bytes.Buffer
-	if err := Write(&b, a, Options{Now: time.Unix(0, 0), Other: everywhere(hostile), Between: &stats.Comparison{Examples: []stats.Difference{{What: "appeared", URL: hostile, Here: hostile}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Write(&b, a, Options{Now: time.Unix(0, 0), Other: everywhere(hostile), Between: &stats.Comparison{Examples: []stats.Difference{{What: "appeared", URL: hostile, Here: hostile}}}}))
 	page := b.String()
 	for _, bad := range []string{"<script>alert", "<img", "{{", "href=", "src="} {
 		rest := strings.ReplaceAll(page, `src=http://192.0.2.1/x onerror`, "") // as text, behind an escaped "<"
@@ -69,17 +68,11 @@ func TestHostileNames(t *testing.T) {
 		t.Fatal("no figures")
 	}
 	got := new(stats.Stats)
-	if err := json.Unmarshal([]byte(figures[1]), got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(figures[1]), got))
 	was, err := json.Marshal(a.Stats)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	is, err := json.Marshal(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !bytes.Equal(was, is) {
 		t.Errorf("figures %s, want %s", is, was)
 	}
@@ -107,9 +100,7 @@ func plots(t *testing.T, page string) (list []figure) {
 func write(t *testing.T, c *Crawl, opt Options) string {
 	t.Helper()
 	var b strings.Builder
-	if err := Write(&b, c, opt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Write(&b, c, opt))
 	return b.String()
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 )
 
 const start = record.Time(1_700_000_000_000_000) // microseconds
@@ -23,14 +24,10 @@ func collect(t *testing.T, rows []record.Fetch) *Stats {
 	t.Helper()
 	c := New(0)
 	for i := range rows {
-		if err := c.Add(&rows[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Add(&rows[i]))
 	}
 	s, err := c.End(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -109,12 +106,8 @@ func TestMemory(t *testing.T) {
 	r := row("", 0, start)
 	for i := range 60_000 {
 		r.Host, r.Key = fmt.Sprintf("host-number-%d.example", i), uint64(i)
-		if err := c.Add(&r); err != nil {
-			t.Fatal(err)
-		}
-		if err := h.Add(&r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Add(&r))
+		must.OK(t, h.Add(&r))
 	}
 	var m runtime.MemStats
 	runtime.GC()
@@ -151,14 +144,10 @@ func TestChanges(t *testing.T) {
 		visit(3, 0, 9), same, failed, // lives 40 s at least
 		visit(4, 0, 7), // visited once: of no use
 	} {
-		if err := h.Add(&r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, h.Add(&r))
 	}
 	c, err := h.End(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c.Pages != 3 || c.Visits != 5 || c.Same != 2 || c.Changed != 1 || c.Gone != 1 || c.Failed != 1 {
 		t.Errorf("%+v", c)
 	}
@@ -192,15 +181,11 @@ func TestMedianOfPoisson(t *testing.T) {
 			}
 			r := row("a.example", p, start+record.Time(v*every)*1e6)
 			r.ContentFP = content
-			if err := h.Add(&r); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, h.Add(&r))
 		}
 	}
 	c, err := h.End(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := mean * math.Ln2; math.Abs(c.Lives[0].MedianS-want) > 0.1*want {
 		t.Errorf("median %g s, want about %g", c.Lives[0].MedianS, want)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/costtest"
+	"mercator/pkg/base/must"
 )
 
 // at is a command that ended s seconds after the start of its round.
@@ -74,15 +75,11 @@ func TestManyRounds(t *testing.T) {
 			for depth := range uint16(2) {
 				r := row("a.example", i, start)
 				r.Depth, r.DurationUS = depth, 1_500_000
-				if err := c.Add(&r); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, c.Add(&r))
 			}
 		}
 		s, err := c.End(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if s.Times.Rounds != uint64(n) || s.Times.NamesS != float64(n) || s.Times.NamesOfElapsed != 1 || s.Times.NamesOfThread != 0.25 || s.Focus.Harvest != 0.5 || s.Focus.Topics[0] != (Topic{"mouse", uint64(n)}) {
 			t.Errorf("%d rounds: %+v, %+v", n, s.Times.Spread, s.Focus.Yield)
 		}
@@ -106,9 +103,7 @@ func TestRoundsWithoutTimes(t *testing.T) {
 	for _, at := range []int64{0, 240} {
 		r := row("a.example", 1, start+record.Time(at*1e6))
 		r.DurationUS = 5e6
-		if err := c.Add(&r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Add(&r))
 	}
 	s, err := c.End(nil)
 	if err != nil || s.Times.Rounds != 1 || s.Times.Without != 1 || s.Times.SpanS != 245 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/costtest"
+	"mercator/pkg/base/must"
 )
 
 func TestURL(t *testing.T) {
@@ -70,9 +71,7 @@ func TestDetails(t *testing.T) {
 // The parser takes a number with a sign for part of an address.
 func TestSignedAddress(t *testing.T) {
 	base, err := Options{}.Base("http://127.0.0.1/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, host := range []string{"-0", "-1", "+0", "-0.", "-0:80", "u@-0", "1.-2.3", "0x-1", "0-5", "1.2.3.0+5", "%2D0", "%2b1", "\uff0d0", "\ufe630", "-0%2e", "-0\u3002"} {
 		for _, ref := range []string{"http://" + host + "/", "http://" + host, "https:" + host + "?q", "//" + host + "/x", "\\\\" + host} {
 			if u, _, err := base.Resolve(ref); ReasonOf(err) != ReasonInvalid {
@@ -151,9 +150,7 @@ func TestResolve(t *testing.T) {
 		})
 	}
 	b, err := Options{}.Base(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := b.Base("data:text/plain,x"); ReasonOf(err) != ReasonScheme {
 		t.Errorf("a data URL as base: %v", err)
 	}
@@ -337,13 +334,9 @@ func TestWPT(t *testing.T) {
 		t.Skip("urltestdata.json of web-platform-tests not found; set CONFORMANCE_DIR")
 	}
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var raw []json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(data, &raw))
 	n := 0
 	o := Options{MaxURL: 1 << 20}
 	used := make(map[string]bool)
@@ -426,9 +419,7 @@ const (
 func mustSchemes(t *testing.T, list ...string) *Schemes {
 	t.Helper()
 	s, err := ParseSchemes(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -470,9 +461,7 @@ func TestHostile(t *testing.T) {
 		return b.String()
 	}
 	base, err := Options{}.Base("http://h/a/b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, ref := range map[string]func(n int) string{
 		"a label of distinct letters":        func(n int) string { return "http://" + distinct(n) + "/" },
 		"the same, hidden":                   func(n int) string { return "ht\ntp:/\t/" + distinct(n) + "/" },

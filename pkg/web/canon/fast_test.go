@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // agree fails unless the fast path declines ref or gives what the parser gives. It
@@ -84,9 +86,7 @@ func TestFastAgrees(t *testing.T) {
 	var on []*Base
 	for _, s := range bases {
 		b, err := Options{}.Base(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		on = append(on, b)
 	}
 	taken := 0
@@ -112,9 +112,7 @@ func TestFastAgrees(t *testing.T) {
 // What it is there for, it takes.
 func TestFastTakes(t *testing.T) {
 	base, err := Options{}.Base("https://docs.example.org:8443/3/library/os.html?v=1#top")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for ref, want := range map[string]string{
 		"":                                "https://docs.example.org:8443/3/library/os.html?v=1",
 		"#os.path":                        "https://docs.example.org:8443/3/library/os.html?v=1",
@@ -139,9 +137,7 @@ func TestFastTakes(t *testing.T) {
 
 func TestAppendResolveAllocates(t *testing.T) {
 	base, err := Options{}.Base("https://docs.example.org/3/library/os.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dst, ref := make([]byte, 0, 256), []byte("../howto/%7ex.html?a=b c#d")
 	if n := testing.AllocsPerRun(100, func() {
 		if _, _, err := base.AppendResolve(dst, ref); err != nil {

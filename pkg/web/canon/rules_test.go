@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 )
 
 func TestRules(t *testing.T) {
@@ -51,9 +52,7 @@ func TestRules(t *testing.T) {
 		// The same rules for the key leave the URL, and its key is that of the other.
 		k := Options{KeyRules: tt.rules}
 		u, h, err := k.URL(tt.in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if key := k.URLKey(h, u); key != fingerprint.URLKey(host, got) || key != k.Key([]byte(u), PartsOf(u)) {
 			t.Errorf("%s of %s: key %016x, want that of %s", tt.rules, tt.in, key, got)
 		}
@@ -93,9 +92,7 @@ func TestRedirect(t *testing.T) {
 func TestRedirectsEnd(t *testing.T) {
 	for _, o := range []Options{{KeyRules: SessionIDs}, {URLRules: SessionIDs}, {URLRules: AllRules, KeyRules: AllRules}, {URLRules: Tracking, KeyRules: AllRules}, {URLRules: WWW, KeyRules: SessionIDs}} {
 		u, host, err := o.URL("http://www.h.test/a/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		seen, key, n := make(map[uint64]bool), o.URLKey(host, u), 0
 		for !seen[key] && n < 10 {
 			seen[key] = true

@@ -9,15 +9,14 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/canon"
 )
 
 func candidate(t testing.TB, u string) *Candidate {
 	t.Helper()
 	c, host, err := canon.URL(u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return &Candidate{URL: c, Host: host, Depth: 3, Kind: "a"}
 }
 
@@ -26,12 +25,8 @@ func decide(t testing.TB, f *Filter, c *Candidate) Verdict {
 	t.Helper()
 	j := f.NewJudge()
 	v := make([]Verdict, 1)
-	if err := j.URLs(context.Background(), []Candidate{*c}, v); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.URLs(context.Background(), []Candidate{*c}, v))
+	must.OK(t, j.Close())
 	return v[0]
 }
 
@@ -72,9 +67,7 @@ func TestTests(t *testing.T) {
 		})
 	}
 	f, err := Parse("rules", strings.NewReader("deny x: port 443 and not query and not extension x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if decide(t, f, candidate(t, "https://h/.x/")).Allow {
 		t.Error("a default port does not count")
 	}
@@ -87,9 +80,7 @@ allow	docs: domain a.example
 deny : domain example
 default deny # of all others
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for u, want := range map[string]string{
 		"http://x.a.example/": "allow filter:docs", "http://b.example/": "deny filter:line-4", "http://c/": "deny filter:default",
 	} {
@@ -104,9 +95,7 @@ default deny # of all others
 
 func TestMatchAll(t *testing.T) {
 	f, err := Parse("rules", strings.NewReader("match all\nallow site: domain example\ndeny zip: extension zip\nallow short: url-length < 30\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for u, want := range map[string]string{
 		"http://a.example/": "", "http://a.test/": "filter:site", "http://example/a.zip": "filter:zip",
 		"http://example/" + strings.Repeat("a", 30): "filter:short",
@@ -136,9 +125,7 @@ deny pictures: mime image/* Application/ZIP and not domain art.test
 allow deep: mime */* and depth < 300
 allow site: domain a.test art.test
 `+map[string]string{"match first": "default deny", "match all": ""}[mode]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for in, want := range map[string]string{
 			"http://a.test/ ": "", "http://b.test/ ": "deny", "http://b.test/ text/html": "", "http://a.test/ image/png": "deny", "http://a.test/ application/zip": "deny",
 			"http://art.test/ image/png": "", "http://a.test/ imagery/png": "",
@@ -158,9 +145,7 @@ allow site: domain a.test art.test
 		}
 	}
 	f, err := Parse("rules", strings.NewReader("default deny"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if v, err := f.NewJudge().Document(context.Background(), *candidate(t, "http://a/")); err != nil || !v.Allow || f.JudgesDocuments() {
 		t.Errorf("the default judges documents: %v %v", v, err)
 	}
@@ -176,9 +161,7 @@ func TestInclude(t *testing.T) {
 	f, err = load(t, 0, "allow mine: suffix /cal/2024/05\ninclude more without b\ninclude default without long-url deep-path\ndeny rest: any", map[string]string{
 		"list": "x.test\n", "more": "deny a: domain @list\ndeny b: any\ninclude third", "third": "deny c: suffix c",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for u, want := range map[string]string{
 		"http://x.test/cal/2024/05": "filter:mine", "http://x.test/": "filter:a", "http://h/c": "filter:c", "http://h/cal/2024/06": "filter:calendar-path",
 		"http://h/" + strings.Repeat("1/", 2) + strings.Repeat("a", 1100): "filter:rest",
@@ -232,9 +215,7 @@ func TestManyRules(t *testing.T) {
 // Paths with very many segments take no more time than others of their length.
 func TestRepeatedSegments(t *testing.T) {
 	f, err := Parse("rules", strings.NewReader("deny x: repeated-segments > 99998"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	u := "http://h/" + strings.Repeat("a/", 100_000)
 	if v := decide(t, f, &Candidate{URL: u, Host: "h"}); v.Allow {
 		t.Error("100000 segments do not count")
@@ -327,9 +308,7 @@ func TestErrors(t *testing.T) {
 // A name of a kind covers those that are of it.
 func TestKindsOfGroups(t *testing.T) {
 	f, err := Parse("rules", strings.NewReader("allow css: kind css\nallow link: kind link\nallow parts: requisite\ndefault deny"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for kind, want := range map[string]string{"css": "css", "css-import": "css", "link-stylesheet": "css", "link": "link", "link-icon": "link", "img": "default", "a": "default", "": "default"} {
 		c := candidate(t, "http://h/")
 		c.Kind = kind
@@ -362,9 +341,7 @@ func FuzzParse(f *testing.F) {
 		c := candidate(t, "http://h/a/b?c")
 		j := flt.NewJudge()
 		trace, v, err := j.Explain(context.Background(), *c, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if v != decide(t, flt, c) {
 			t.Fatal("explain says something else")
 		}
@@ -387,9 +364,7 @@ func TestCountsOfRepetitions(t *testing.T) {
 		t.Run(u, func(t *testing.T) {
 			segments, parameters, _ := strings.Cut(want, " ")
 			f, err := Parse("rules", strings.NewReader("match all\nallow a: repeated-segments = "+segments+"\nallow b: repeated-parameters = "+parameters))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if v := decide(t, f, candidate(t, u)); !v.Allow {
 				t.Errorf("%s: not %s: %s", u, want, v.Name())
 			}
@@ -409,9 +384,7 @@ func TestNamedCandidates(t *testing.T) {
 		{"match all\nallow site: host h\ndeny other: host o", false, false},
 	} {
 		f, err := Parse("rules", strings.NewReader(c.rules))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		link := candidate(t, "http://o/s.xml")
 		if got := decide(t, f, link).Allow; got != c.other {
 			t.Errorf("%q: %v", c.rules, got)

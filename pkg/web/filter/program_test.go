@@ -14,6 +14,7 @@ import (
 
 	"mercator/pkg/base/coprocess"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // judge has a rule file judge n URLs http://h/0, http://h/1, … and returns the reasons of the refusals, "" where
@@ -21,9 +22,7 @@ import (
 func judge(t *testing.T, rules string, n int) ([]string, error) {
 	t.Helper()
 	f, err := Parse("rules", strings.NewReader(rules))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	j := f.NewJudge()
 	var candidates []Candidate
 	for i := range n {
@@ -53,9 +52,7 @@ deny even: exec `+quoted(even)+` and not suffix 4
 allow : suffix 5
 deny again: not exec `+quoted(even)+` and exec "sed -u s/.*/yes/"
 `, 5000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, reason := range got {
 		want := ""
 		switch {
@@ -156,13 +153,9 @@ func TestProgramLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for start := time.Now(); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
 		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(b), ") Z ") {
 			break // dead, and nobody has asked yet
@@ -184,9 +177,7 @@ func TestProgramStderr(t *testing.T) {
 
 func TestProgramIsCancelled(t *testing.T) {
 	f, err := Parse("rules", strings.NewReader(`deny x: exec "sleep 1000"`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	j := f.NewJudge()
 	defer j.Close()
 	gone := errors.New("gone")
@@ -203,14 +194,10 @@ func TestProgramIsCancelled(t *testing.T) {
 
 func TestProgramIsExplained(t *testing.T) {
 	f, err := Parse("rules", strings.NewReader("deny odd: not exec "+quoted(even)+"\ndeny x: exec "+quoted(even)+" and exec \"sed -u s/.*/no/\" and any"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	j := f.NewJudge()
 	traces, v, err := j.Explain(context.Background(), *candidate(t, "http://h/8"), false)
-	if err := errors.Join(err, j.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, j.Close()))
 	var got []string
 	for _, r := range traces {
 		for _, x := range r.Tests {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // load reads rules from a folder of files.
@@ -18,14 +19,10 @@ func load(t testing.TB, memory int64, rules string, files map[string]string) (*F
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	path := filepath.Join(dir, "rules")
-	if err := os.WriteFile(path, []byte(rules), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(rules), 0o666))
 	f, err := Load(path, Options{Memory: memory})
 	if err == nil {
 		t.Cleanup(func() { f.Close() })
@@ -85,9 +82,7 @@ func TestSets(t *testing.T) {
 				{strings.Join(entries, " "), 1}, {"@list", 1 << 20}, {"@list", 1}, {"@list @list2", 1 << 20}, {entries[0] + " @list", 1},
 			} {
 				f, err := load(t, where.memory, "allow x: "+kind.word+" "+where.rule+"\ndefault deny", map[string]string{"list": list, "list2": "# more\n" + list + "\n"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				judges = append(judges, f.NewJudge())
 			}
 			var candidates []Candidate
@@ -96,9 +91,7 @@ func TestSets(t *testing.T) {
 			}
 			for k, j := range judges {
 				got := make([]Verdict, len(candidates))
-				if err := j.URLs(context.Background(), candidates, got); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, j.URLs(context.Background(), candidates, got))
 				for i := range candidates {
 					want := slices.ContainsFunc(entries, func(e string) bool { return kind.holds(&candidates[i], e) })
 					if got[i].Allow != want {
@@ -117,9 +110,7 @@ func TestLoosePrefixes(t *testing.T) {
 		many = append(many, fmt.Sprintf("http://m%d.", i), fmt.Sprintf("http://n%d.test/a", i))
 	}
 	f, err := Parse("rules", strings.NewReader("allow x: prefix https: http://m http://m7 "+strings.Join(many, " ")+"\ndefault deny"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for u, want := range map[string]bool{"http://m/": true, "https://a/": true, "http://n7.test/ab": true, "http://n7.test/b": false, "http://n/": false} {
 		t.Run(u, func(t *testing.T) {
 			if got := decide(t, f, candidate(t, u)).Allow; got != want {
@@ -183,12 +174,8 @@ func TestListErrors(t *testing.T) {
 func TestListChanges(t *testing.T) {
 	for _, text := range []string{"", "a.test", "b.test\na.test\n", "a.tesu\nb.test\n"} {
 		f, err := load(t, 1, "deny x: domain @list", map[string]string{"list": "a.test\nb.test\n"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(f.files[0].(*os.File).Name(), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, os.WriteFile(f.files[0].(*os.File).Name(), []byte(text), 0o666))
 		err = f.NewJudge().URLs(context.Background(), []Candidate{*candidate(t, "http://b.test/")}, make([]Verdict, 1))
 		if fault.ClassOf(err) != fault.Corrupt || !strings.Contains(err.Error(), "list: other text than when it was opened") {
 			t.Errorf("%q: %v", text, err)
@@ -213,12 +200,8 @@ func TestListOnDisk(t *testing.T) {
 	for _, u := range urls {
 		candidates = append(candidates, *candidate(t, u))
 	}
-	if err := a.URLs(context.Background(), candidates, va); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.URLs(context.Background(), candidates, vb); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.URLs(context.Background(), candidates, va))
+	must.OK(t, b.URLs(context.Background(), candidates, vb))
 	denied := 0
 	for i := range va {
 		if va[i].Allow != vb[i].Allow {
@@ -238,9 +221,7 @@ func TestSievesShare(t *testing.T) {
 	all := names(10_000)
 	slices.Sort(all)
 	path := filepath.Join(t.TempDir(), "list")
-	if err := os.WriteFile(path, []byte(strings.Join(slices.Compact(all), "\n")), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(strings.Join(slices.Compact(all), "\n")), 0o666))
 	const sieves = 4 << 10
 	l := &loader{Filter: &Filter{}, memory: 1, sieves: sieves, lists: make(map[listKey]*list)}
 	defer l.Close()
@@ -248,9 +229,7 @@ func TestSievesShare(t *testing.T) {
 	total := 0
 	for _, kind := range []entryKind{entryHost, entryDomain} {
 		one, err := p.list(path, kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		total += 8 * len(one.disk.words)
 	}
 	if total < sieves/2 || total > sieves {
@@ -267,9 +246,7 @@ deny a: domain @list or host @list x.test
 deny b: prefix @prefixes http://a/b http://c/d http://e/ http://f/ http://g/ http://h/ http://i/ http://j/ http://k/ or suffix zip or url http://a/
 deny c: extension JPG gif or port 81 or depth > 300 or kind img or scheme ftp or regex "^https://x"
 default deny`, map[string]string{"list": list, "prefixes": "http://a.test/x\nhttp://www.a1.co.uk/y\n"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var candidates []Candidate
 		for i := range 100 {
 			candidates = append(candidates, *candidate(t, fmt.Sprintf("http://www.a%d.co.uk/x/y/x/y/%d/z.html?q=%d", i/3, i, i)))
@@ -277,9 +254,7 @@ default deny`, map[string]string{"list": list, "prefixes": "http://a.test/x\nhtt
 		verdicts := make([]Verdict, len(candidates))
 		j := f.NewJudge()
 		if n := testing.AllocsPerRun(20, func() {
-			if err := j.URLs(context.Background(), candidates, verdicts); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, j.URLs(context.Background(), candidates, verdicts))
 		}); n != 0 {
 			t.Errorf("memory %d: %v allocations for 100 URLs", memory, n)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"mercator/pkg/base/costtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // pack encodes text with one content coding.
@@ -43,9 +44,7 @@ func pack(t testing.TB, coding string, text []byte) []byte {
 	if _, err := w.Write(text); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return b.Bytes()
 }
 
@@ -228,9 +227,7 @@ func TestChunkedAtAnyCut(t *testing.T) {
 	var c Chunked
 	for p := []byte(in); !c.Done(); {
 		_, used, err := c.Next(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if p = p[used:]; c.Done() && string(p) != "next" {
 			t.Errorf("%q left", p)
 		}
@@ -381,9 +378,7 @@ func TestOpenArchived(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, err := OpenArchived(iotest.OneByteReader(strings.NewReader(c.block)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if m.Head.Status >= 200 && m.Head.Minor != 9 && m.Head.Size > len(c.block) {
 				t.Errorf("a head of %d bytes", m.Head.Size)
 			}
@@ -437,9 +432,7 @@ func TestOpenArchivedLongHead(t *testing.T) {
 			}
 			block := status + c.fields + "\r\n" + body
 			m, err := OpenArchived(strings.NewReader(block))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if len(m.Head.Fields) != c.kept || m.Head.Size != len(block)-len(body) || m.Head.Status != 200 {
 				t.Errorf("%d fields in %d bytes, status %d; want %d in %d", len(m.Head.Fields), m.Head.Size, m.Head.Status, c.kept, len(block)-len(body))
 			}
@@ -466,9 +459,7 @@ func TestOpenStrict(t *testing.T) {
 
 func TestFields(t *testing.T) {
 	h, err := ParseHead([]byte("HTTP/1.1 200  All  good \r\nA : x\r\n y\r\nnocolon\r\n: noname\r\nb:\tp\rq\r\nB: r, S;t\r\nConnection: foo, Keep-Alive\r\n\r\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if h.Reason != "All  good" || h.Get("a") != "x y" || h.Get("b") != "p q" || len(h.Values("B")) != 2 || !h.has("b", "s") || len(h.Fields) != 4 {
 		t.Errorf("%+v", h)
 	}
@@ -593,9 +584,7 @@ func TestOpenLineEndsBeforeTheHead(t *testing.T) {
 		text := strings.Repeat("\n", n) + head + "body"
 		return func() {
 			m, err := Open(strings.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if b, err := io.ReadAll(m.Payload); string(b) != "body" || err != nil || m.Head.Size != n+len(head) {
 				t.Errorf("%q, %v, head of %d bytes", b, err, m.Head.Size)
 			}
@@ -619,9 +608,7 @@ func TestCertain(t *testing.T) {
 	} {
 		t.Run(head, func(t *testing.T) {
 			h, err := ParseHead([]byte("HTTP/1.1 " + head))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got := h.Certain(); got != want {
 				t.Errorf("%q: certain %v, want %v", head, got, want)
 			}

@@ -9,14 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // All has each constant, once and in order, and says what it is.
 func TestAllKinds(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "linkkind.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var declared []string
 	ast.Inspect(f, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 && v.Names[0].Name != "Own" {
@@ -41,9 +41,7 @@ func TestAllKinds(t *testing.T) {
 // The manual has the table that mextract explain --print-kinds prints.
 func TestManualHasKinds(t *testing.T) {
 	text, err := os.ReadFile("../../../cmd/mextract/manual.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := "    " + strings.ReplaceAll(strings.TrimSpace(Table()), "\n", "\n    ") + "\n"; !strings.Contains(string(text), want) {
 		t.Errorf("manual.md does not have this:\n%s", want)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mercator/pkg/base/costtest"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 )
 
@@ -51,9 +52,7 @@ const (
 func textOf(t *testing.T, body []byte) string {
 	t.Helper()
 	d, err := Open(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, _ := d.Text(1 << 20)
 	return s
 }
@@ -135,9 +134,7 @@ func TestEncrypted(t *testing.T) {
 	for _, name := range names {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			body, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			d, err := Open(body)
 			if filepath.Base(name) == "password.pdf" {
 				if !errors.Is(err, ErrEncrypted) {
@@ -145,9 +142,7 @@ func TestEncrypted(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if s, _ := d.Text(1000); s != "Sealed text" {
 				t.Errorf("text %q", s)
 			}
@@ -307,9 +302,7 @@ func TestTitle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := Open(bytes.Replace(file(catalog, pages, onePage, streamOf("", ""), simple), []byte(`(A \(good\) title)`), []byte(c.raw), 1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got := d.Title(); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -319,9 +312,7 @@ func TestTitle(t *testing.T) {
 
 func TestLinksAndTitle(t *testing.T) {
 	d, err := Open(file(catalog, pages, onePage, streamOf("", ""), simple, annot))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := slices.Collect(d.Links()); !slices.Equal(got, []string{"http://e.org/a?x=(1)"}) {
 		t.Errorf("links %q", got)
 	}
@@ -435,9 +426,7 @@ func TestPoppler(t *testing.T) {
 		}
 		tried++
 		out, err := exec.Command(tool, name, "-").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		words := func(s string) map[string]int {
 			m := make(map[string]int)
 			for _, w := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z' }) {

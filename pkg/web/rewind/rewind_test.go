@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"testing/iotest"
+
+	"mercator/pkg/base/must"
 )
 
 func pattern(n int) []byte {
@@ -222,9 +224,7 @@ func TestLexing(t *testing.T) {
 		s.Write(bytes.Repeat([]byte{' '}, 1000))
 		for range 2 {
 			s.Seek(int64(before), io.SeekStart)
-			if err := s.SkipSpace(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.SkipSpace())
 			if b, err := s.Peek(3); string(b) != "key" || err != nil {
 				t.Fatalf("peek %q %v", b, err)
 			}
@@ -261,9 +261,7 @@ func TestLexing(t *testing.T) {
 func TestOfReadsMemoryThatIsLent(t *testing.T) {
 	b := []byte("  one\ntwo" + string(bytes.Repeat([]byte("x"), 2*MemoryMax)))
 	s := Of(b)
-	if err := s.SkipSpace(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.SkipSpace())
 	if line, err := s.TakeUntil('\n', 100); string(line) != "one" || err != nil {
 		t.Errorf("%q, %v", line, err)
 	}

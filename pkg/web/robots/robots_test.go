@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mercator/pkg/base/costtest"
+	"mercator/pkg/base/must"
 )
 
 // conformance finds the folder of cases that others wrote.
@@ -31,9 +32,7 @@ func conformance(t *testing.T) string {
 
 func TestConformance(t *testing.T) {
 	f, err := os.Open(filepath.Join(conformance(t), "robots/cases.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	n := 0
 	for lines := json.NewDecoder(f); lines.More(); n++ {
@@ -44,9 +43,7 @@ func TestConformance(t *testing.T) {
 			URL    string
 			Allow  bool
 		}
-		if err := lines.Decode(&c); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, lines.Decode(&c))
 		g := Parse(c.Robots).Group(c.Agent)
 		if got := g.Allowed(c.URL); got != c.Allow {
 			t.Errorf("%s: %q for %q: allowed %v of\n%s", c.ID, c.URL, c.Agent, got, c.Robots)
@@ -241,9 +238,7 @@ func TestEngines(t *testing.T) {
 	const file = "User-agent: mercator\nDisallow: /a\nCrawl-delay: 3\nSitemap: http://h/s.xml\n"
 	for _, name := range []string{"", EngineRFC9309, EngineTemoto} {
 		parse, err := NewEngine(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p := parse([]byte(file), "mercator")
 		if p.Allowed("http://h/a") || !p.Allowed("/b") || !p.Allowed("/robots.txt") || p.CrawlDelay() != 3*time.Second {
 			t.Errorf("%q: %v %v %v", name, p.Allowed("/a"), p.Allowed("/b"), p.CrawlDelay())
@@ -273,9 +268,7 @@ func FuzzParse(f *testing.F) {
 // A file with many wildcards is not given to temoto, which would take seconds for each URL.
 func TestTemotoBound(t *testing.T) {
 	parse, err := NewEngine(EngineTemoto)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range []struct {
 		name, line string
 		times      int
