@@ -396,7 +396,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzBlock gives the block decoder bytes whose checksum is right.
+// FuzzBlock gives the block decoder bytes that have the right checksum.
 func FuzzBlock(f *testing.F) {
 	for _, keys := range shapes() {
 		if n := min(len(keys), 300); n > 0 {

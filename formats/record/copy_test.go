@@ -117,7 +117,7 @@ func TestCopyFromDamaged(t *testing.T) {
 	}
 }
 
-// ReadTrailer and Skip give what reading all rows gives, and refuse a stream that was cut anywhere or whose bytes changed.
+// ReadTrailer and Skip give what reading all rows gives, and refuse a stream that was cut or changed anywhere.
 func TestReadTrailer(t *testing.T) {
 	for name, file := range goodVectors(t) {
 		want, _, err := readAny(bytes.NewReader(file), ReaderOptions{})

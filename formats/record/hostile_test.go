@@ -83,7 +83,7 @@ func (p *heapProbe) Read(b []byte) (int, error) {
 	return p.in.Read(b)
 }
 
-// rleFrame is a zstd frame of a few bytes whose content is size bytes.
+// rleFrame is a zstd frame of a few bytes that decodes to size bytes.
 func rleFrame(size int, fill byte) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, zstdMagic)
 	b = append(b, storedDescriptor)

@@ -18,7 +18,7 @@ import (
 	"mercator/pkg/base/must"
 )
 
-// nodeFS is a file system as a machine sees it whose locks hold for nobody. Before its call number `at`, of those that change
+// nodeFS is a file system as seen by a machine with locks that hold for nobody. Before its call number `at`, of those that change
 // something, it calls do, and if that says so the machine is dead from there on.
 type nodeFS struct {
 	durable.FS
@@ -175,7 +175,7 @@ func (c *change) end(s *Store, by string) error {
 	return c.tx.Because(err)
 }
 
-// whole makes a change until it is done, as who runs a command again does, and returns whose output it has.
+// whole makes a change until it is done, as a person does who runs a command again, and returns the output that it has.
 func whole(t *testing.T, s *Store, verb, by string) (output string) {
 	t.Helper()
 	for range 3 {
@@ -322,7 +322,7 @@ func TestTwoAttempts(t *testing.T) {
 	}
 }
 
-// TestLongSuspended: an attempt is suspended before any of its steps, and meanwhile others make its generation and more, whose manifests go.
+// TestLongSuspended: an attempt is suspended before any of its steps, and meanwhile others make its generation and more, and their manifests go.
 // When it wakes it changes nothing that counts, and does not take itself for done, unless it had committed before.
 func TestLongSuspended(t *testing.T) {
 	lost, kept := 0, 0

@@ -152,7 +152,7 @@ func otherArchives() []other {
 	return all
 }
 
-// lineFeeds is a record whose header has line feeds alone.
+// lineFeeds is a record with line feeds alone in its header.
 func lineFeeds(rec string) string {
 	head, rest, _ := strings.Cut(rec, "\r\n\r\n")
 	return strings.ReplaceAll(head, "\r\n", "\n") + "\n\n" + rest

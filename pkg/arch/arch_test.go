@@ -244,9 +244,7 @@ func TestNoPatternAtStart(t *testing.T) {
 		for _, name := range p.GoFiles {
 			set := token.NewFileSet()
 			file, err := parser.ParseFile(set, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			files++
 			for _, d := range file.Decls {
 				ast.Inspect(d, func(n ast.Node) bool {

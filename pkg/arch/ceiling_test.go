@@ -18,8 +18,8 @@ var ceilings = map[string]int{
 	"lines of floor 3": 30_400,
 	"lines of floor 4": 11_600,
 	"lines of floor 5": 10_100,
-	"lines of floor 6": 6_600,
-	"lines of tests":   79_900,
+	"lines of floor 6": 6_250,
+	"lines of tests":   75_850,
 	"words of pages":   70_000,
 }
 

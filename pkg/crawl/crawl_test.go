@@ -114,7 +114,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// A round whose batch is out is not closed by an add: its update could not come any more.
+// A round with a batch in flight is not closed by an add: its update could not come any more.
 func TestCommitNeedsUpdate(t *testing.T) {
 	fsys := testCrawl(t)
 	must.OK(t, change(fsys, "/c/frontier", "next", "r1"), change(fsys, "/c/urls", "new", "r1"), change(fsys, "/c/frontier", "add", "r1"))

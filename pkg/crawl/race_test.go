@@ -16,7 +16,7 @@ import (
 	"mercator/pkg/folder/shard"
 )
 
-// nodeFS is the file system of a machine whose locks hold for nobody. Another one acts before its step number at.
+// nodeFS is the file system of a machine with locks that hold for nobody. Another one acts before its step number at.
 type nodeFS struct {
 	durable.FS
 	steps, at int

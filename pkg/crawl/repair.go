@@ -113,7 +113,7 @@ type evidence struct {
 	broken  error         // why it cannot
 	numbers []uint64      // of the files of checkpoints
 	whole   map[uint64]*Checkpoint
-	newest  map[string]*store.Manifest // of each store whose manifest of the highest number is whole
+	newest  map[string]*store.Manifest // of each store: the manifest of the highest number, if it is whole
 	epoch   uint64                     // the highest that anything was made in
 	last    uint64                     // the highest checkpoint that a store knows, or that has a file
 }

@@ -159,7 +159,7 @@ func (w *web) requests(t *testing.T) []string {
 type flight struct{ from, to int }
 
 // again counts the page requests that the web has seen beyond one for each URL,
-// and lists those whose request before lies in no flight.
+// and lists those with a request before that lies in no flight.
 func (w *web) again(t *testing.T, flights []flight) (n int, unexplained []string) {
 	t.Helper()
 	last := map[string]int{}

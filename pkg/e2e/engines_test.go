@@ -23,7 +23,7 @@ var enginesDir = os.Getenv("MERCATOR_ENGINES")
 
 const enginePoliteness = "--min-delay 100ms --delay-factor 0 --addr-delay 80ms"
 
-// TestEngines crawls on a real Slurm and a real Spark, whose nodes are killed and frozen. Each crawl finds what the oracle tells,
+// TestEngines crawls on a real Slurm and a real Spark, and kills and freezes their nodes. Each crawl finds what the oracle tells,
 // and the gaps are kept over all attempts.
 func TestEngines(t *testing.T) {
 	if enginesDir == "" {
@@ -41,7 +41,7 @@ func TestEngines(t *testing.T) {
 	t.Run("snakemake", func(t *testing.T) { snakemakeCrawl(t, w).ended(t, want) })
 }
 
-// onEngine is a crawl whose tasks an engine runs.
+// onEngine is a crawl that has an engine run its tasks.
 type onEngine struct {
 	*crawl
 	owner int // the shard that fetches
@@ -266,7 +266,7 @@ func slurmCrawl(t *testing.T, w *web) *onEngine {
 	signal(orphan, syscall.SIGCONT)
 	startNode(t, node)
 
-	// Of a node whose daemon is lost the tasks go on.
+	// A node that lost its daemon goes on with its tasks.
 	_, node = c.trap(t, "fetch", owner, "")
 	killNode(t, node)
 	c.passed(t, c.stages(t).Round, "fetch")

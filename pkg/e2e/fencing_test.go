@@ -16,7 +16,7 @@ import (
 	"mercator/pkg/base/must"
 )
 
-// TestFencing crawls in shards, on a machine whose locks hold for nobody (strace has each flock succeed, as where it is local to
+// TestFencing crawls in shards, on a machine with locks that hold for nobody (strace has each flock succeed, as where it is local to
 // a node). Each shard's fetching is begun, suspended with all its processes in the middle of a batch, and begun
 // again elsewhere; the first wakes while the second waits, or fetches, or when it has ended. Stages are also begun twice at once. The crawl is
 // the oracle's all the same, with no more requests than were under way, the audit is clean, and every WARC file is whole.
@@ -96,7 +96,7 @@ func TestFencing(t *testing.T) {
 	output(t, "mckpt", "verify", "--quiet", c.dir)
 }
 
-// unlocked is mcrawl on a machine whose locks hold for nobody.
+// unlocked is mcrawl on a machine with locks that hold for nobody.
 func unlocked(args ...string) *exec.Cmd {
 	cmd := exec.Command("strace", append([]string{"-f", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-e", "inject=flock:retval=0", bin + "mcrawl"}, args...)...)
 	cmd.Stderr = new(bytes.Buffer)

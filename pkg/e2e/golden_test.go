@@ -136,7 +136,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// A round whose mark of its epoch is another is moved, and said to be.
+// A round with the mark of another epoch is moved, and said to be.
 func TestRenamedEpochIsTold(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "crawl")

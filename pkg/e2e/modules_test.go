@@ -38,7 +38,7 @@ func totals(t *testing.T, files ...string) string {
 	return strings.Join(lines, "")
 }
 
-// TestModules runs a crawl whose crawl.toml chooses modules, two of which keep state.
+// TestModules runs a crawl with modules chosen in crawl.toml; two of them keep state.
 // mextract is killed at several moments and run again. In the end the states are what
 // the findings of all rounds say; a restore takes them back, the rounds after it bring
 // them where they were, and the crawl repeated from its records has the same.

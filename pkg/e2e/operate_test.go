@@ -112,7 +112,7 @@ func entries(t *testing.T, text []byte) (all []map[string]any) {
 	return all
 }
 
-// TestOperate: a crawl whose standard error a program reads, and whose decisions about one URL a person reads.
+// TestOperate: a program reads the standard error of a crawl, and a person its decisions about one URL.
 func TestOperate(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 9, 2, 12)

@@ -109,7 +109,7 @@ func ownStages(t *testing.T, w *web, more string, stages ...string) string {
 	return file
 }
 
-// A crawl whose sets, resolver and order are programs finds what another one does, goes back to checkpoints, and is repeated from its records.
+// A crawl with programs for its sets, resolver and order finds what another one does, goes back to checkpoints, and is repeated from its records.
 func TestOwnStages(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, 61, 4, 60)
@@ -172,7 +172,7 @@ func TestOwnStages(t *testing.T) {
 			if out, err := exec.Command(bin+"mcrawl", "set", ours.dir, "stages.content=cat").CombinedOutput(); err == nil || !strings.Contains(string(out), "stages.content: a setting that counts when a crawl is made") {
 				t.Errorf("mcrawl set stages.content=cat of a crawl without: %v\n%s", err, out)
 			}
-			// A copy whose programs were taken off gets them back.
+			// A copy that lost its programs gets them back.
 			had := output(t, "mcrawl", "set", c.dir, "stages.seen")
 			file := filepath.Join(c.dir, "crawl.toml")
 			text, err := os.ReadFile(file)

@@ -233,7 +233,7 @@ func TestNothingFetched(t *testing.T) {
 	}
 }
 
-// TestPaperWaits: a crawl whose only URL is to be tried again later says what it waits for.
+// TestPaperWaits: a crawl with one URL, to be tried again later, says what it waits for.
 func TestPaperWaits(t *testing.T) {
 	t.Parallel()
 	cmd := paper(startWeb(t, 3, 1, 3), "google98.sh", filepath.Join(t.TempDir(), "crawl"), "")

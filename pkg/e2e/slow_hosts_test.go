@@ -63,7 +63,7 @@ func slowHost(kind string, answered *atomic.Int64) http.Handler {
 	})
 }
 
-// TestSlowHosts: slow hosts, silent ones and one whose robots.txt hangs do not keep another from its end: its chain of pages is whole while
+// TestSlowHosts: slow hosts, silent ones and one with a robots.txt that hangs do not keep another from its end: its chain of pages is whole while
 // they have much left. The long form asks for 95 % of what politeness allows, a page a second, and for less on a busy machine: it
 // crawls the same chain beside nothing at the same time, and beside slow hosts, where rounds are shorter and more, three times the loss is allowed.
 func TestSlowHosts(t *testing.T) {

@@ -70,7 +70,7 @@ func TestOwnStage(t *testing.T) {
 	}
 }
 
-// A crawl whose priorities a program gives, and whose domains have budgets: the priorities
+// A crawl with priorities by a program, and with budgets for domains: the priorities
 // of a page's links depend on the score that it gave the page, the ledger balances, and the
 // crawl is repeated from its records.
 func TestOwnPrioritizer(t *testing.T) {

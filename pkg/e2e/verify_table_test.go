@@ -122,7 +122,7 @@ func TestVerifyTable(t *testing.T) {
 	for i, round := range []string{"r1", "r2"} { // mcrawl writes these
 		must.OK(t, os.WriteFile(filepath.Join(c.dir, "rounds", round, "times.json"), fmt.Appendf(nil, `{"version":1,"commands":[{"command":"mfetch","began":"2026-01-01T00:00:0%dZ"}]}`, i), 0o666))
 	}
-	// An open round whose mfetch died.
+	// An open round after its mfetch died.
 	batch := filepath.Join(t.TempDir(), "batch.arrows.zst")
 	output(t, "mfrontier", "next", "--quiet", c.dir+"/frontier", "--txn", "r4", "-o", batch)
 	fetch := exec.Command(bin+"mfetch", c.dir+"/fetch", "--txn", "r4", "--dedup", "--warc-size", "20K", "--server", w.dns, "--allow-net", "127.0.0.0/8",

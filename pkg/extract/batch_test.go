@@ -254,7 +254,7 @@ func TestOpenFiles(t *testing.T) {
 	}
 }
 
-// A row whose length means nothing has no body.
+// A row with a length that means nothing has no body.
 func TestBatchOfNegativeLengths(t *testing.T) {
 	dir, rows := keep(t, "a.warc.gz", "HTTP/1.1 200 OK\r\n\r\n<a href=x>")
 	for _, length := range []int64{-1, -600, math.MinInt64} {

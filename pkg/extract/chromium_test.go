@@ -133,7 +133,7 @@ func (b *browser) call(session, method string, params, result any) {
 }
 
 // collect gives what a browser has of links: document.links and document.images,
-// frames, scripts, and the other elements whose URL it resolves; the candidates of
+// frames, scripts, and the other elements with a URL that it resolves; the candidates of
 // srcset are cut as HTML's examples are written.
 const collect = `(() => {
   const out = [];
@@ -175,9 +175,7 @@ func (b *browser) links(url string) (links []string, charset string) {
 		if m.Method != "Page.lifecycleEvent" {
 			continue
 		}
-		if err := json.Unmarshal(m.Params, &event); err != nil {
-			b.t.Fatal(err)
-		}
+		must.OK(b.t, json.Unmarshal(m.Params, &event))
 		if event.LoaderID == nav.LoaderID && event.Name == "DOMContentLoaded" {
 			break
 		}
@@ -194,9 +192,7 @@ func (b *browser) links(url string) (links []string, charset string) {
 		Links   []string
 		Charset string
 	}
-	if err := json.Unmarshal([]byte(answer.Result.Value), &page); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, json.Unmarshal([]byte(answer.Result.Value), &page))
 	for _, l := range page.Links {
 		kind, u, _ := strings.Cut(l, " ")
 		if u, _, err := likeABrowser.URL(u); err == nil {

@@ -14,11 +14,11 @@ import (
 // HTML engines, for Options.HTMLEngine. They find the same links; README.md says how,
 // and where they do not.
 const (
-	EngineFast = "fast" // the lexer; the tree for small pages whose links depend on its shape
+	EngineFast = "fast" // the lexer; the tree for small pages with links that depend on its shape
 	EngineXNet = "xnet" // the tree of golang.org/x/net/html for all pages, whatever memory it takes
 )
 
-// metaURLs are the names and properties of meta elements whose value is a URL, and
+// metaURLs are the names and properties of meta elements that have a URL as value, and
 // the kinds of their links.
 var metaURLs = map[string]string{
 	"og:url": linkkind.OpenGraph, "og:see_also": linkkind.OpenGraph,
@@ -32,7 +32,7 @@ var metaURLs = map[string]string{
 	"thumbnail": linkkind.Meta,
 }
 
-// itemURLs are the properties of microdata whose value is a URL.
+// itemURLs are the properties of microdata that have a URL as value.
 var itemURLs = map[string]bool{
 	"contenturl": true, "embedurl": true, "image": true, "logo": true, "sameas": true, "thumbnailurl": true, "url": true,
 }
@@ -41,7 +41,7 @@ var itemURLs = map[string]bool{
 const lazy = 1<<markup.AttrDataBackground | 1<<markup.AttrDataBackgroundImage | 1<<markup.AttrDataBg | 1<<markup.AttrDataLazy | 1<<markup.AttrDataLazySrc |
 	1<<markup.AttrDataLazySrcset | 1<<markup.AttrDataOriginal | 1<<markup.AttrDataPoster | 1<<markup.AttrDataSrc | 1<<markup.AttrDataSrcset
 
-// presentation are the attributes of SVG whose value may be a url().
+// presentation are the attributes of SVG that may have a url() as value.
 const presentation = 1<<markup.AttrClipPath | 1<<markup.AttrCursor | 1<<markup.AttrFill | 1<<markup.AttrFilter | 1<<markup.AttrMarkerEnd |
 	1<<markup.AttrMarkerMid | 1<<markup.AttrMarkerStart | 1<<markup.AttrMask | 1<<markup.AttrStroke
 
@@ -68,7 +68,7 @@ func (h *htmlState) reset() { h.based, h.posts, h.anchor, h.frames = false, fals
 // findHTML finds the links of an HTML document.
 func (f *finder) findHTML(doc *Document) {
 	f.html.reset()
-	if f.opt.HTMLEngine != EngineXNet || isXHTML(doc) { // whose tree no parser of HTML makes
+	if f.opt.HTMLEngine != EngineXNet || isXHTML(doc) { // no parser of HTML makes its tree
 		if f.flatHTML(doc) || len(doc.Body) > maxTree {
 			f.innerFrames()
 			return
@@ -87,7 +87,7 @@ func (f *finder) findHTML(doc *Document) {
 // mostInner bounds documents within documents: a document in srcdoc, which may have one itself; HTML in the text of a feed.
 const mostInner = 4
 
-// innerFrames finds the links of the documents in srcdoc attributes, whose references are those of the page.
+// innerFrames finds the links of the documents in srcdoc attributes; their references are those of the page.
 func (f *finder) innerFrames() {
 	for _, frame := range f.html.frames {
 		f.inline(frame)
@@ -169,7 +169,7 @@ func (f *finder) endAnchor() {
 	}
 }
 
-// openAnchor begins the text of an a element whose link add was given last, unless that is none.
+// openAnchor begins the text of the a element of the link that add was given last, unless that is none.
 func (f *finder) openAnchor() {
 	f.html.anchor, f.html.repeats = f.last, f.repeats
 	f.html.label.reset()

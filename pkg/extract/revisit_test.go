@@ -17,7 +17,7 @@ import (
 	"mercator/pkg/base/must"
 )
 
-// TestRevisit: the body of a row whose record is a revisit of identical payload is
+// TestRevisit: the body of a row with a revisit of identical payload as its record is
 // that of the record referred to, under the reply's own head.
 func TestRevisit(t *testing.T) {
 	var packed bytes.Buffer

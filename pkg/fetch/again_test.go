@@ -26,7 +26,7 @@ import (
 	"mercator/pkg/web/robots"
 )
 
-// wall is a protocol module whose sites answer by the cookies that they are sent.
+// wall is a protocol module with sites that answer by the cookies that they are sent.
 type wall struct {
 	jar    *cookies.Jar
 	answer func(url string, sent map[string]string) string // raw HTTP; nil: walls

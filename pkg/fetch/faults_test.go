@@ -37,7 +37,7 @@ type faults struct {
 	stall   bool          // or in silence
 }
 
-// faulty is a network whose hosts, one an address, have faults.
+// faulty is a network of faulty hosts, one an address.
 type faulty struct {
 	hosts map[string]*faults // by address and port
 	rnd   map[string]*rand.Rand
@@ -161,7 +161,7 @@ func TestFaultyNetwork(t *testing.T) {
 	})
 }
 
-// faultyRound fetches URLs whose bodies are faultyBody. It returns those that did not
+// faultyRound fetches URLs with the body faultyBody. It returns those that did not
 // come whole, and how many of each host did; the ledger balances, each URL has one row,
 // what is called whole is whole, and a replay gives the same.
 func faultyRound(t *testing.T, opt fetch.Options, txn string, urls []record.URL) (again []record.URL, whole map[string]int) {

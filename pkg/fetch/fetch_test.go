@@ -73,7 +73,7 @@ func text(body string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// url makes a row whose host has an address of its own.
+// url makes a row; its host has an address of its own.
 func url(s string) record.URL {
 	host := strings.Split(s, "/")[2]
 	fp := fingerprint.OfString(host)

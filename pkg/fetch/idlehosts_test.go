@@ -77,7 +77,7 @@ func TestTheHoldOutlivesABatch(t *testing.T) {
 	}
 }
 
-// TestAbsentHostsWithoutDisk: a host whose time cannot be read is not contacted, and the run ends.
+// TestAbsentHostsWithoutDisk: a host is not contacted if its time cannot be read, and the run ends.
 func TestAbsentHostsWithoutDisk(t *testing.T) {
 	a := newIdleHosts()
 	a.max, a.sweep, a.onDisk.dir = 4, 4, t.TempDir()

@@ -25,7 +25,7 @@ import (
 	"mercator/pkg/folder/shard"
 )
 
-// machine is a file system whose locks hold for nobody, and which can be suspended: then its looks wait.
+// machine is a file system with locks that hold for nobody, and which can be suspended: then its looks wait.
 type machine struct {
 	durable.FS
 	mu     sync.Mutex
@@ -280,7 +280,7 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: two processes begin one batch, whose locks do not hold for each other. The one that came first
+// TestTwoAtOnce: two processes begin one batch, and their locks do not hold for each other. The one that came first
 // stops within a second, so that few servers are asked twice.
 func TestTwoAtOnce(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {

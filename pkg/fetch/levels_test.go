@@ -75,13 +75,9 @@ func TestLevels(t *testing.T) {
 func interruptedStore(tb testing.TB, n int) *Options {
 	tb.Helper()
 	dir := tb.TempDir() + "/fetch"
-	if err := CreateStore(dir, "", store.Options{}); err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, CreateStore(dir, "", store.Options{}))
 	st, err := store.Open(dir, Kind, Version, store.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	opt := &Options{Store: st, Codec: warc.Gzip, WARCSize: 1 << 40, Txn: "r1", Now: time.Now}
 	a, tx := openedArchive(tb, opt)
 	for i := range n {
@@ -93,14 +89,10 @@ func interruptedStore(tb testing.TB, n int) *Options {
 		if err == nil {
 			_, _, err = a.append(g)
 		}
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must.OK(tb, err)
 		g.free()
 	}
-	if err := a.w.Flush(); err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, a.w.Flush())
 	a.close()
 	tx.Abort()
 	return opt
@@ -109,13 +101,9 @@ func interruptedStore(tb testing.TB, n int) *Options {
 func openedArchive(tb testing.TB, opt *Options) (*archive, *store.Tx) {
 	tb.Helper()
 	tx, _, err := opt.Store.Begin(tb.Context(), "fetch", opt.Txn)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	a, err := openArchive(opt.Store, tx, opt, warc.Round{Txn: opt.Txn, Epoch: tx.Epoch()})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	return a, tx
 }
 

@@ -129,7 +129,7 @@ func (w codedWeb) Fetch(context.Context, *fetch.Request) *fetch.Reply {
 		Response: strings.NewReader(w.reply), Length: int64(len(w.reply)), Wire: int64(len(w.reply))}
 }
 
-// leftSome fails if a round left none of its documents for the commands behind it, whose memory is then not measured.
+// leftSome fails if a round left none of its documents for the commands behind it: their memory would not be measured.
 func leftSome(t *testing.T, st *store.Store) {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(st.Dir(), bodies.File))
@@ -285,7 +285,7 @@ func TestDenyIsReadAgain(t *testing.T) {
 
 // TestUnknownColumns: a batch with columns of a newer version goes through the
 // spool as any other.
-// TestHostOfAnotherServer: a row by whose host politeness would be kept with another
+// TestHostOfAnotherServer: a row with a host by which politeness would be kept with another
 // server than is contacted is no row.
 func TestHostOfAnotherServer(t *testing.T) {
 	for _, c := range []struct{ url, host string }{

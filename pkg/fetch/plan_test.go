@@ -61,7 +61,7 @@ func TestPlanAgainstActual(t *testing.T) {
 	}
 }
 
-// planned is a crawl whose batches are planned.
+// planned is a crawl with planned batches.
 type planned struct {
 	p              frontier.Politeness
 	f              *frontier.Frontier

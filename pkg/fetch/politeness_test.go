@@ -322,7 +322,7 @@ func (d *deaf) Resolve(_ context.Context, name string) ([]netip.Addr, time.Time,
 	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, time.Now().Add(time.Hour), ""
 }
 
-// TestNamesHoldNoConnection: a host whose name nobody answers for takes the time of one look-up,
+// TestNamesHoldNoConnection: a host with a name that nobody answers for takes the time of one look-up,
 // however many URLs it has, and meanwhile no connection: there is one, and the other hosts have it.
 func TestNamesHoldNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

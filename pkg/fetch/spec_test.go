@@ -43,7 +43,7 @@ func exampleContacts() []record.Module {
 	}
 }
 
-// storeVectors are files of the store, whose extension says how each is read, and cases that are none.
+// storeVectors are files of the store, with an extension that says how each is read, and cases that are none.
 func storeVectors(t testing.TB) []spectest.Vector {
 	good := func(name string, rows ...record.Module) spectest.Vector {
 		return spectest.Vector{Name: "good/" + name, Bytes: moduleStream(t, rows...)}

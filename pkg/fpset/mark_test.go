@@ -56,7 +56,7 @@ func page(n int) record.Fetch {
 		Outcome: record.OutcomeFetched, Status: 200, BodyLength: int64(len(body)), ContentFP: fingerprint.OfString(body)}
 }
 
-// Down a pipe whose writer stalls, rows go on within two seconds: a quarter that
+// Down a pipe with a writer that stalls, rows go on within two seconds: a quarter that
 // they wait for company, and one that the stream waits for a fuller batch.
 func TestMarkOnAPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // its clock moves on when all wait

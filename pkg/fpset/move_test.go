@@ -139,7 +139,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestMoveRefused: sets whose keys do not tell their bucket.
+// TestMoveRefused: sets with keys that do not tell their bucket.
 func TestMoveRefused(t *testing.T) {
 	for _, c := range []struct {
 		with CreateOptions

@@ -16,20 +16,14 @@ import (
 func (b *bench) contents() string {
 	b.t.Helper()
 	st, err := b.f.Stat(context.Background(), StatOptions{Top: 100, Detail: true})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	text, err := json.Marshal(st)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	err = b.f.EachURL(context.Background(), func(u *record.URL) error {
 		text = fmt.Appendf(text, "\n%s %d %d", u.URL, u.Attempt, u.Due)
 		return nil
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	return string(text)
 }
 
@@ -127,7 +121,7 @@ func TestCrashWhileMerging(t *testing.T) {
 	}
 }
 
-// A walk begins, visits, and goes on by a link or anew; so does one whose start set grows.
+// A walk begins, visits, and goes on by a link or anew; so does one with a start set that grows.
 func TestWalkCrashAtEveryCall(t *testing.T) {
 	var batch []record.URL
 	crashAtEveryCall(t, crashtest.New(), Params{Policy: walk, Walk: Walk{Walkers: 6}}, &batch, []crashStep{

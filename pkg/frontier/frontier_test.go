@@ -136,17 +136,13 @@ func (b *bench) updateFrom(txn string, in *recordtest.Input[record.URL], o Updat
 func (b *bench) counts() Counts {
 	b.t.Helper()
 	st, err := b.f.Stat(context.Background(), StatOptions{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	return st.Counts
 }
 
 func (b *bench) check() {
 	b.t.Helper()
-	if err := b.f.Check(context.Background()); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, b.f.Check(context.Background()))
 }
 
 // outcome of a URL at a time.

@@ -153,9 +153,7 @@ type holders struct {
 func (h *holders) look(b *bench) {
 	b.t.Helper()
 	s, _, err := b.f.current()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	for _, runs := range s.Ready {
 		for _, r := range runs {
 			if h.files[r.Path] {
@@ -163,9 +161,7 @@ func (h *holders) look(b *bench) {
 			}
 			h.files[r.Path] = true
 			in, file, err := openRun(b.f.st, r.Path)
-			if err != nil {
-				b.t.Fatal(err)
-			}
+			must.OK(b.t, err)
 			scan := in.Scan(runfile.Start)
 			var e Entry
 			for {
@@ -173,9 +169,7 @@ func (h *holders) look(b *bench) {
 				if err != nil {
 					break
 				}
-				if err := e.Parse(key, payload); err != nil {
-					b.t.Fatal(err)
-				}
+				must.OK(b.t, e.Parse(key, payload))
 				h.urls[e.URL.URL]++
 			}
 			file.Close()

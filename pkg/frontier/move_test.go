@@ -28,7 +28,7 @@ func hostBucket(host string) uint64 { return fingerprint.URLKey(host, "http://"+
 // sides are the frontiers of two shards.
 type sides [2]*bench
 
-// each runs rounds in a side, whose hosts are those that the map gives to it.
+// each runs rounds in a side, on the hosts that the map gives to it.
 func (s sides) rounds(n, rounds, hosts int, m *shard.Map, rng *rand.Rand) {
 	b := s[n]
 	b.t.Helper()
@@ -255,7 +255,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestMoveRefused: a frontier whose state is not that of its hosts, and URLs whose keys are in another bucket than their host.
+// TestMoveRefused: a frontier with a state that is not that of its hosts, and URLs with keys in another bucket than their host.
 func TestMoveRefused(t *testing.T) {
 	old, err := shard.New(2)
 	must.OK(t, err)

@@ -16,7 +16,7 @@ import (
 	"mercator/pkg/base/politeness"
 )
 
-// A frontier whose only work is parked is at its end; what its server wants later comes
+// A frontier with parked work alone is at its end; what its server wants later comes
 // back then, and the rest by Release, of one outcome, of one host, and of all.
 func TestParked(t *testing.T) {
 	const year = record.Time(365 * 24 * 3600e6)

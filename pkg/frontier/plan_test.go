@@ -269,7 +269,7 @@ func TestPlanRest(t *testing.T) {
 }
 
 // TestHostConnectionsInPlans: a host that mfetch asks over several connections gets as many times as many URLs of a batch by time, which ends in that
-// time, and no gaps of its address; one whose server asked for a wait is as any other.
+// time, and no gaps of its address; one with a server that asked for a wait is as any other.
 func TestHostConnectionsInPlans(t *testing.T) {
 	polite := Politeness{AddrDelay: 2 * time.Second, Connections: 50, Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second}, Hosts: func(host string, r *politeness.Rules) {
 		r.HostConnections = map[string]int{numbered(0): 8, numbered(1): 64}[host]
@@ -326,7 +326,7 @@ func TestHostConnectionsInPlans(t *testing.T) {
 	}
 }
 
-// TestWindowsInBatches: a batch by time has no URL of a host whose window is closed, and its URLs wait until it opens. If there is no other, it has one.
+// TestWindowsInBatches: a batch by time has no URL of a host with a closed window, and its URLs wait until it opens. If there is no other, it has one.
 func TestWindowsInBatches(t *testing.T) {
 	const hour = record.Time(3600e6)
 	night, err := politeness.ParseWindow("22:00-06:00")

@@ -148,17 +148,13 @@ func opicOf(s *state) *opicPolicy { return s.policy.hooks.(*opicPolicy) }
 func (b *bench) credits() (map[string]uint64, credits) {
 	b.t.Helper()
 	s, _, err := b.f.current()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	all := map[string]uint64{}
 	err = b.f.each(context.Background(), s, func(q queue, e *Entry) error {
 		all[e.URL.URL] += opicOf(s).creditOf(q, e)
 		return nil
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	return all, opicOf(s).credits
 }
 
@@ -452,7 +448,7 @@ func TestOpicNeedsLinks(t *testing.T) {
 	}
 }
 
-// A frontier whose credits do not add up is refused by Check.
+// A frontier with credits that do not add up is refused by Check.
 func TestOpicCheck(t *testing.T) {
 	b := open(t, crashtest.New(), Params{Policy: opic})
 	must.OK(t, b.add("seed", newURL("a.test", "", 0)))
@@ -482,9 +478,7 @@ func (b *bench) change(fn func(*state)) {
 		fn(s)
 		return s.save(tx)
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 }
 
 // With refetch a page that was found waits again, for so long at least; the credit of one that is gone, and what it is

@@ -360,7 +360,7 @@ func contacted(t *testing.T, p Params, took []int64, fresh []record.URL) *bench 
 }
 
 // played is how long a batch takes, one connection a host, and for how much of that at the end fewer than half of
-// the connections are busy: each that is free takes, of the hosts that are due, the one whose URL stands first.
+// the connections are busy: each that is free takes, of the hosts that are due, the one with the first URL.
 func played(batch []record.URL, p Politeness, speed func(host string) pace) (end, tail time.Duration) {
 	type host struct {
 		pace

@@ -55,18 +55,14 @@ func (b *bench) walkFrom(txn string, links []record.Link, o UpdateOptions) error
 func (b *bench) round(g graph, txn string, n int) []record.URL {
 	b.t.Helper()
 	batch, err := b.next(1, NextOptions{N: n, Txn: txn})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	var outcomes []record.Fetch
 	var links []record.Link
 	for _, u := range batch { // of a page that two walkers visit the links come twice, as they do from mextract
 		outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
 		links = append(links, g.links(u)...)
 	}
-	if err := b.walk(txn, outcomes, links); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, b.walk(txn, outcomes, links))
 	return batch
 }
 
@@ -311,7 +307,7 @@ func TestWalkAgainstModel(t *testing.T) {
 				var links []record.Link
 				want := map[string]int{} // visits that go on waiting
 				ended, next := 0, map[string]bool{}
-				outcome := map[visit]string{} // of visits that are alike but for their way, nobody can tell whose is which
+				outcome := map[visit]string{} // of visits that are alike but for their way, nobody can tell which outcome is of which
 				for _, u := range batch {
 					v := visitOf(&u)
 					if waiting[v] == 0 || u.Due > now {

@@ -232,9 +232,7 @@ func TestSpec(t *testing.T) {
 func FuzzPayload(f *testing.F) {
 	for _, v := range vectors(f) {
 		r, err := runfile.Open(bytes.NewReader(v.Bytes), int64(len(v.Bytes)), v.Name, "")
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		for s := r.Scan(runfile.Start); ; {
 			_, payload, err := s.Next()
 			if err == io.EOF {

@@ -21,7 +21,7 @@ import (
 	"mercator/pkg/folder/stage"
 )
 
-// TestCancelledWhileRowsGoOut: a batch whose rows were not all read fails, also where those that were
+// TestCancelledWhileRowsGoOut: a batch fails if not all of its rows were read, also where those that were
 // read have all gone out before it is seen that it is cancelled.
 func TestCancelledWhileRowsGoOut(t *testing.T) {
 	for range 20 {

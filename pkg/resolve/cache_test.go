@@ -186,7 +186,7 @@ func TestReplayGivesTheSavedColumns(t *testing.T) {
 		add(warc.NewHostname(testNow, warc.Hostname{Host: "a.test:8080", Addr: "127.0.0.2,127.0.0.1", Expires: expires}))
 		if txn == "r2" {
 			add(warc.NewHostname(testNow, warc.Hostname{Host: "b.test", Error: "servfail", Expires: expires}))
-			add(warc.NewHostname(testNow, warc.Hostname{Host: "alone.test"}))                    // whose name mfetch looked up itself
+			add(warc.NewHostname(testNow, warc.Hostname{Host: "alone.test"}))                    // mfetch looked up its name itself
 			add(warc.NewHostname(testNow, warc.Hostname{Host: "other.test", Addr: "127.0.0.3"})) // by another resolver
 		}
 	}
@@ -305,7 +305,7 @@ func TestOtherServersAreAsked(t *testing.T) {
 	}
 }
 
-// instant is a server without sockets, whose answers each take their host's number from a
+// instant is a server without sockets: its answers each take their host's number from a
 // count of all questions.
 type instant struct{ asked atomic.Int32 }
 
@@ -328,7 +328,7 @@ func instantResolver(t *testing.T) (*Resolver, *instant) {
 }
 
 // TestMoreHostsThanMemory: a batch of more hosts than its tables hold asks for each once and
-// tells all its rows the same; the next one, whose store does not fit either, asks nobody.
+// tells all its rows the same; the next one, with a store that does not fit either, asks nobody.
 func TestMoreHostsThanMemory(t *testing.T) {
 	r, server := instantResolver(t)
 	const distinct = 25_000
@@ -527,7 +527,7 @@ func FuzzCacheFile(f *testing.F) {
 	})
 }
 
-// TestSearch holds search against a map: names whose FP64 are alike too, since these can be made on purpose.
+// TestSearch holds search against a map: names with the same FP64 too, since these can be made on purpose.
 func TestSearch(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -22,7 +22,7 @@ import (
 	"mercator/pkg/base/must"
 )
 
-// rawServer is a server on loopback whose replies are bytes. A datagram's reply is what
+// rawServer is a server on loopback that replies with bytes. A datagram's reply is what
 // udp returns, in parts, nothing for silence; tcp gets each connection.
 func rawServer(t *testing.T, udp func(q []byte) [][]byte, tcp func(c net.Conn, q []byte)) string {
 	t.Helper()
@@ -414,7 +414,7 @@ func TestDeadServerIsPassedOver(t *testing.T) {
 	}
 }
 
-// deaf is a server whose time is up at once.
+// deaf is a server that has no time to answer.
 type deaf struct{ asked atomic.Int32 }
 
 func (d *deaf) exchange(context.Context, *query, time.Duration) ([]byte, error) {
@@ -473,9 +473,7 @@ func TestCaseIsRandom(t *testing.T) {
 
 func FuzzCompare(f *testing.F) {
 	q, err := newQuery("host.example.test.", dns.TypeAAAA)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Add(reply(q.wire, good))
 	f.Add(q.wire[:q.end])
 	f.Fuzz(func(t *testing.T, m []byte) {

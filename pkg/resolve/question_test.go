@@ -107,7 +107,7 @@ func (s *script) exchange(ctx context.Context, q *query, timeout time.Duration) 
 
 func (*script) close() {}
 
-// scripted makes a resolver of n questions in flight whose server is a script.
+// scripted makes a resolver of n questions in flight, with a script as its server.
 func scripted(t *testing.T, n int, family string) (*Resolver, *script) {
 	t.Helper()
 	r, err := New(Config{Servers: []string{"127.0.0.1"}, InFlight: n, Timeout: time.Second, Family: family})

@@ -338,9 +338,7 @@ func FuzzExpression(f *testing.F) {
 	crawl := f.TempDir()
 	upToDate(f, crawl, round(f, crawl, "", "r1", 1, page("http://h/", "a", "b c")))
 	x, err := Open(f.Context(), filepath.Join(crawl, "search.db"), false, 0)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	defer x.Close()
 	for _, s := range []string{"a", `a "b c" -d e*`, `"`, `-"a"*b`, "é\x00", "\xff a", "٣ 中文*"} {
 		f.Add(s)

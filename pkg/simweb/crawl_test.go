@@ -92,13 +92,9 @@ func (c *crawler) run() {
 
 func (c *crawler) get(url string) *http.Response {
 	req, err := http.NewRequest("GET", url, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, err)
 	resp, err := c.client.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, err)
 	return resp
 }
 
@@ -157,9 +153,7 @@ func (c *crawler) extract(url, contentType string, body []byte) {
 	switch {
 	case contentType == "application/gzip":
 		z, err := gzip.NewReader(bytes.NewReader(body))
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must.OK(c.t, err)
 		if body, err = io.ReadAll(z); err != nil {
 			c.t.Fatal(err)
 		}
@@ -176,22 +170,16 @@ func (c *crawler) extract(url, contentType string, body []byte) {
 			}
 			if start, ok := tok.(xml.StartElement); ok && start.Name.Local == "loc" {
 				var loc string
-				if err := d.DecodeElement(&loc, &start); err != nil {
-					c.t.Fatal(err)
-				}
+				must.OK(c.t, d.DecodeElement(&loc, &start))
 				c.link(url, loc)
 			}
 		}
 	case strings.HasPrefix(contentType, "text/html"):
 		enc, _, _ := charset.DetermineEncoding(body[:min(len(body), 1024)], contentType)
 		text, err := enc.NewDecoder().Bytes(body)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must.OK(c.t, err)
 		doc, err := html.Parse(bytes.NewReader(text))
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must.OK(c.t, err)
 		base := url
 		for pass := range 2 { // first the base, then the links
 			for n := range doc.Descendants() {
@@ -258,9 +246,7 @@ func (c *crawler) fetchRobots(url string, hops int) *ruleSet {
 	switch {
 	case resp.StatusCode/100 == 3:
 		to, _, err := canon.Options{}.Resolve(url, resp.Header.Get("Location"))
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must.OK(c.t, err)
 		return c.fetchRobots(to, hops+1)
 	case resp.StatusCode != 200:
 		return &ruleSet{}

@@ -176,9 +176,7 @@ func TestResolve(t *testing.T) {
 
 func FuzzResolve(f *testing.F) {
 	w, err := New(small)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	for _, v := range w.Oracle()[:50] {
 		f.Add(uint8(v.r.host), string(w.appendTarget(nil, v.r)))
 	}

@@ -80,7 +80,7 @@ func unseen(t *testing.T, st *store.Store, txn string, links []record.Link, w wa
 	return urlsOf(t, &out.Buffer), stats, res
 }
 
-// urlsOf decodes a whole stream whose ledger balances.
+// urlsOf decodes a whole stream with a ledger that balances.
 func urlsOf(t *testing.T, out *bytes.Buffer) []record.URL {
 	t.Helper()
 	rows, end := recordtest.Rows[record.URL](t, out)
@@ -90,7 +90,7 @@ func urlsOf(t *testing.T, out *bytes.Buffer) []record.URL {
 	return rows
 }
 
-// firsts are the url rows of the links whose URL did not come before.
+// firsts are the url rows of the links with a URL that did not come before.
 func firsts(links []record.Link) (want []record.URL) {
 	known := map[string]bool{}
 	for i := range links {

@@ -128,7 +128,7 @@ func writeFPS(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // runs QUEUE HOSTS DOMAINS OTHER BAD ANSWERS PAYLOADS: a queue of two URLs, runs of one host, of one domain and of one row of a kind that
-// mcat does not know, and one of hosts whose row does not decode. Then one answer of name servers, and one payload.
+// mcat does not know, and one of hosts with a row that does not decode. Then one answer of name servers, and one payload.
 func writeRuns(ts *testscript.TestScript, _ bool, args []string) {
 	write := func(name, kind string, payloads ...[]byte) {
 		var b bytes.Buffer

@@ -470,7 +470,7 @@ func (h *holding) flush() {
 	h.b, h.hold = nil, false
 }
 
-// TestAmbiguousReplies: a connection is not used again after a reply whose end other
+// TestAmbiguousReplies: a connection is not used again after a reply if its end other
 // readers, such as a proxy between, may see elsewhere.
 func TestAmbiguousReplies(t *testing.T) {
 	for head, reused := range map[string]bool{

@@ -50,9 +50,7 @@ func newAuthority(t *testing.T) *authority {
 func (a *authority) issue(change func(*x509.Certificate)) tls.Certificate {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.OK(a.t, err)
 	a.n++
 	c := &x509.Certificate{SerialNumber: big.NewInt(a.n), DNSNames: []string{"example.com"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
 	c.Subject.CommonName = "leaf"
@@ -62,13 +60,9 @@ func (a *authority) issue(change func(*x509.Certificate)) tls.Certificate {
 		parent, signer = a.cert, a.key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.OK(a.t, err)
 	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.OK(a.t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 

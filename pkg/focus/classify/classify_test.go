@@ -266,7 +266,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 }
 
-// manyWords is a text whose words differ.
+// manyWords is a text of different words.
 func manyWords(n int) (b []byte) {
 	for i := 0; len(b) < n; i++ {
 		for x := i; x > 0; x /= 26 {

@@ -91,9 +91,7 @@ func TestSpec(t *testing.T) {
 // FuzzModel: what is accepted encodes again to the same, and scores.
 func FuzzModel(f *testing.F) {
 	good, err := vectorModel().Encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	_, body, _ := strings.Cut(string(good), "\n")
 	f.Add(body)
 	f.Fuzz(func(t *testing.T, body string) {

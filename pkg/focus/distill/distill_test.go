@@ -78,9 +78,7 @@ var options = Options{Memory: 4 << 20, Threshold: DefaultThreshold, Steps: Defau
 func (w *web) update(dir string, files int) bool {
 	w.t.Helper()
 	changed, err := Open(filepath.Join(w.dir, dir), options).Update(context.Background(), w.files[:files])
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, err)
 	return changed
 }
 
@@ -88,14 +86,10 @@ func (w *web) update(dir string, files int) bool {
 func (w *web) contents(dir string) (all []string) {
 	w.t.Helper()
 	s, err := Open(filepath.Join(w.dir, dir), options).state()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, err)
 	for _, kind := range []string{pagesKind, linksKind, scoresKind} {
 		b, err := os.ReadFile(Open(filepath.Join(w.dir, dir), options).path(kind, s.Runs))
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.OK(w.t, err)
 		all = append(all, string(b))
 	}
 	return all
@@ -313,7 +307,7 @@ func TestBegunAnew(t *testing.T) {
 	}
 }
 
-// A hub whose many links are seen at each visit costs one pass.
+// A hub with many links that are seen at each visit costs one pass.
 func TestLargeHub(t *testing.T) {
 	w := newWeb(t)
 	hub := doc{host: "hub.test", path: "/", relevance: 1}

@@ -177,7 +177,7 @@ func TestLimitsRise(t *testing.T) {
 	}
 }
 
-// mortal is a dictionary whose process is killed after some questions.
+// mortal is a dictionary in a process that is killed after some questions.
 type mortal struct {
 	Dictionary
 	lives int

@@ -165,7 +165,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// noLocks is a file system as two machines see it whose locks hold for nobody.
+// noLocks is a file system as two machines see it, with locks that hold for nobody.
 type noLocks struct{ durable.FS }
 
 func (noLocks) Lock(string, string) (io.Closer, error) { return io.NopCloser(nil), nil }

@@ -80,13 +80,9 @@ func TestSpec(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	m, err := New(3)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	data, err := m.Encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	_, body, _ := strings.Cut(string(data), "\n")
 	f.Add(1, body)
 	f.Add(2, strings.Replace(body, "}", `,"documents":2}`, 1))

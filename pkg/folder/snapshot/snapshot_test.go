@@ -392,7 +392,7 @@ func TestTails(t *testing.T) {
 }
 
 // TestFilledMeanwhile: a file that the last checkpoint holds in part may be filled and sealed by the round after it: its first bytes are
-// pushed, and a pull makes a crawl of them that goes on, and whose next push sends what was added.
+// pushed, and a pull makes a crawl of them that goes on; its next push sends what was added.
 func TestFilledMeanwhile(t *testing.T) {
 	for name, rounds := range map[string]int{"first push": 1, "checkpoints with several lengths": 4} {
 		t.Run(name, func(t *testing.T) {

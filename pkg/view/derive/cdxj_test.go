@@ -281,7 +281,7 @@ func TestWACZ(t *testing.T) {
 		t.Errorf("%d pages: %s, %s", len(pages), pages[0], pages[1502])
 	}
 
-	// each line of the second index leads to a member, whose first line it has
+	// each line of the second index leads to a member, and has its first line
 	index, all := files["indexes/index.cdx.gz"], &bytes.Buffer{}
 	idx := strings.Split(strings.TrimSuffix(string(files["indexes/index.idx"]), "\n"), "\n")
 	if len(idx) != 4 || !strings.HasPrefix(idx[0], `!meta 0 {"format": "cdxj-gzip-1.0"`) || !stored["indexes/index.cdx.gz"] {

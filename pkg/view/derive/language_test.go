@@ -26,7 +26,7 @@ var said = map[string]string{
 	"cmn": "该程序读取地址列表，向每个服务器请求其页面，并写下所得到的内容。",
 }
 
-// Of each script whose languages are told apart by trigrams, the profiles are those of whatlanggo: a release in which they have other names,
+// For each script with languages that are told apart by trigrams, the profiles are those of whatlanggo: a release in which they have other names,
 // or are of another kind, fails here.
 func TestProfiles(t *testing.T) {
 	const scripts, profile = 6, 300

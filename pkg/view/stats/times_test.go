@@ -94,7 +94,7 @@ func TestManyRounds(t *testing.T) {
 	}
 }
 
-// A round whose times are not on record is counted as such, and without any there are no times.
+// A round without recorded times is counted as such, and without any there are no times.
 func TestRoundsWithoutTimes(t *testing.T) {
 	c := New(0)
 	c.Round("r1", nil)

@@ -595,7 +595,7 @@ func TestOpenLineEndsBeforeTheHead(t *testing.T) {
 	}
 }
 
-// TestCertain: replies without a body, whose fields may say that there is one.
+// TestCertain: replies without a body, with fields that may say that there is one.
 func TestCertain(t *testing.T) {
 	for head, want := range map[string]bool{
 		"204 No Content\r\n\r\n":                                 true,

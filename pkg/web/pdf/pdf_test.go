@@ -455,9 +455,7 @@ func FuzzDocument(f *testing.F) {
 	f.Add(file(catalog, pages, onePage, streamOf("/Filter /FlateDecode", flate("BT ET")), "<< /Subtype /Type0 /ToUnicode 4 0 R >>", annot))
 	for _, name := range []string{"rc4-128", "aes-128", "aes-256"} {
 		body, err := os.ReadFile("testdata/" + name + ".pdf")
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
