@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 const module = "mercator/"
