@@ -270,8 +270,6 @@ func rowsOf[T Row](t *testing.T, in io.Reader) (rows []T, end Trailer) {
 	t.Helper()
 	r, err := NewReader[T](in, ReaderOptions{Name: "test"})
 	must.OK(t, err)
-	if err := Each(r, func(row *T) error { rows = append(rows, *row); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Each(r, func(row *T) error { rows = append(rows, *row); return nil }))
 	return rows, r.Trailer()
 }

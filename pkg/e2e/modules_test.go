@@ -47,12 +47,10 @@ func TestModules(t *testing.T) {
 	w := startWeb(t, 5, 2, 30)
 	conf := filepath.Join(t.TempDir(), "crawl.toml")
 	// The program's folder holds the findings of all rounds, in order.
-	if err := os.WriteFile(conf, []byte(`[extract]
+	must.OK(t, os.WriteFile(conf, []byte(`[extract]
 modules = ["page", "tags", 'sizes=text/html:case $MERCATOR_EVENT in document) wc -c ;; commit) cat >> "$MERCATOR_MODULE_DIR/all" ;; esac']
 module_state = ["tags", "sizes"]
-`), 0o666); err != nil {
-		t.Fatal(err)
-	}
+`), 0o666))
 	for driver := range drivers {
 		if !long && driver == "mercator.mk" {
 			continue

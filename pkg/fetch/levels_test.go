@@ -45,9 +45,7 @@ func TestLevels(t *testing.T) {
 		for range 100 {
 			i := text()
 			var all []string
-			if err := l.find(i, func(value []byte) bool { all = append(all, string(value)); return false }); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, l.find(i, func(value []byte) bool { all = append(all, string(value)); return false }))
 			slices.Sort(all)
 			if want := slices.Sorted(slices.Values(model[i])); !slices.Equal(all, want) {
 				t.Fatalf("round %d: %q, want %q", round, all, want)
@@ -59,9 +57,7 @@ func TestLevels(t *testing.T) {
 		}
 	}
 	n := 0
-	if err := l.each(func([]byte) error { n++; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.each(func([]byte) error { n++; return nil }))
 	for _, all := range model {
 		n -= len(all)
 	}

@@ -35,9 +35,7 @@ func sameIndex(t testing.TB, st *store.Store, rows ...[]record.Fetch) {
 		x := derive.NewIndex(1<<20, t.TempDir())
 		defer x.Close()
 		fill(x)
-		if err := x.Lines(func(line []byte) error { lines = append(lines, string(line)); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, x.Lines(func(line []byte) error { lines = append(lines, string(line)); return nil }))
 		return lines
 	}
 	want := index(func(x *derive.Index) {

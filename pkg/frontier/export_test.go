@@ -20,9 +20,7 @@ import (
 // exported are the URLs of a frontier, as "mfrontier export" writes them.
 func (b *bench) exported() (urls []record.URL) {
 	b.t.Helper()
-	if err := b.f.EachExported(context.Background(), func(u *record.URL) error { urls = append(urls, *u); return nil }); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, b.f.EachExported(context.Background(), func(u *record.URL) error { urls = append(urls, *u); return nil }))
 	return urls
 }
 

@@ -818,9 +818,7 @@ func TestExportRestores(t *testing.T) {
 		t.Fatal(err)
 	}
 	export := func(b *bench) (out []record.URL) {
-		if err := b.f.EachURL(context.Background(), func(u *record.URL) error { out = append(out, *u); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.f.EachURL(context.Background(), func(u *record.URL) error { out = append(out, *u); return nil }))
 		return out
 	}
 	all := export(b)

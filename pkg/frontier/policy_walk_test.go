@@ -248,9 +248,7 @@ func TestWalkTargetsOnce(t *testing.T) {
 func (b *bench) standingAt() map[string]int {
 	b.t.Helper()
 	n := map[string]int{}
-	if err := b.f.EachURL(context.Background(), func(u *record.URL) error { n[visitOf(u)]++; return nil }); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, b.f.EachURL(context.Background(), func(u *record.URL) error { n[visitOf(u)]++; return nil }))
 	return n
 }
 
@@ -360,7 +358,7 @@ func TestWalkAgainstModel(t *testing.T) {
 					}
 				}
 				fresh := 0
-				if err := b.f.EachURL(context.Background(), func(u *record.URL) error {
+				must.OK(t, b.f.EachURL(context.Background(), func(u *record.URL) error {
 					if v := visitOf(u); want[v] > 0 {
 						want[v]--
 						return nil
@@ -370,9 +368,7 @@ func TestWalkAgainstModel(t *testing.T) {
 						t.Errorf("round %d: a new visit of %s", round, visitOf(u))
 					}
 					return nil
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 				if fresh != ended {
 					t.Fatalf("round %d: %d new visits for %d that ended", round, fresh, ended)
 				}
@@ -452,9 +448,7 @@ func TestWalkDepth(t *testing.T) {
 		o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Limits: Limits{Depth: most}, Outcomes: given(txn, outcomes)}
 		must.OK(t, b.walkFrom(txn, links, o))
 		var depths []int
-		if err := b.f.EachURL(context.Background(), func(u *record.URL) error { depths = append(depths, int(u.Depth)); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.f.EachURL(context.Background(), func(u *record.URL) error { depths = append(depths, int(u.Depth)); return nil }))
 		slices.Sort(depths)
 		want := []int{round, round + 1}
 		if round == most {

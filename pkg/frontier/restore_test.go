@@ -172,14 +172,12 @@ func TestRestoreAgainstModel(t *testing.T) {
 					for _, u := range fl.urls {
 						batch[u.URL] = true
 					}
-					if err := b.f.EachURL(ctx, func(u *record.URL) error {
+					must.OK(t, b.f.EachURL(ctx, func(u *record.URL) error {
 						if batch[u.URL] {
 							now.state[u.URL] = &modelURL{URL: *u, retried: true}
 						}
 						return nil
-					}); err != nil {
-						t.Fatal(err)
-					}
+					}))
 				}
 				for step := 0; step < 40; step++ {
 					switch op := rng.IntN(20); {

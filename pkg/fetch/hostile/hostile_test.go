@@ -112,9 +112,7 @@ func sameIndex(t *testing.T, st *store.Store, rows []record.Fetch) {
 		t.Errorf("the rows are not those of the archive, which has %v: %v", places, err)
 	}
 	lines := func(x *derive.Index) (all []string) {
-		if err := x.Lines(func(line []byte) error { all = append(all, string(line)); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, x.Lines(func(line []byte) error { all = append(all, string(line)); return nil }))
 		return all
 	}
 	if diff := cmp.Diff(lines(archive), lines(fast)); diff != "" {

@@ -33,16 +33,14 @@ func TestMatch(t *testing.T) {
 	defer r.pages.Close()
 	defer r.found.Close()
 	i := 0
-	if err := r.batch(t.Context(), func(row *record.URL) error {
+	must.OK(t, r.batch(t.Context(), func(row *record.URL) error {
 		if i == n+twice {
 			return io.EOF
 		}
 		*row = record.URL{URL: url(i % n), Depth: uint16(i / n)}
 		i++
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	rnd := rand.New(rand.NewPCG(1, 2))
 	saved := func(i int, epoch uint64) {
 		c := contact{n: r.n, epoch: epoch}
@@ -83,15 +81,13 @@ func TestMatch(t *testing.T) {
 func TestMissing(t *testing.T) {
 	r := &run{rows: merge.NewSorter(0, ""), pages: merge.NewSorter(0, ""), found: merge.NewSorter(0, "")}
 	at := 0
-	if err := r.batch(t.Context(), func(row *record.URL) error {
+	must.OK(t, r.batch(t.Context(), func(row *record.URL) error {
 		if at++; at == 4 {
 			return io.EOF
 		}
 		row.URL = fmt.Sprintf("http://h.test/%d", at)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	c := contact{}
 	must.OK(t, r.pages.Add(fingerprint.SHA256("http://h.test/2"), append(c.append(nil), "http://h.test/2"...)))
 	if err := r.match(t.Context()); fault.ClassOf(err) != fault.Conflict || !strings.Contains(err.Error(), "and 1 more URLs") {

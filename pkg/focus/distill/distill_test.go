@@ -98,12 +98,10 @@ func (w *web) contents(dir string) (all []string) {
 func (w *web) scores(dir string) map[string][2]float64 {
 	w.t.Helper()
 	got := map[string][2]float64{}
-	if err := Open(filepath.Join(w.dir, dir), options).Each(context.Background(), func(p *Page, hub, authority float64) error {
+	must.OK(w.t, Open(filepath.Join(w.dir, dir), options).Each(context.Background(), func(p *Page, hub, authority float64) error {
 		got[p.URL.URL] = [2]float64{hub, authority}
 		return nil
-	}); err != nil {
-		w.t.Fatal(err)
-	}
+	}))
 	return got
 }
 
@@ -133,12 +131,10 @@ func TestHub(t *testing.T) {
 	raise := func(most int) {
 		t.Helper()
 		raised = nil
-		if err := Open(filepath.Join(w.dir, "focus"), options).Raise(context.Background(), most, func(r *Raised) error {
+		must.OK(t, Open(filepath.Join(w.dir, "focus"), options).Raise(context.Background(), most, func(r *Raised) error {
 			raised = append(raised, fmt.Sprintf("%s %s %d %.3f", r.URL.URL, r.URL.Via, r.HubCount, r.Promise))
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	// Its own relevance and that of a, b, /own and bad: (0.9+1+0.8+0.7+0)/5. b, the second hub, links to nothing that waits.
 	if raise(10); !slices.Equal(raised, []string{"http://new.test/ http://hub.test/ 1 0.680"}) {
@@ -151,12 +147,10 @@ func TestHub(t *testing.T) {
 		t.Errorf("%q", raised)
 	}
 	topics := map[string]string{}
-	if err := Open(filepath.Join(w.dir, "focus"), options).Each(context.Background(), func(p *Page, _, _ float64) error {
+	must.OK(t, Open(filepath.Join(w.dir, "focus"), options).Each(context.Background(), func(p *Page, _, _ float64) error {
 		topics[p.URL.URL] = fmt.Sprint(p.Topic, " ", p.Relevance, " ", p.Status)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if topics["http://b.test/"] != "mouse.device 0.8 2" || topics["http://gone.test/"] != " 0 1" || topics["http://new.test/"] != " 0 0" {
 		t.Errorf("%v", topics)
 	}
@@ -341,14 +335,12 @@ func TestUnchanged(t *testing.T) {
 	w.files = append(w.files, File{Path: write(w, "r3-marked", withTopic, []record.Fetch{again})})
 	for n, want := range map[int]string{3: "mouse.rodent 0.9", 4: " 0.3"} {
 		w.update(fmt.Sprint("focus", n), n)
-		if err := Open(filepath.Join(w.dir, fmt.Sprint("focus", n)), options).Each(context.Background(), func(p *Page, _, _ float64) error {
+		must.OK(t, Open(filepath.Join(w.dir, fmt.Sprint("focus", n)), options).Each(context.Background(), func(p *Page, _, _ float64) error {
 			if got := fmt.Sprint(p.Topic, " ", p.Relevance); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 

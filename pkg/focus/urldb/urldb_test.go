@@ -51,12 +51,10 @@ func TestDatabase(t *testing.T) {
 	}
 	list := func(q Query) (got []string) {
 		t.Helper()
-		if err := Each(ctx, path, q, func(r *Row) error {
+		must.OK(t, Each(ctx, path, q, func(r *Row) error {
 			got = append(got, fmt.Sprintf("%s %s %.1f %v %s %d %s", r.URL, r.Sense, r.Relevance, r.Hub > 0, r.FoundOn, r.Depth, r.Status))
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return got
 	}
 	update(false)
