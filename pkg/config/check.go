@@ -170,8 +170,8 @@ var kinds = map[string]struct {
 		}
 		return err == nil || v == "random"
 	}},
-	"contact": {ContactWanted, IsContact},
-	"product": {"a product name of letters, digits, '-' and '_', such as mercator or mercator/2", IsProduct},
+	"contact": {ContactWanted, isContact},
+	"product": {"a product name of letters, digits, '-' and '_', such as mercator or mercator/2", isProduct},
 	"proxy": {"http://HOST:PORT or socks5://HOST:PORT", func(v string) bool {
 		u, err := url.Parse(v)
 		return err == nil && (u.Scheme == "http" || u.Scheme == "socks5") && u.Hostname() != "" && u.Port() != "" && u.User == nil
@@ -201,8 +201,8 @@ var kinds = map[string]struct {
 	}},
 }
 
-// IsProduct says whether s is a product token, perhaps with a version, as a User-Agent begins.
-func IsProduct(s string) bool {
+// isProduct says whether s is a product token, perhaps with a version, as a User-Agent begins.
+func isProduct(s string) bool {
 	name, version, _ := strings.Cut(s, "/")
 	for _, r := range name {
 		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_') {
@@ -212,11 +212,11 @@ func IsProduct(s string) bool {
 	return name != "" && inComment(version) && !strings.ContainsAny(version, " /")
 }
 
-// ContactWanted says what IsContact takes.
+// ContactWanted says what isContact takes.
 const ContactWanted = "an e-mail address or a URL, such as you@example.org or https://www.example.org/crawler"
 
-// IsContact says whether an operator can be reached by s, and it can stand in a User-Agent in parentheses.
-func IsContact(s string) bool {
+// isContact says whether an operator can be reached by s, and it can stand in a User-Agent in parentheses.
+func isContact(s string) bool {
 	mailbox, domain, mail := strings.Cut(s, "@")
 	scheme, rest, url := strings.Cut(s, "://")
 	return inComment(s) && (mail && mailbox != "" && domain != "" || url && scheme != "" && rest != "")

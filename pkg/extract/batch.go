@@ -122,7 +122,7 @@ type ending struct {
 //	                 searched all the same, but not by modules
 //	without a body   dropped, "no-body", unless their header has links
 //	denied by a rule for documents   dropped, "filter:NAME" of the rule
-//	pages            consumed; their links, at the row's depth + 1, but at its own depth where Hop says so
+//	pages            consumed; their links, at the row's depth + 1, but at its own depth where hopOf says so
 func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	if s.MaxBody <= 0 {
 		s.MaxBody = DefaultMaxBody

@@ -41,9 +41,9 @@ import (
 // MaxHops bounds the redirects in a row from one link. Browsers stop at 20, too.
 const MaxHops = 20
 
-// Hop reports whether links of a kind lead from a URL to another one for the same document. Such a hop costs no depth, but is counted, and
+// hopOf reports whether links of a kind lead from a URL to another one for the same document. Such a hop costs no depth, but is counted, and
 // a link of any other kind begins a new count.
-func Hop(kind string) bool {
+func hopOf(kind string) bool {
 	return kind == linkkind.Redirect || kind == linkkind.Refresh || kind == linkkind.Canonical
 }
 

@@ -187,7 +187,7 @@ func (o *output) withinHops(links []record.Link) []record.Link {
 
 // steps are the depth and the hops of the target of a link, where depth is that of the document's links.
 func (o *output) steps(kind string, depth uint16) (uint16, uint8) {
-	if row := &o.job.row; Hop(kind) {
+	if row := &o.job.row; hopOf(kind) {
 		return row.Depth, uint8(min(int(row.Hops)+1, math.MaxUint8))
 	}
 	return depth, 0

@@ -43,7 +43,7 @@ var scalesPools = func() map[string]*sync.Pool {
 
 // CreateStore makes an empty fetch store, whose content_fp is made by contentHash: fp64, md5 or sha256; "" is fp64.
 func CreateStore(dir, contentHash string, opt store.Options) error {
-	if err := CheckHash(contentHash); err != nil {
+	if err := checkHash(contentHash); err != nil {
 		return err
 	}
 	var params map[string]string
@@ -53,8 +53,8 @@ func CreateStore(dir, contentHash string, opt store.Options) error {
 	return store.Create(dir, Kind, Version, params, opt)
 }
 
-// CheckHash refuses the name of a function that there is not.
-func CheckHash(contentHash string) error {
+// checkHash refuses the name of a function that there is not.
+func checkHash(contentHash string) error {
 	if _, ok := contentHashes[cmp.Or(contentHash, defaultHash)]; ok {
 		return nil
 	}
@@ -65,7 +65,7 @@ func CheckHash(contentHash string) error {
 func hashOf(st *store.Store, m *store.Manifest, wanted string) (string, error) {
 	is := cmp.Or(m.Params[hashParam], defaultHash)
 	switch {
-	case CheckHash(is) != nil:
+	case checkHash(is) != nil:
 		return "", &fault.Error{Class: fault.Corrupt, File: st.Dir(), Place: hashParam, Found: is, Want: wantedHashes}
 	case wanted != "" && wanted != is:
 		return "", &fault.Error{Class: fault.Conflict, File: st.Dir(), Place: hashParam, Found: wanted, Want: is + ", by which the store was made",

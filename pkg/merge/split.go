@@ -169,7 +169,7 @@ func (p *Parts) Keys(src Source, polynomial uint64, workers int, progress func(n
 // SplitRows cuts a record stream by its rows' keys. progress, which may be nil, gets the number of rows.
 func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int64, progress func(n int64)) error {
 	schema := in.Schema()
-	err := EachPart(in, p.n, func(row *T) int { return p.part(key(row)) }, mem, progress, func(_ int, rows func(*T) error) error {
+	err := eachPart(in, p.n, func(row *T) int { return p.part(key(row)) }, mem, progress, func(_ int, rows func(*T) error) error {
 		a, err := p.create(".arrows.zst")
 		if err != nil {
 			return err
@@ -178,7 +178,7 @@ func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int6
 		if err != nil {
 			return err
 		}
-		if err := WriteRows(w, rows); err != nil {
+		if err := writeRows(w, rows); err != nil {
 			return err
 		}
 		if err := finish(w, in.Trailer()); err != nil {
@@ -192,10 +192,10 @@ func SplitRows[T record.Row](p *Parts, in Rows[T], key func(*T) uint64, mem int6
 	return p.commit()
 }
 
-// EachPart reads all of in, and then calls write for each of n parts, the first one first, with a function that gives the part's
+// eachPart reads all of in, and then calls write for each of n parts, the first one first, with a function that gives the part's
 // rows in their order and then io.EOF. The rows are sorted by part first, within mem bytes of memory, so that one part is
 // written at a time. part says which part a row is in, and may change the row. progress, which may be nil, gets the number of rows.
-func EachPart[T record.Row](in Rows[T], n int, part func(*T) int, mem int64, progress func(n int64), write func(part int, rows func(*T) error) error) error {
+func eachPart[T record.Row](in Rows[T], n int, part func(*T) int, mem int64, progress func(n int64), write func(part int, rows func(*T) error) error) error {
 	s := NewSorter(mem, "")
 	defer s.Close()
 	var b []byte
@@ -233,8 +233,8 @@ func EachPart[T record.Row](in Rows[T], n int, part func(*T) int, mem int64, pro
 	return nil
 }
 
-// WriteRows writes what rows gives until io.EOF.
-func WriteRows[T record.Row](w *record.Writer[T], rows func(*T) error) error {
+// writeRows writes what rows gives until io.EOF.
+func writeRows[T record.Row](w *record.Writer[T], rows func(*T) error) error {
 	var row T
 	for {
 		err := rows(&row)

@@ -4,9 +4,6 @@ package urlset
 // says otherwise, as in the 1999 paper (section 3.5).
 const CacheSize = 1 << 18
 
-// MaxCache is the most that may be remembered: more takes gigabytes.
-const MaxCache = 1 << 26
-
 // cache remembers keys that occurred lately in this process. It is a CLOCK: a
 // hit gives an entry a second chance, the hand takes the first without one. An
 // entry costs 17 bytes, and 4 more where rows have scores.

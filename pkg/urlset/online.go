@@ -10,12 +10,8 @@ import (
 	"mercator/pkg/fpset"
 )
 
-// Together is how many URLs are asked for together unless the caller says otherwise, and
-// MaxTogether how many may be.
-const (
-	Together    = 256
-	MaxTogether = 1 << 16
-)
+// Together is how many URLs are asked for together unless the caller says otherwise.
+const Together = 256
 
 // Online is the body of the stages "murlset new" and "murlset add" in the form of
 // the 1999 paper (section 3.5): the cache of popular URLs first, then one lookup in

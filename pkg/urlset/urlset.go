@@ -134,7 +134,7 @@ type Options[In record.Row] struct {
 	Canon    canon.Options          // the crawl's, for keys
 	Quiet    bool                   // fresh rows are consumed instead of passed on
 	Memory   int64                  // bytes, about; 8 MiB of buffers and the cache come on top
-	Cache    int                    // popular URLs to remember, up to MaxCache; 0: none
+	Cache    int                    // popular URLs to remember, at most 1<<26, which takes a gigabyte; 0: none
 	Together int                    // Online: URLs that are asked for together where they are at hand; 1 to MaxTogether
 	Set      fpset.Options          // with which the set is opened
 	TempDir  string                 // "": the system's folder for temporary files

@@ -166,11 +166,8 @@ type Limits struct {
 	Words int // of a topic
 }
 
-// The largest limits.
-const (
-	MaxDepth      = 5
-	MaxQueryWords = 64
-)
+// MaxQueryWords is the largest query.
+const MaxQueryWords = 64
 
 // Expansion makes topics of queries.
 type Expansion struct {

@@ -148,7 +148,7 @@ func (b *Manifest) check(name string) error {
 	if !isName(b.Exchange) || !store.IsTxn(b.Round) || b.Epoch > store.MaxGeneration || b.Map == 0 {
 		return bad("round", fmt.Sprintf("exchange %.80q of round %.80q, epoch %d, map %d", b.Exchange, b.Round, b.Epoch, b.Map), "the names of both, and a map from 1 on")
 	}
-	if err := CheckBy(b.Kind, b.By); err != nil {
+	if err := checkBy(b.Kind, b.By); err != nil {
 		return bad("by", fmt.Sprintf("%.80q of rows of kind %.80q", b.By, b.Kind), "a key that such rows have")
 	}
 	if len(b.Parts) != b.Shards {
@@ -218,8 +218,8 @@ func decodeManifest(file string, data []byte) (*Manifest, error) {
 	return b, b.check(file)
 }
 
-// CheckBy refuses a key that rows of a kind do not have.
-func CheckBy(kind record.Kind, by string) error {
+// checkBy refuses a key that rows of a kind do not have.
+func checkBy(kind record.Kind, by string) error {
 	switch {
 	case by == ByHost,
 		by == ByDocument && kind == record.KindFetch,

@@ -43,7 +43,7 @@ type Split struct {
 // move between rounds alone. Nothing is sent in its place. When ctx ends, so does Run, without a manifest.
 func Run[T record.Row](ctx context.Context, s Split, in merge.Rows[T]) (*Manifest, error) {
 	schema := in.Schema()
-	if err := CheckBy(schema.Kind, s.ID.By); err != nil {
+	if err := checkBy(schema.Kind, s.ID.By); err != nil {
 		return nil, err
 	}
 	if err := s.ofRound(schema.Txn, schema.Epoch); err != nil {

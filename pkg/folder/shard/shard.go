@@ -5,7 +5,7 @@
 // bucket map says which shard owns a bucket:
 //
 //   - of hosts: by the url_key of a row, since all URLs of a host share its top 16 bits. These buckets move
-//   - of addresses, by AddressKey: as the first map of a crawl with that number of shards says
+//   - of addresses, by addressKey: as the first map of a crawl with that number of shards says
 //   - of documents, by content_fp: as the map says with which the crawl was made; it never changes
 //
 // Only hosts make shards uneven, since each is as large as it is; documents and addresses are small and evenly spread. If they
@@ -116,12 +116,12 @@ func (m *Map) OfDocument(key uint64) int {
 
 // OfAddress is the shard that owns an address, which is written as in a row's column addr.
 func (m *Map) OfAddress(addr string) int {
-	return first(AddressKey(addr)>>(64-bucketBits), m.Shards)
+	return first(addressKey(addr)>>(64-bucketBits), m.Shards)
 }
 
-// AddressKey is the key of an address: the xxh3-64 of its text. Fingerprints would not spread addresses: the top bits
+// addressKey is the key of an address: the xxh3-64 of its text. Fingerprints would not spread addresses: the top bits
 // of one are those of the text's last characters, which are digits.
-func AddressKey(addr string) uint64 { return xxh3.HashString(addr) }
+func addressKey(addr string) uint64 { return xxh3.HashString(addr) }
 
 // Encode gives the content of the map's file.
 func (m *Map) Encode() ([]byte, error) {

@@ -133,7 +133,7 @@ func (h *Histories) Add(r *record.Fetch) error {
 	h.buf = append(binary.AppendUvarint(h.buf[:0], uint64(r.FetchTime)), what)
 	h.buf = binary.LittleEndian.AppendUint64(h.buf, r.ContentFP)
 	h.buf = binary.AppendUvarint(h.buf, h.types.of(r.MIME))
-	h.buf = binary.AppendUvarint(h.buf, h.domains.of(TopLevel(r.Host)))
+	h.buf = binary.AppendUvarint(h.buf, h.domains.of(topLevel(r.Host)))
 	return h.sorter.Add(r.Key, h.buf)
 }
 

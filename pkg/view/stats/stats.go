@@ -194,7 +194,7 @@ func (c *Collector) Add(r *record.Fetch) error {
 		t := c.types.at(r.MIME)
 		t.documents++
 		t.bytes += r.BodyLength
-		d := c.domains.at(TopLevel(r.Host))
+		d := c.domains.at(topLevel(r.Host))
 		d.documents++
 		d.bytes += r.BodyLength
 		c.sizes.add(r.BodyLength)
@@ -222,7 +222,7 @@ func (c *Collector) End(added error) (*Stats, error) {
 		s.Hosts++
 		if h.Replies > 0 {
 			s.Servers++
-			c.domains.at(TopLevel(h.Name)).servers++
+			c.domains.at(topLevel(h.Name)).servers++
 		}
 		c.hosts.rank(h)
 	})

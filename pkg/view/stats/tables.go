@@ -53,8 +53,8 @@ func (t *table) list(key func(*group) uint64) (list []*group) {
 	return list
 }
 
-// TopLevel is the top-level domain of a host, which may have a port. See Domain.
-func TopLevel(host string) string {
+// topLevel is the top-level domain of a host, which may have a port. See Domain.
+func topLevel(host string) string {
 	if _, err := netip.ParseAddrPort(host); err == nil || strings.HasPrefix(host, "[") {
 		return "(address)"
 	}
