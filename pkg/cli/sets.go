@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 
+	"mercator/formats/store"
 	"mercator/pkg/config"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
@@ -30,6 +32,16 @@ func (s *Std) WriteSet(output string, text bool, op merge.Op, in []*fpset.Input)
 	s.Stat("inputs", len(in))
 	s.Stat("keys_in", total)
 	s.Stat("keys", n)
+	return err
+}
+
+// AddKeys adds the keys of in to the set of st, and closes in.
+func (s *Std) AddKeys(ctx context.Context, st *store.Store, txn string, in []*fpset.Input) error {
+	defer fpset.CloseInputs(in)
+	stats, err := fpset.Add(ctx, st, txn, in, fpset.Options{Workers: s.Threads()})
+	s.Stat("keys", stats.Distinct)
+	s.Stat("fresh", stats.Fresh)
+	s.Stat("set", stats.Set)
 	return err
 }
 

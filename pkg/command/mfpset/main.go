@@ -124,12 +124,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	defer fpset.CloseInputs(in)
-	stats, err := fpset.Add(ctx, st, c.Txn, in, fpset.Options{Workers: std.Threads()})
-	std.Stat("keys", stats.Distinct)
-	std.Stat("fresh", stats.Fresh)
-	std.Stat("set", stats.Set)
-	return err
+	return std.AddKeys(ctx, st, c.Txn, in)
 }
 
 // keys are fingerprints to read.
