@@ -122,3 +122,15 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+// TestRefresh: values as HTML reads them. What has no separator behind its number is none.
+func TestRefresh(t *testing.T) {
+	for v, want := range map[string]string{
+		"5; url=x": "x", " 0,URL = 'a b' c": "a b", "1.5 x": "x", `0;"y`: "y", "3; url": "url", "5": "", "5;": "", "5 ; ": "",
+		"": "none", "url=x": "none", "5url=x": "none", "-1; url=x": "none",
+	} {
+		if ref, ok := Refresh(v); ok != (want != "none") || ok && ref != want {
+			t.Errorf("%q: %q %v, want %s", v, ref, ok, want)
+		}
+	}
+}
