@@ -98,7 +98,7 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 		if len(text) > maxList {
 			return &fault.Error{Class: fault.Usage, File: c.File, Found: "a longer list", Want: fmt.Sprintf("at most %d bytes", maxList), Hint: "cut it into several"}
 		}
-		form, err := d.Form()
+		form, err := d.Crawl.Form()
 		if err != nil {
 			return err
 		}
