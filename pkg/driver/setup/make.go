@@ -478,7 +478,10 @@ func (s Spec) compare(ctx context.Context, tmp, dir string, warn func(format str
 				other = append(other, "without "+strings.TrimSpace(partsRule))
 			}
 			if s.Scoped && strings.HasPrefix(other[0], siteRule) {
-				return &fault.Error{Class: fault.Usage, File: file, Found: "another scope", Want: other[0], Hint: "edit that file, name another folder, or go on with it: " + fault.Quote("mcrawl", "run", dir)}
+				_, line, _ := strings.Cut("\n"+string(have), "\n"+siteRule)
+				line, _, _ = strings.Cut(line, "\n")
+				return &fault.Error{Class: fault.Usage, File: file, Found: "this crawl has the scope " + line, Want: strings.TrimPrefix(other[0], siteRule) + ", as these flags have it",
+					Hint: fmt.Sprintf("to have it, write %s in place of that line; name another folder with --into; or go on with the scope that it has: %s", strings.TrimSpace(other[0]), fault.Quote("mcrawl", "run", dir))}
 			}
 			warn("%s was made with other flags, and counts as it is; to have this scope, edit it: %s", file, strings.Join(other, "; "))
 		default:
