@@ -548,7 +548,7 @@ func (e *Explained) conclude(c *Crawl, due record.Time, next time.Time, window *
 func (c *Crawl) onceMore(e *Explained, what string) string {
 	switch {
 	case !e.program:
-		return what + ": " + fault.Quote("echo", e.URL) + " | " + fault.Quote("mcrawl", "again", c.Dir(), "-f", "-")
+		return what + ": " + fault.Quote("mcrawl", "again", c.Dir(), e.URL)
 	case e.Last != nil:
 		return what + ", and all others with its outcome: " + fault.Quote("mcrawl", "again", c.Dir(), "--outcome", e.Last.Outcome)
 	}
