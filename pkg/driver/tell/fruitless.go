@@ -7,8 +7,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
@@ -213,7 +215,9 @@ func (c *Crawl) Fruitless(conf *config.Config) error {
 		}
 		v.followFrames(c.textOf)
 		if slices.ContainsFunc(v.order, v.ofUse) {
-			c.noteElsewhere(v, conf)
+			if !c.noteLogin(v, conf) {
+				c.noteElsewhere(v, conf)
+			}
 			return nil
 		}
 	}
@@ -233,6 +237,53 @@ func (c *Crawl) textOf(row *record.Fetch) string {
 		return ""
 	}
 	return strings.TrimSpace(strings.TrimPrefix(text, process.Title(doc)))
+}
+
+// fewPages is how many documents a crawl has that seems to see no more of a site than the way to its login.
+const fewPages = 3
+
+// loginName matches a segment of the path of a page where people log in.
+var loginName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)/([\w-]*[_-])?(log|sign)[_-]?(in|on)([._-][\w.-]*)?(/|$)`)
+})
+
+func loginPage(page string) bool {
+	u, err := url.Parse(page)
+	return err == nil && loginName().MatchString(u.Path)
+}
+
+// noteLogin tells of a crawl of hardly any page that was asked to log in: by status 401, or by a page that leads to one with the name of a login.
+// It knows from the visits alone. A form with a password on a page of another name is not seen.
+func (c *Crawl) noteLogin(v *visits, conf *config.Config) bool {
+	if v.documents > fewPages || conf.File.Fetch.Login != "" {
+		return false
+	}
+	dir := c.Dir()
+	for n, is := range v.order {
+		form, says := is.url, " is a page to log in"
+		if is.to != "" {
+			form, says = is.to, " "+is.by+" "+is.to
+		}
+		few := fmt.Sprintf("and the crawl has only %s", Count(uint64(v.documents), "page"))
+		switch {
+		case is.status == 401:
+			c.warn("note: %s: status 401, %s: %s", is.url, few, c.passwordHint(is.url, fault.Quote("mcrawl", "again", dir, "--status", "401")+" && "+fault.Quote("mcrawl", "run", dir)))
+			return true
+		case loginPage(form) && v.of[form] != nil && (n == 0 || is.to != ""):
+			_, _, path := canon.Split(form)
+			c.warn("note: %s%s, %s: to have it log in, put a line \"%s form %s user=NAME&password=SECRET\", with the names of the form's fields, into %s, which nobody else may read (mfetch-fetch(1), Logins); then fetch again: %s",
+				is.url, says, few, origin(form), path, filepath.Join(dir, "login.txt"),
+				fault.Quote("mcrawl", "set", dir, "fetch.login=login.txt")+" && "+fault.Quote("mcrawl", "again", dir, "--older", "0s")+" && "+fault.Quote("mcrawl", "run", dir))
+			return true
+		}
+	}
+	return false
+}
+
+// passwordHint says how a crawl gets a name and a password for a URL, and then asks again.
+func (c *Crawl) passwordHint(url, again string) string {
+	dir := c.Dir()
+	return fmt.Sprintf("put a name and a password, as a line \"%s USER:PASSWORD\", into %s, which nobody else may read (mfetch-fetch(1), Logins); then ask once more: %s", origin(url), filepath.Join(dir, "login.txt"), fault.Quote("mcrawl", "set", dir, "fetch.login=login.txt")+" && "+again)
 }
 
 // noteElsewhere tells of a crawl of one page that seems to be more elsewhere, or in a browser.
@@ -357,7 +408,7 @@ func (c *Crawl) sameAgain(v *visits, conf *config.Config, last *visit, again fun
 	case last.outcome != record.OutcomeFetched:
 		return "ask once more: " + again("--outcome", last.outcome)
 	case last.status == 401 && conf.File.Fetch.Login == "":
-		return fmt.Sprintf("put a name and a password, as a line \"%s USER:PASSWORD\", into %s, then ask once more: %s", origin(last.url), filepath.Join(dir, "login.txt"), fault.Quote("mcrawl", "set", dir, "fetch.login=login.txt")+" && "+again("--status", "401"))
+		return c.passwordHint(last.url, again("--status", "401"))
 	case last.status == 401:
 		return fmt.Sprintf("the server takes no name and password of %s: when that is mended, ask once more: %s", conf.File.Fetch.Login, again("--status", "401"))
 	case last.status == 404 || last.status == 410:

@@ -135,7 +135,7 @@ func TestHappened(t *testing.T) {
 		{"forbidden", "", []record.Fetch{status(a, 403, "")}, "status 403", `ask once more: again --status 403`},
 		{"forbidden twice", "", []record.Fetch{status(a, 403, ""), status(a, 403, "")}, "status 403", `it was asked for 2 times: have another URL fetched: mcrawl add c URL && mcrawl run c`},
 		{"unavailable twice", "", []record.Fetch{status(a, 503, ""), status(a, 503, "")}, "status 503", `ask once more: again --status 503`},
-		{"a name is asked for", "", []record.Fetch{status(a, 401, "")}, "status 401", `put a name and a password, as a line "http://a.test USER:PASSWORD", into c/login.txt, then ask once more: mcrawl set c fetch.login=login.txt && again --status 401`},
+		{"a name is asked for", "", []record.Fetch{status(a, 401, "")}, "status 401", `put a name and a password, as a line "http://a.test USER:PASSWORD", into c/login.txt, which nobody else may read (mfetch-fetch(1), Logins); then ask once more: mcrawl set c fetch.login=login.txt && again --status 401`},
 		{"the name is not taken", "login.txt", []record.Fetch{status(a, 401, ""), status(a, 401, "")}, "status 401", `the server takes no name and password of login.txt: when that is mended, ask once more: again --status 401`},
 		{"not found", "", []record.Fetch{status(a, 404, "")}, "status 404", `begin at the site's first page: mcrawl add c http://a.test/ && mcrawl run c`},
 		{"not found, nor the first page", "", []record.Fetch{status(a, 404, ""), status(front, 404, "")}, "status 404", `the site's first page was asked for, too: have another URL fetched: mcrawl add c URL && mcrawl run c`},
