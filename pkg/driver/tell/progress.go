@@ -460,7 +460,7 @@ func (s *Status) correctPlan() {
 	if due, err := time.Parse(time.RFC3339Nano, s.NextDue); err == nil {
 		left = max(left, due.Sub(s.Time).Seconds())
 	}
-	s.Hosts = []HostLeft{{s.Hosts[0].Host, urls, left}}
+	s.Hosts = []HostLeft{{Host: s.Hosts[0].Host, URLs: urls, Took: left}}
 	if s.Left, s.LeftIs = left, leftIsNow; urls == 0 {
 		s.Hosts, s.LeftIs = nil, ""
 	}

@@ -28,7 +28,7 @@ func told(t *testing.T, seconds int, with *Reporter) string {
 	var err bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		with.Err, with.now, with.begun, with.told = &err, time.Now, time.Now(), time.Now()
-		with.live = Status{Command: "mcrawl", Crawl: t.TempDir(), Known: 56_789, Done: 12_000, Left: 38 * 60, LeftIs: leftIs, Hosts: []HostLeft{{"www.example.org", 2310, 2310}}}
+		with.live = Status{Command: "mcrawl", Crawl: t.TempDir(), Known: 56_789, Done: 12_000, Left: 38 * 60, LeftIs: leftIs, Hosts: []HostLeft{{Host: "www.example.org", URLs: 2310, Took: 2310}}}
 		with.planned.at = time.Now()
 		with.BeginRound("r12")
 		for i := range seconds {
@@ -189,10 +189,23 @@ func TestCostly(t *testing.T) {
 // TestPrintCounts: one of a thing is said so.
 func TestPrintCounts(t *testing.T) {
 	var out strings.Builder
-	s := Status{Known: 1, Done: 1, Retried: 1, Equal: 1, Robots: 1, Drops: []record.Count{{Reason: "mextract: filter:docs", N: 1}}, Hosts: []HostLeft{{"a.test", 1, 1}}}
+	s := Status{Known: 1, Done: 1, Retried: 1, Equal: 1, Robots: 1, Drops: []record.Count{{Reason: "mextract: filter:docs", N: 1}}, Hosts: []HostLeft{{Host: "a.test", URLs: 1, Took: 1}}}
 	s.printBody(&out)
 	if text := out.String(); strings.Contains(text, " 1 URLs") || strings.Contains(text, " 1 times") || strings.Contains(text, " 1 documents") || !strings.Contains(text, "           1 URL known, 1 done, 0 waiting\n") || !strings.Contains(text, "links") {
 		t.Error(text)
+	}
+}
+
+// TestDeadHost: of a host that does not answer nobody knows how long its URLs take.
+func TestDeadHost(t *testing.T) {
+	s := Status{Known: 3, Hosts: []HostLeft{{Host: "a.test", URLs: 3, Took: 20, Failures: 2}}}
+	var out strings.Builder
+	s.printBody(&out)
+	if text := out.String(); !strings.Contains(text, "           3 URLs left on a.test, which does not answer: 2 failed contacts in a row\n") {
+		t.Error(text)
+	}
+	if want := "3 URLs left on a.test, which does not answer: 2 failed contacts in a row"; s.waits() != want {
+		t.Errorf("%q, want %q", s.waits(), want)
 	}
 }
 
@@ -217,14 +230,14 @@ func TestPaceOfOneHost(t *testing.T) {
 		hosts  uint64
 		leftIs string
 	}{
-		{"a plan that was slower", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, Hosts: []HostLeft{{"a.test", 750, 3750}}}, 10, 750, leftIsNow},
-		{"a plan of few URLs", Status{Known: 801, Done: 51, PerS: 75, Left: 1, Hosts: []HostLeft{{"a.test", 1, 1}}}, 10, 750, leftIsNow},
-		{"parked URLs do not count", Status{Known: 801, Done: 51, PerS: 75, Left: 1, Hosts: []HostLeft{{"a.test", 1, 1}}, Parked: []frontier.Parked{{URLs: 600}}}, 2, 150, leftIsNow},
-		{"nothing is left", Status{Known: 801, Done: 801, PerS: 75, Left: 1, Hosts: []HostLeft{{"a.test", 1, 1}}}, 0, 0, ""},
-		{"a URL is due later", Status{Known: 801, Done: 801 - 75, PerS: 75, Left: 60, Hosts: []HostLeft{{"a.test", 1, 1}}, NextDue: "2026-01-01T00:01:00Z"}, 60, 75, leftIsNow},
-		{"several hosts", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, LeftIs: leftIs, Hosts: []HostLeft{{"a.test", 749, 3750}, {"b.test", 1, 1}}}, 3750, 749, leftIs},
-		{"several active hosts", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, LeftIs: leftIs, Active: 2, Hosts: []HostLeft{{"a.test", 749, 3750}}}, 3750, 749, leftIs},
-		{"it waits", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, LeftIs: leftIs, Waits: "waiting for it", Hosts: []HostLeft{{"a.test", 749, 3750}}}, 3750, 749, leftIs},
+		{"a plan that was slower", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, Hosts: []HostLeft{{Host: "a.test", URLs: 750, Took: 3750}}}, 10, 750, leftIsNow},
+		{"a plan of few URLs", Status{Known: 801, Done: 51, PerS: 75, Left: 1, Hosts: []HostLeft{{Host: "a.test", URLs: 1, Took: 1}}}, 10, 750, leftIsNow},
+		{"parked URLs do not count", Status{Known: 801, Done: 51, PerS: 75, Left: 1, Hosts: []HostLeft{{Host: "a.test", URLs: 1, Took: 1}}, Parked: []frontier.Parked{{URLs: 600}}}, 2, 150, leftIsNow},
+		{"nothing is left", Status{Known: 801, Done: 801, PerS: 75, Left: 1, Hosts: []HostLeft{{Host: "a.test", URLs: 1, Took: 1}}}, 0, 0, ""},
+		{"a URL is due later", Status{Known: 801, Done: 801 - 75, PerS: 75, Left: 60, Hosts: []HostLeft{{Host: "a.test", URLs: 1, Took: 1}}, NextDue: "2026-01-01T00:01:00Z"}, 60, 75, leftIsNow},
+		{"several hosts", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, LeftIs: leftIs, Hosts: []HostLeft{{Host: "a.test", URLs: 749, Took: 3750}, {Host: "b.test", URLs: 1, Took: 1}}}, 3750, 749, leftIs},
+		{"several active hosts", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, LeftIs: leftIs, Active: 2, Hosts: []HostLeft{{Host: "a.test", URLs: 749, Took: 3750}}}, 3750, 749, leftIs},
+		{"it waits", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, LeftIs: leftIs, Waits: "waiting for it", Hosts: []HostLeft{{Host: "a.test", URLs: 749, Took: 3750}}}, 3750, 749, leftIs},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.s.Time = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -90,6 +90,15 @@ type HostLeft struct {
 	Host string  `json:"host"`
 	URLs uint64  `json:"urls"`
 	Took float64 `json:"s"` // seconds for the URLs at the host's pace
+
+	Failures uint64 `json:"failures_in_a_row,omitempty"` // contacts without an answer since its last answer: then nobody knows how long its URLs take
+}
+
+func (h *HostLeft) when() string {
+	if h.Failures > 0 {
+		return "which does not answer: " + Count(h.Failures, "failed contact") + " in a row"
+	}
+	return span(h.Took)
 }
 
 // Trouble is the most frequent failure of the last closed round. While URLs wait to be tried again, it is of the last round with a
@@ -269,7 +278,10 @@ func (s *Status) addPlan(p *frontier.Plan, now time.Time) {
 	}
 	s.HostsLeft = p.Hosts
 	for _, h := range p.Slow {
-		s.Hosts = append(s.Hosts, HostLeft{h.Host, h.URLs, h.Took.Seconds()})
+		s.Hosts = append(s.Hosts, HostLeft{h.Host, h.URLs, h.Took.Seconds(), h.Failures})
+	}
+	if p.Hosts > 0 && p.Hosts == uint64(len(p.Slow)) && !slices.ContainsFunc(p.Slow, func(h frontier.PlanHost) bool { return h.Failures == 0 }) {
+		return // none answers
 	}
 	s.Left, s.LeftIs = p.Duration.Seconds(), leftIs
 	if due, err := time.Parse(time.RFC3339Nano, s.NextDue); err == nil {
@@ -421,7 +433,7 @@ func (s *Status) printBody(w io.Writer) {
 	printCounts(w, "Drops by stage and reason, of links and of rows:", s.Drops)
 	fmt.Fprintf(w, "%12s of WARC files; %s; %s\n", Size(s.Archived), Count(s.Equal, "duplicate")+" (not read for links)", Count(s.Robots, "robots.txt contact"))
 	for _, h := range s.Hosts[:min(len(s.Hosts), 5)] {
-		fmt.Fprintf(w, "%s left on %s, %s\n", column(h.URLs, "URL"), h.Host, span(h.Took))
+		fmt.Fprintf(w, "%s left on %s, %s\n", column(h.URLs, "URL"), h.Host, h.when())
 	}
 	if s.Left > 0 && (s.Running == nil || s.Running.Left < 1) { // else the line of the round has a newer estimate
 		fmt.Fprintf(w, "about %s to go (%s)\n", span(s.Left), s.LeftIs)
@@ -545,6 +557,9 @@ func (l *Status) waits() string {
 		return ""
 	}
 	h := l.Hosts[0]
+	if h.Failures > 0 {
+		return fmt.Sprintf("%s left on %s, %s", Count(h.URLs, "URL"), h.Host, h.when())
+	}
 	return fmt.Sprintf("politeness: %s has %s left at %s, %s", h.Host, Count(h.URLs, "URL"), pace(h.Took/float64(h.URLs)), span(h.Took))
 }
 
