@@ -45,10 +45,8 @@ Outcomes:
 Examples:
   mcrawl again crawl --outcome timeout,address-refused
   mcrawl again crawl --status 404,5xx
-  mcrawl again crawl --older 30d
   mcrawl again crawl --rule docs        # after the rule was changed
-  mcrawl again crawl https://www.example.org/x
-  mcrawl again crawl -f urls.txt`
+  mcrawl again crawl https://www.example.org/x`
 }
 
 func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
