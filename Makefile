@@ -51,7 +51,7 @@ test-long: build ## the long forms of the tests of whole crawls, of checkpoints,
 	MERCATOR_LONG=1 $(GO) test -count=1 -timeout 20m -run '^TestSlowHosts$$' ./pkg/e2e
 
 # The packages with goroutines, with the race detector. Tests that bound memory or time, or take long there, show nothing more there.
-RACE      := ./pkg/fetch ./pkg/fetch/http1 ./pkg/driver ./pkg/cli ./pkg/resolve ./pkg/folder/stage ./pkg/base/coprocess ./pkg/web/process
+RACE      := ./pkg/fetch ./pkg/fetch/http1 ./pkg/driver/... ./pkg/cli ./pkg/resolve ./pkg/folder/stage ./pkg/base/coprocess ./pkg/web/process
 RACE_SKIP := Memory|Allocat|Linear|Hostile|Costly|AgainstModel|AtEveryCall|TestSpec|Frequencies|Uniformly|Rewrites|Greedy|ServedInTime|TestReadTrailer|MeasuresSets|AvoidsTraps|MoreHosts|WhatWasCut|AllowDocumentation
 .PHONY: race
 race: ## the packages with goroutines under the race detector (needs a C compiler; some minutes)

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# What many equal hosts get of what politeness allows, one request a second each: what is lost is lost between rounds.
+# What many hosts get of what politeness allows: the rest of their time they could have been contacted, and were not. It is lost between
+# rounds, and at the ends of rounds, when few hosts have URLs left.
 #
 #   bench/hosts.sh               2,000 hosts, 90 seconds, batches as they are by default
 #   HOSTS=500 SECONDS_EACH=60 BATCH=60000 bench/hosts.sh
+#   DELAY=20ms-2s bench/hosts.sh  unequal hosts: each has a time for its replies
 #
-# bench/slowsite serves the hosts on loopback; all delays but addr_delay (0) are the defaults. It counts contacts, from 15 seconds after the
-# first on, when all hosts have been found, for that time, and prints their share of one a second from each host. The crawl lies in a
+# bench/slowsite serves the hosts on loopback; all delays but addr_delay (0) are the defaults. From 15 seconds after the
+# first contact on, for that time, it adds up contacts and the gaps that each asks for, and prints their share of the time of all hosts. The crawl lies in a
 # temporary folder below TMPDIR and is deleted. Needs Go.
 set -euo pipefail
 export LC_ALL=C
@@ -17,7 +19,7 @@ trap '[ -z "$pid" ] || kill $pid || true; [ "${KEEP:-}" ] || rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM HUP
 ulimit -n "$(ulimit -Hn)"
 (cd "$here" && go build -o "$dir/slowsite" ./bench/slowsite)
-"$dir/slowsite" 1000000 0s "$hosts" > "$dir/addresses" &
+"$dir/slowsite" 1000000 "${DELAY:-0s}" "$hosts" > "$dir/addresses" &
 pid=$!
 until [ "$(wc -l < "$dir/addresses")" = "$hosts" ]; do kill -0 $pid; sleep 0.1; done
 sed 's|.*|http://&/|' "$dir/addresses" > "$dir/seeds.txt"
@@ -25,9 +27,19 @@ sed 's|.*|http://&/|' "$dir/addresses" > "$dir/seeds.txt"
 	--set fetch.connections=4000 ${BATCH:+--set batch="$BATCH"} ${SET:-} > "$dir/out"
 TIMEFORMAT='%R %U %S'
 took=$({ time "${bin}mcrawl" run "$dir/crawl" --for $((seconds + 30))s --quiet ${PROFILE:+--profile "$PROFILE"} > "$dir/out" 2>&1; } 2>&1) || { cat "$dir/out"; exit 1; }
-"${bin}mcat" --format tsv --columns fetch_time "$dir/crawl" | tail -n +2 | sort > "$dir/times"
-first=$(date -d "$(head -n 1 "$dir/times")" +%s)
-from=$(date -u -d "@$((first + 15))" +%FT%T) until=$(date -u -d "@$((first + 15 + seconds))" +%FT%T)
-awk -v from="$from" -v until="$until" -v hosts="$hosts" -v s="$seconds" -v took="$took" -v rounds="$(ls "$dir/crawl/rounds" | grep -c '^r')" -v load="$(cut -d ' ' -f 1 /proc/loadavg)" '
-	{ all++ } $1 >= from && $1 < until { n++ }
-	END { split(took, t); printf "%d hosts: %.1f %% of a request a second each; %d rounds; %.0f µs of processor a contact; load %s\n", hosts, 100 * n / hosts / s, rounds, (t[2] + t[3]) / all * 1e6, load }' "$dir/times"
+"${bin}mcat" --format tsv --columns host,fetch_time,duration_us,outcome "$dir/crawl" | grep -P "\tfetched$" | sort > "$dir/contacts"
+awk -F '\t' -v hosts="$hosts" -v s="$seconds" -v took="$took" -v rounds="$(ls "$dir/crawl/rounds" | grep -c '^r')" -v load="$(cut -d ' ' -f 1 /proc/loadavg)" '
+	function seconds(t) { split(t, p, /[T:Z]/); split(p[1], d, "-"); return ((d[3] * 24 + p[2]) * 60 + p[3]) * 60 + p[4] }
+	function within(a, b) { return a < from ? (b < from ? 0 : (b > until ? until : b) - from) : a > until ? 0 : (b > until ? until : b) - a }
+	function interval(next_start) { all += within(start, next_start); e = start + took_s; busy += within(start, e < next_start ? e : next_start) }
+	{ host[NR] = $1; at[NR] = seconds($2); gap = $3 / 1e5; allowed[NR] = $3 / 1e6 + (gap < 1 ? 1 : gap > 30 ? 30 : gap); if (NR == 1 || at[NR] < first) first = at[NR] }
+	END {
+		from = first + 15; until = from + s
+		for (i = 1; i <= NR; i++) {
+			start = at[i]; took_s = allowed[i]
+			interval(i < NR && host[i + 1] == host[i] ? at[i + 1] : until)
+			n += start >= from && start < until
+		}
+		split(took, t, " ")
+		printf "%d hosts: %.1f %% of what politeness allows, %.0f contacts/s; %d rounds; %.0f µs of processor a contact; load %s\n", hosts, 100 * busy / all, n / s, rounds, (t[2] + t[3]) / NR * 1e6, load
+	}' "$dir/contacts"

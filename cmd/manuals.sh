@@ -12,11 +12,13 @@ rm -rf "$out"
 mkdir -p "$out/man1" "$out/man5" "$out/completion"
 for command; do "$bin/$command" --manuals "$out/man1"; done
 
-# spec FILE NAME: the page of a format. Its first line is "# title"; links are of no use on a page.
+# spec FILE NAME: the page of a format. Its first line is "# title"; links name the page of their target.
 spec() {
   title=$(sed -n '1s/^# //p' "$1" | tr -d '`')
   { printf '%% %s 5 "" "Mercator" "File Formats"\n\n# NAME\n\n%s - %s\n\n# DESCRIPTION\n' "$(echo "$2" | tr a-z A-Z)" "$2" "$title"
-    sed -e 1d -e '/^<!--.*-->$/d' -e '/^    /!s/\[\([^]]*\)\]([^) ]*)/\1/g' "$1"; } > "$out/man5/$2.5.md"
+    sed -e 1d -e '/^<!--.*-->$/d' -e '/^    /b' -e 's,\[\([^]]*\)\](\(https*://[^) ]*\)),\1 (\2),g' \
+      -e 's,\[\([^]]*\)\]([^) ]*config/SPEC\.md[^) ]*),\1 (**crawl.toml**(5)),g' -e 's,\[\([^]]*\)\]([^) ]*/\([a-z]*\)/SPEC\.md[^) ]*),\1 (**mercator-\2**(5)),g' \
+      -e 's/\[\([^]]*\)\]([^) ]*)/\1/g' "$1"; } > "$out/man5/$2.5.md"
 }
 for file in formats/*/SPEC.md pkg/*/SPEC.md; do
   name=${file%/SPEC.md}; name=mercator-${name##*/}
@@ -27,7 +29,8 @@ done
 go build -o "$out/md2man" github.com/cpuguy83/go-md2man/v2
 for page in "$out"/man?/*.md; do
   sed -i.old "1s/ \"\" / \"$date\" /" "$page"
-  "$out/md2man" -in "$page" -out "${page%.md}"
+  "$out/md2man" -in "$page" -out "$page.old"
+  awk -f cmd/manuals.awk "$page.old" > "${page%.md}"
   rm "$page" "$page.old"
 done
 rm "$out/md2man"

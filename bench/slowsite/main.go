@@ -2,12 +2,16 @@
 //
 //	slowsite PAGES DELAY [HOSTS]
 //
+// DELAY is a time, or two as in 20ms-2s: each host then has a time of its own between them, spread evenly by its logarithm, and each page from half of it to twice.
 // Page i links to the first 25 and to the pages 5i+1 to 5i+5, and / to page 0. It serves the site at HOSTS addresses (1), of 127.0.0.1 and upwards,
 // all with one port. It prints them, one a line, and serves until it is ended.
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -23,6 +27,39 @@ func main() {
 	}
 }
 
+// delay is how long replies take.
+type delay struct{ min, max time.Duration }
+
+func parseDelay(text string) (d delay, err error) {
+	from, to, two := strings.Cut(text, "-")
+	if d.min, err = time.ParseDuration(from); err != nil {
+		return d, err
+	}
+	d.max = d.min
+	if two {
+		if d.max, err = time.ParseDuration(to); err == nil && (d.min <= 0 || d.max < d.min) {
+			err = fmt.Errorf("%s, want a time above 0 and a longer one", text)
+		}
+	}
+	return d, err
+}
+
+// of is the delay of a page of a host: the same in each run.
+func (d delay) of(host, path string) time.Duration {
+	if d.min == d.max {
+		return d.min
+	}
+	name, _, _ := strings.Cut(host, ":") // ports change
+	of := float64(d.min) * math.Pow(float64(d.max)/float64(d.min), fraction(name))
+	return time.Duration(of * math.Pow(4, fraction(name+path)-0.5))
+}
+
+// fraction is a number of 0 to 1 that the text decides.
+func fraction(text string) float64 {
+	sum := sha256.Sum256([]byte(text))
+	return float64(binary.BigEndian.Uint32(sum[:])) / math.MaxUint32
+}
+
 func run() error {
 	if len(os.Args) < 3 || len(os.Args) > 4 {
 		return fmt.Errorf("want two or three arguments: pages, delay, hosts")
@@ -31,7 +68,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	delay, err := time.ParseDuration(os.Args[2])
+	delay, err := parseDelay(os.Args[2])
 	if err != nil {
 		return err
 	}
@@ -42,7 +79,7 @@ func run() error {
 		}
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(delay)
+		time.Sleep(delay.of(r.Host, r.URL.Path))
 		w.Header().Set("Content-Type", "text/html")
 		if r.URL.Path == "/" {
 			fmt.Fprintf(w, "<a href=\"/0\">%s</a>", r.Host)

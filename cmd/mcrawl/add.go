@@ -39,7 +39,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	form, err := d.Form()
+	form, err := d.Crawl.Form()
 	if err != nil {
 		return err
 	}

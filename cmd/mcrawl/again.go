@@ -18,6 +18,7 @@ import (
 
 type againCmd struct {
 	Crawl   string   `arg:"" help:"The crawl folder."`
+	URLs    []string `arg:"" optional:"" name:"url" help:"URLs to fetch again."`
 	Outcome []string `placeholder:"NAME" help:"URLs whose last outcome is one of these."`
 	Status  []string `placeholder:"CODE" help:"URLs whose last reply had one of these, such as 404 or 5xx."`
 	Older   string   `placeholder:"TIME" help:"URLs whose server was asked longer ago, such as 30d or 12h."`
@@ -44,15 +45,14 @@ Outcomes:
 Examples:
   mcrawl again crawl --outcome timeout,address-refused
   mcrawl again crawl --status 404,5xx
-  mcrawl again crawl --older 30d
   mcrawl again crawl --rule docs        # after the rule was changed
-  mcrawl again crawl -f urls.txt`
+  mcrawl again crawl https://www.example.org/x`
 }
 
 func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
-	r := driver.Request{Verb: "again", Outcomes: c.Outcome, Rule: c.Rule, Listed: c.File != ""}
-	if n := oneIf(len(c.Outcome)+len(c.Status) > 0 || c.Older != "") + oneIf(c.Rule != "") + oneIf(c.File != ""); n != 1 {
-		return &fault.Error{Class: fault.Usage, Found: "no URLs to fetch again, or several kinds", Want: "--outcome, --status or --older, or --rule, or -f FILE"}
+	r := driver.Request{Verb: "again", Outcomes: c.Outcome, Rule: c.Rule, Listed: c.File != "" || len(c.URLs) > 0}
+	if n := oneIf(len(c.Outcome)+len(c.Status) > 0 || c.Older != "") + oneIf(c.Rule != "") + oneIf(r.Listed); n != 1 {
+		return &fault.Error{Class: fault.Usage, Found: "no URLs to fetch again, or several kinds", Want: "URLs or -f FILE, or --rule, or --outcome, --status or --older"}
 	}
 	outcomes := append(slices.Clone(record.Outcomes), record.OutcomeRefused)
 	for _, name := range c.Outcome {
@@ -85,28 +85,11 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	var list func() (io.ReadCloser, error)
 	var lines func(io.Writer) error
-	if c.File != "" {
-		in, err := openList(std, c.File)
+	if r.Listed {
+		text, err := c.list(std, d)
 		if err != nil {
 			return err
 		}
-		text, err := io.ReadAll(io.LimitReader(in, maxList+1))
-		in.Close()
-		if err != nil {
-			return err
-		}
-		if len(text) > maxList {
-			return &fault.Error{Class: fault.Usage, File: c.File, Found: "a longer list", Want: fmt.Sprintf("at most %d bytes", maxList), Hint: "cut it into several"}
-		}
-		form, err := d.Form()
-		if err != nil {
-			return err
-		}
-		var urls bytes.Buffer
-		if _, err := seedList(std, &urls, form).File(bytes.NewReader(text), c.File); err != nil {
-			return err
-		}
-		text = urls.Bytes()
 		list = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
 		lines = func(w io.Writer) error { _, err := w.Write(text); return err }
 	}
@@ -123,6 +106,38 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 
 // maxList bounds the list of -f, in bytes: it is in memory, and may come down a pipe.
 const maxList = 16 << 20
+
+// list is the URLs of the command line and of -f, one a line.
+func (c *againCmd) list(std *cli.Std, d *driver.Driver) ([]byte, error) {
+	form, err := d.Crawl.Form()
+	if err != nil {
+		return nil, err
+	}
+	var urls bytes.Buffer
+	list := seedList(std, &urls, form)
+	for _, text := range c.URLs {
+		if err := list.Add(text); err != nil {
+			return nil, err
+		}
+	}
+	if c.File == "" {
+		return urls.Bytes(), nil
+	}
+	in, err := openList(std, c.File)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	text, err := io.ReadAll(io.LimitReader(in, maxList+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxList {
+		return nil, &fault.Error{Class: fault.Usage, File: c.File, Found: "a longer list", Want: fmt.Sprintf("at most %d bytes", maxList), Hint: "cut it into several"}
+	}
+	_, err = list.File(bytes.NewReader(text), c.File)
+	return urls.Bytes(), err
+}
 
 func oneIf(yes bool) int {
 	if yes {

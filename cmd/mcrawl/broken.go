@@ -9,7 +9,7 @@ import (
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/setting"
 	"mercator/pkg/cli"
-	"mercator/pkg/driver"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/view/history"
 )
 
@@ -40,7 +40,7 @@ Examples:
 }
 
 func (c *brokenCmd) Run(ctx context.Context, std *cli.Std) error {
-	q := driver.Broken{Since: c.Since}
+	q := tell.Broken{Since: c.Since}
 	for _, text := range c.Accept {
 		if slices.Contains(history.Failures, text) {
 			q.Except = append(q.Except, text)
@@ -53,7 +53,7 @@ func (c *brokenCmd) Run(ctx context.Context, std *cli.Std) error {
 		}
 		q.Accept = append(q.Accept, status)
 	}
-	d, err := driver.Open(c.Crawl, driverOptions(std))
+	d, err := tell.Open(c.Crawl, std.Now, std.Warn)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/driver"
+	"mercator/pkg/driver/tell"
 )
 
 type changesCmd struct {
@@ -44,7 +44,7 @@ func (c *changesCmd) Run(std *cli.Std) error {
 	if c.Diff && (c.JSON || c.CSV) {
 		return &fault.Error{Class: fault.Usage, Found: "--diff with --json or --csv", Want: "one of them"}
 	}
-	d, err := driver.Open(c.Crawl, driverOptions(std))
+	d, err := tell.Open(c.Crawl, std.Now, std.Warn)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (c *changesCmd) Run(std *cli.Std) error {
 		return err
 	}
 	counts := map[string]uint64{}
-	err = changes.Each(c.URL, func(ch *driver.PageChange) error {
+	err = changes.Each(c.URL, func(ch *tell.PageChange) error {
 		counts[ch.What]++
 		switch {
 		case c.CSV:
@@ -90,14 +90,14 @@ func (c *changesCmd) Run(std *cli.Std) error {
 }
 
 // compare chooses what is compared.
-func (c *changesCmd) compare(d *driver.Driver, std *cli.Std) (*driver.Changes, error) {
+func (c *changesCmd) compare(d *tell.Crawl, std *cli.Std) (*tell.Changes, error) {
 	if info, err := os.Stat(c.From); c.From == "" || err != nil || !info.IsDir() {
 		return d.Changes(c.From, c.To)
 	}
 	if c.To != "" {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%q after %q, which is a folder", c.To, c.From), Want: "two crawls, or one crawl and two of its rounds"}
 	}
-	before, err := driver.Open(c.From, driverOptions(std))
+	before, err := tell.Open(c.From, std.Now, std.Warn)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"mercator/pkg/cli"
-	"mercator/pkg/driver"
+	"mercator/pkg/driver/tell"
 )
 
 type explainCmd struct {
@@ -31,7 +31,7 @@ Examples:
 }
 
 func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
-	d, err := driver.Open(c.Crawl, driverOptions(std))
+	d, err := tell.Open(c.Crawl, std.Now, std.Warn)
 	if err != nil {
 		return err
 	}

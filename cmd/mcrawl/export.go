@@ -10,9 +10,10 @@ import (
 	"regexp"
 	"sync"
 
+	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/driver"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/view/derive"
 )
 
@@ -50,7 +51,7 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	progress := std.StartProgress("records", 0)
 	defer progress.Done()
-	e := driver.Export{Dir: c.Crawl, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Threads: std.Threads(), Progress: progress.Add, Filter: c.Filter}
+	e := tell.Export{Dir: c.Crawl, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Threads: std.Threads(), Progress: progress.Add, Filter: c.Filter}
 	e.Unfinished(ctx)
 	switch {
 	case c.WACZ:
@@ -144,7 +145,7 @@ func (c *exportCmd) writeFile(ctx context.Context, std *cli.Std, suffix string, 
 	if err != nil {
 		return err
 	}
-	if err := driver.WriteFile(to, func(out io.Writer) error { return write(ctx, out) }); err != nil {
+	if err := durable.WriteOutputBy(to, func(out io.Writer) error { return write(ctx, out) }); err != nil {
 		return err
 	}
 	if there {

@@ -11,7 +11,7 @@ import (
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/driver"
+	"mercator/pkg/driver/setup"
 )
 
 type focusCmd struct {
@@ -46,7 +46,7 @@ func (c *focusCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	f := driver.Focus{Queries: c.Query, Dictionary: c.Dictionary, Match: c.Match, Database: c.Database, Topics: c.Topic, Examples: c.Examples, Others: c.Others}
+	f := setup.Focus{Queries: c.Query, Dictionary: c.Dictionary, Match: c.Match, Database: c.Database, Topics: c.Topic, Examples: c.Examples, Others: c.Others}
 	words, urls, err := f.Words(ctx)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (c *focusCmd) Run(ctx context.Context, std *cli.Std) error {
 	if len(urls)+len(c.Seeds) == 0 {
 		return c.hintResume(&fault.Error{Class: fault.Usage, Found: "no URL to begin with", Want: "--seeds FILE, or a URL among the queries"})
 	}
-	spec := driver.Spec{URLs: urls, Seeds: c.Seeds, In: std.In, Runs: true, Config: string(std.Common.Config), Preset: f.Settings(), Set: pairs}
+	spec := setup.Spec{URLs: urls, Seeds: c.Seeds, In: std.In, Runs: true, Config: string(std.Common.Config), Preset: f.Settings(), Set: pairs}
 	if spec.Config == "" {
 		spec.Preset = append(spec.Preset, config.Pair{Key: "extract.filter", Value: "default"})
 	}
@@ -67,7 +67,7 @@ func (c *focusCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err := f.Same(c.Crawl, spec.Files); err != nil {
 		return err
 	}
-	if _, err := driver.Make(ctx, c.Crawl, spec, std.Warn); err != nil {
+	if _, err := setup.Make(ctx, c.Crawl, spec, std.Warn); err != nil {
 		return err
 	}
 	return c.runCrawl(ctx, driverOptions(std), std, c.Crawl)
@@ -82,7 +82,7 @@ func (c *focusCmd) hintResume(err error) error {
 }
 
 // printCommands prints shell lines that do what Run does.
-func (c *focusCmd) printCommands(std *cli.Std, f driver.Focus, words, urls []string) (err error) {
+func (c *focusCmd) printCommands(std *cli.Std, f setup.Focus, words, urls []string) (err error) {
 	line := []string{"mcrawl", "new", c.Crawl}
 	if len(urls) > 0 {
 		fmt.Fprintln(std.Out, fault.Quote(append([]string{"printf", `%s\n`}, urls...)...), "> urls.txt &&")

@@ -19,6 +19,7 @@ import (
 	"mercator/pkg/command/mfocus"
 	"mercator/pkg/config"
 	"mercator/pkg/driver"
+	"mercator/pkg/driver/tell"
 )
 
 const about = "Run a crawl: mcrawl site https://www.example.org/ --contact you@example.org"
@@ -96,7 +97,7 @@ func (g *grammar) AfterApply(kctx *kong.Context) error {
 // driverOptions are the options of a driver that reports its progress.
 func driverOptions(std *cli.Std) driver.Options {
 	mode := std.Common.Progress
-	t := &driver.Reporter{Out: std.Screen(), Err: std.Err, JSON: mode == "json" || std.LogsJSON(), Seldom: mode != "json", Silent: mode == "off", Quiet: std.Common.Quiet}
+	t := &tell.Reporter{Out: std.Screen(), Err: std.Err, JSON: mode == "json" || std.LogsJSON(), Seldom: mode != "json", Silent: mode == "off", Quiet: std.Common.Quiet}
 	if mode == "auto" {
 		t.Width = std.Width()
 	}

@@ -127,6 +127,29 @@ func ends(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, "/ends/circle", http.StatusFound)
 	case "login":
 		http.Redirect(w, r, "http://login.example/?return=http%3A%2F%2F"+url.QueryEscape(r.Host)+"%2F", http.StatusMovedPermanently)
+	case "private": // with its sign-in, a site of two pages for who has no session
+		if _, err := r.Cookie("session"); err != nil {
+			http.Redirect(w, r, "/ends/sign_in?from=private", http.StatusFound)
+			return true
+		}
+		html("The members' page. <a href=/ends/members>All members</a>")
+	case "sign_in":
+		if r.Method == http.MethodPost && r.FormValue("password") == "secret" {
+			http.SetCookie(w, &http.Cookie{Name: "session", Value: "1", Path: "/"})
+			http.Redirect(w, r, "/ends/private", http.StatusSeeOther)
+			return true
+		}
+		html("<form method=post><input name=user><input type=password name=password></form> <a href=/ends/forgot>Forgotten?</a>")
+	case "members":
+		html("Anna, Bert.")
+	case "forgot":
+		html("Ask the office.")
+	case "locked":
+		w.Header().Set("WWW-Authenticate", "Basic")
+		w.WriteHeader(http.StatusUnauthorized)
+		html("No.")
+	case "half":
+		html("Welcome. <a href=/ends/locked>The rest</a>")
 	case "one":
 		http.Redirect(w, r, "/ends/two", http.StatusMovedPermanently)
 	case "two":

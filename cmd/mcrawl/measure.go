@@ -11,7 +11,7 @@ import (
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli"
-	"mercator/pkg/driver"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/folder/shard"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
@@ -39,7 +39,7 @@ Examples:
 }
 
 func (c *measureCmd) Run(ctx context.Context, std *cli.Std) error {
-	d, err := driver.Open(c.Crawl, driverOptions(std))
+	d, err := tell.Open(c.Crawl, std.Now, std.Warn)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (c *measureCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	if !c.JSON {
-		return driver.PrintEstimate(std.Screen(), e)
+		return tell.PrintEstimate(std.Screen(), e)
 	}
 	out := json.NewEncoder(std.Out)
 	out.SetEscapeHTML(false)
@@ -92,7 +92,7 @@ func setsOf(name string) ([]string, error) {
 }
 
 // openURLs opens a set of URL keys, or sorts the keys of a list of URLs, which are made canonical as those of the crawl.
-func openURLs(d *driver.Driver, std *cli.Std, name string, mem int64) ([]*fpset.Input, error) {
+func openURLs(d *tell.Crawl, std *cli.Std, name string, mem int64) ([]*fpset.Input, error) {
 	if filepath.Ext(name) == ".fps" || store.IsCrawl(name, store.Options{}) || fpset.IsSet(name) && filepath.Ext(name) != ".txt" {
 		names, err := setsOf(name)
 		if err != nil {

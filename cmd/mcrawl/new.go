@@ -6,7 +6,7 @@ import (
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/driver"
+	"mercator/pkg/driver/setup"
 )
 
 // settings are those that people give a new crawl.
@@ -56,14 +56,14 @@ func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Policy != "" {
 		pairs = append(pairs, config.Pair{Key: "frontier.policy", Value: c.Policy})
 	}
-	spec := driver.Spec{Seeds: c.Seeds, In: std.In, Config: string(std.Common.Config), Set: pairs, Shards: shards}
+	spec := setup.Spec{Seeds: c.Seeds, In: std.In, Config: string(std.Common.Config), Set: pairs, Shards: shards}
 	if spec.Config == "" {
 		spec.Preset = []config.Pair{{Key: "extract.filter", Value: "default"}}
 	}
 	if c.Print {
-		return driver.PrintMake(std.Out, c.Crawl, spec, std.Warn)
+		return setup.PrintMake(std.Out, c.Crawl, spec, std.Warn)
 	}
-	made, err := driver.Make(ctx, c.Crawl, spec, std.Warn)
+	made, err := setup.Make(ctx, c.Crawl, spec, std.Warn)
 	if err != nil {
 		return err
 	}

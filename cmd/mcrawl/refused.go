@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"mercator/pkg/cli"
-	"mercator/pkg/driver"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/view/history"
 	"mercator/pkg/view/stats"
 )
@@ -29,7 +29,7 @@ Examples:
 }
 
 func (c *refusedCmd) Run(std *cli.Std) error {
-	d, err := driver.Open(c.Crawl, driverOptions(std))
+	d, err := tell.Open(c.Crawl, std.Now, std.Warn)
 	if err != nil {
 		return err
 	}

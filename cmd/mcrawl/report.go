@@ -22,7 +22,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
-	"mercator/pkg/driver"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/view/report"
 )
 
@@ -82,7 +82,7 @@ var aPage = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?
 // pageOf makes the page. Its size is bounded, as the tables of its figures are. One that loads itself again, as refresh says, may be of
 // a crawl that is about to fetch.
 func pageOf(ctx context.Context, std *cli.Std, crawl, compare string, refresh time.Duration) ([]byte, error) {
-	d, err := driver.Open(crawl, driverOptions(std))
+	d, err := tell.Open(crawl, std.Now, std.Warn)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func pageOf(ctx context.Context, std *cli.Std, crawl, compare string, refresh ti
 	}
 	opt := report.Options{Now: now, Refresh: refresh}
 	if compare != "" {
-		other, err := driver.Open(compare, driverOptions(std))
+		other, err := tell.Open(compare, std.Now, std.Warn)
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +172,7 @@ func (c *watchCmd) Run(ctx context.Context, std *cli.Std) error {
 		page, err = pageOf(ctx, std, c.Crawl, "", c.Every)
 	}
 	if err == nil && c.Metrics != "" {
-		err = driver.WriteMetrics(ctx, c.Crawl, c.Metrics, std.Now())
+		err = tell.WriteMetrics(ctx, c.Crawl, c.Metrics, std.Now())
 	}
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (c *watchCmd) keepMetrics(ctx context.Context, std *cli.Std) {
 			return
 		case <-time.After(c.Every):
 		}
-		err := driver.WriteMetrics(ctx, c.Crawl, c.Metrics, std.Now())
+		err := tell.WriteMetrics(ctx, c.Crawl, c.Metrics, std.Now())
 		if err == nil || ctx.Err() != nil {
 			told = ""
 		} else if err.Error() != told {

@@ -7,6 +7,7 @@ import (
 
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
+	"mercator/pkg/driver/tell"
 )
 
 type sealCmd struct {
@@ -30,10 +31,10 @@ func (c *sealCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	replay, err := driver.Replay(c.Crawl)
+	replay, err := tell.Replay(c.Crawl)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(std.Out, "%s sealed; the index is in %s\nto replay: %s\n", cli.Count(sealed, "WARC file"), filepath.Join(c.Crawl, driver.IndexDir), replay)
+	_, err = fmt.Fprintf(std.Out, "%s sealed; the index is in %s\nto replay: %s\n", cli.Count(sealed, "WARC file"), filepath.Join(c.Crawl, tell.IndexDir), replay)
 	return err
 }

@@ -13,7 +13,7 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
-	"mercator/pkg/driver"
+	"mercator/pkg/driver/setup"
 )
 
 type setCmd struct {
@@ -38,9 +38,9 @@ Examples:
 func (*setCmd) Unconfigured() {}
 
 func (c *setCmd) Run(ctx context.Context, std *cli.Std) error {
-	folder, err := crawl.Open(c.Crawl, crawl.Options{LockWait: 70 * time.Second})
+	folder, err := setup.Open(c.Crawl, crawl.Options{LockWait: 70 * time.Second})
 	if err != nil {
-		return driver.NoCrawl(c.Crawl, err)
+		return err
 	}
 	values := 0
 	for _, s := range c.Settings {
@@ -62,7 +62,7 @@ func (c *setCmd) setPairs(ctx context.Context, std *cli.Std, folder *crawl.Crawl
 	if err != nil {
 		return err
 	}
-	changes, err := driver.Set(ctx, folder, pairs)
+	changes, err := setup.Set(ctx, folder, pairs)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (c *setCmd) setPairs(ctx context.Context, std *cli.Std, folder *crawl.Crawl
 		std.Warn("nothing to change: %s says so already; files that it names are read anew for each round", config.Name)
 	}
 	for _, prefix := range []string{"politeness.", "frontier.", "resolve.", "render."} {
-		if !slices.ContainsFunc(changes, func(s driver.Change) bool { return strings.HasPrefix(s.Key, prefix) }) {
+		if !slices.ContainsFunc(changes, func(s setup.Change) bool { return strings.HasPrefix(s.Key, prefix) }) {
 			continue
 		}
 		conf, err := config.Load(filepath.Join(folder.Dir(), config.Name))
@@ -78,7 +78,7 @@ func (c *setCmd) setPairs(ctx context.Context, std *cli.Std, folder *crawl.Crawl
 			std.Warn("still to be corrected: %v", err)
 			break
 		}
-		for _, note := range driver.Notes(conf, prefix) {
+		for _, note := range setup.Notes(conf, prefix) {
 			std.Warn("note: %s", note)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
-	"mercator/pkg/driver"
+	"mercator/pkg/driver/setup"
 	"mercator/pkg/render"
 )
 
@@ -48,7 +48,7 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseKey("extract.filter", string(std.Common.Config), pairs, "none: site writes its own rules to "+driver.FilterFile, "edit that, or make the crawl with mcrawl new"); err != nil {
+	if err := refuseKey("extract.filter", string(std.Common.Config), pairs, "none: site writes its own rules to "+setup.FilterFile, "edit that, or make the crawl with mcrawl new"); err != nil {
 		return err
 	}
 	if c.Render {
@@ -56,29 +56,29 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	sheets := ""
 	if c.HostConnections != 0 {
-		if sheets, err = driver.HostConnections(c.URLs, c.HostConnections); err != nil {
+		if sheets, err = setup.HostConnections(c.URLs, c.HostConnections); err != nil {
 			return err
 		}
-		if err := refuseKey("sheets", string(std.Common.Config), pairs, "none beside --host-connections, which writes "+driver.SheetsFile, "put the connections into that file: politeness.connections"); err != nil {
+		if err := refuseKey("sheets", string(std.Common.Config), pairs, "none beside --host-connections, which writes "+setup.SheetsFile, "put the connections into that file: politeness.connections"); err != nil {
 			return err
 		}
-		pairs = append(pairs, config.Pair{Key: "sheets", Value: driver.SheetsFile})
+		pairs = append(pairs, config.Pair{Key: "sheets", Value: setup.SheetsFile})
 	}
-	scope := driver.Hosts
+	scope := setup.Hosts
 	switch {
 	case c.Domain:
-		scope = driver.Domains
+		scope = setup.Domains
 	case c.Prefix:
-		scope = driver.Prefixes
+		scope = setup.Prefixes
 	}
-	folder, rules, err := driver.Site(c.URLs, scope, c.Requisites)
+	folder, rules, err := setup.Site(c.URLs, scope, c.Requisites)
 	if err != nil {
 		return err
 	}
 	var others []string
-	for _, other := range []driver.Scope{driver.Hosts, driver.Domains, driver.Prefixes} {
+	for _, other := range []setup.Scope{setup.Hosts, setup.Domains, setup.Prefixes} {
 		for _, parts := range []bool{true, false} {
-			_, would, err := driver.Site(c.URLs, other, parts)
+			_, would, err := setup.Site(c.URLs, other, parts)
 			if err != nil {
 				return err
 			}
@@ -88,14 +88,14 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Into != "" {
 		folder = c.Into
 	}
-	spec := driver.Spec{URLs: c.URLs, Scoped: scope != driver.Hosts, Runs: true, Config: string(std.Common.Config), Files: map[string]string{driver.FilterFile: rules}, Others: others,
+	spec := setup.Spec{URLs: c.URLs, Scoped: scope != setup.Hosts, Runs: true, Config: string(std.Common.Config), Files: map[string]string{setup.FilterFile: rules}, Others: others,
 		Preset: []config.Pair{{Key: "frontier.retry_delay", Value: "5s"}, // the end of a small crawl is not to wait for minutes
 			{Key: "urls.url_rules", Value: "session-ids,tracking"}}, // a page is fetched once, however readers came to it
-		Set: append(pairs, config.Pair{Key: "extract.filter", Value: driver.FilterFile})}
+		Set: append(pairs, config.Pair{Key: "extract.filter", Value: setup.FilterFile})}
 	if sheets != "" {
-		spec.Files[driver.SheetsFile] = sheets
+		spec.Files[setup.SheetsFile] = sheets
 	}
-	if bare := driver.BareSeeds(c.URLs); len(bare) > 0 {
+	if bare := setup.BareSeeds(c.URLs); len(bare) > 0 {
 		list, err := json.Marshal(bare) // TOML, too
 		if err != nil {
 			return err
@@ -103,13 +103,13 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 		spec.Preset = append(spec.Preset, config.Pair{Key: "bare_seeds", Value: string(list)}, config.Pair{Key: "fetch.connect_timeout", Value: "5s"})
 	}
 	if c.Print {
-		if err := driver.PrintMake(std.Out, folder, spec, std.Warn); err != nil {
+		if err := setup.PrintMake(std.Out, folder, spec, std.Warn); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(std.Out, fault.Quote("mcrawl", "run", folder)) // --print shows the rounds of this run
 		return err
 	}
-	if _, err := driver.Make(ctx, folder, spec, std.Warn); err != nil {
+	if _, err := setup.Make(ctx, folder, spec, std.Warn); err != nil {
 		return err
 	}
 	return c.runCrawl(ctx, driverOptions(std), std, folder)

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"mercator/pkg/cli"
-	"mercator/pkg/driver"
+	"mercator/pkg/driver/tell"
 )
 
 type statsCmd struct {
@@ -28,7 +28,7 @@ Examples:
 }
 
 func (c *statsCmd) Run(std *cli.Std) error {
-	d, err := driver.Open(c.Crawl, driverOptions(std))
+	d, err := tell.Open(c.Crawl, std.Now, std.Warn)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (c *statsCmd) Run(std *cli.Std) error {
 		case c.JSON:
 			return e.Encode(p)
 		}
-		return driver.PrintPages(std.Screen(), p)
+		return tell.PrintPages(std.Screen(), p)
 	}
 	s, err := d.Stats()
 	switch {
@@ -52,5 +52,5 @@ func (c *statsCmd) Run(std *cli.Std) error {
 	case c.JSON:
 		return e.Encode(s)
 	}
-	return driver.PrintStats(std.Screen(), s)
+	return tell.PrintStats(std.Screen(), s)
 }

@@ -9,6 +9,7 @@ import (
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
+	"mercator/pkg/driver/tell"
 )
 
 type statusCmd struct {
@@ -37,8 +38,9 @@ func (*statusCmd) Unconfigured() {}
 
 func (c *statusCmd) Run(ctx context.Context, std *cli.Std) error {
 	for {
-		s, err := driver.ReadStatus(ctx, c.Crawl, std.Now())
+		s, err := tell.ReadStatus(ctx, c.Crawl, std.Now())
 		if err == nil {
+			s.Stages = driver.ShardStages(c.Crawl, std.Now())
 			err = c.printStatus(std, s)
 		}
 		if err == nil {
@@ -56,7 +58,7 @@ func (c *statusCmd) Run(ctx context.Context, std *cli.Std) error {
 }
 
 // warnOfDamage warns of damage that prevents a run.
-func (c *statusCmd) warnOfDamage(std *cli.Std, s *driver.Status) {
+func (c *statusCmd) warnOfDamage(std *cli.Std, s *tell.Status) {
 	warn := func(err error, after string) {
 		std.Warn("%v%s", err, after)
 		if hint := fault.HintOf(err); hint != "" {
@@ -71,7 +73,7 @@ func (c *statusCmd) warnOfDamage(std *cli.Std, s *driver.Status) {
 	}
 }
 
-func (c *statusCmd) printStatus(std *cli.Std, s *driver.Status) error {
+func (c *statusCmd) printStatus(std *cli.Std, s *tell.Status) error {
 	switch {
 	case c.JSON:
 		e := json.NewEncoder(std.Out)

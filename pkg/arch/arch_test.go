@@ -29,7 +29,7 @@ var floor = map[string]int{
 	"pkg/crawl": 2, "pkg/frontier": 2, "pkg/urlset": 2, "pkg/fpset/...": 2, "pkg/merge": 2, "pkg/extract": 2, "pkg/focus/...": 2, "pkg/search": 2,
 	"pkg/cli/...": 3, "pkg/config/...": 3, "pkg/fetch/...": 3, "pkg/resolve": 3, "pkg/simweb": 3, "pkg/folder/snapshot": 3, "pkg/render/...": 3,
 	"pkg/command/...": 4,
-	"pkg/driver":      5,
+	"pkg/driver/...":  5,
 	"cmd/...":         6, "bench/...": 6,
 	"pkg/arch": 6, "pkg/e2e": 6,
 }
@@ -83,6 +83,9 @@ var sideways = map[string][]string{
 	"pkg/resolve":       {"pkg/fetch/addrguard", "pkg/fetch/localfault"}, // special-purpose addresses are told before they are refused
 
 	"pkg/render/browser": {"pkg/render"},
+
+	"pkg/driver/setup": {"pkg/driver/pipe"},                     // mckpt init, mfocus
+	"pkg/driver/tell":  {"pkg/driver/setup", "pkg/driver/pipe"}, // how to crawl another site; the names of files as commands take them
 }
 
 // arrowOwner lists packages from outside that one package alone, and those below it, may import.

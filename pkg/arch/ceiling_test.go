@@ -12,14 +12,14 @@ import (
 
 // ceilings bound the size of the project, in lines or words. Whoever raises one adds behind it for which user.
 var ceilings = map[string]int{
-	"lines of floor 0": 3_250, // whoever needs a temporary file: its one maker came from floor 1
+	"lines of floor 0": 3_260, // whoever reads tests: package must took 2,000 lines from them; whoever needs a temporary file: its one maker came from floor 1
 	"lines of floor 1": 19_400,
 	"lines of floor 2": 52_600,
 	"lines of floor 3": 30_400,
 	"lines of floor 4": 11_600,
-	"lines of floor 5": 10_100,
-	"lines of floor 6": 6_250,
-	"lines of tests":   75_850,
+	"lines of floor 5": 10_170, // who crawls a site behind a login is told how to log in
+	"lines of floor 6": 6_350,
+	"lines of tests":   76_500,
 	"words of pages":   70_000,
 }
 

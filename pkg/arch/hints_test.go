@@ -113,8 +113,6 @@ func isCommand(e ast.Expr) bool {
 		return isCommand(e.X)
 	case *ast.SelectorExpr:
 		return e.Sel.Name == "Quote" || strings.HasSuffix(e.Sel.Name, "Command")
-	case *ast.Ident:
-		return e.Name == "mcrawl"
 	case *ast.CallExpr:
 		return isCommand(e.Fun)
 	}

@@ -350,19 +350,24 @@ func mistyped(kctx *kong.Context, verbs []string) error {
 	return &fault.Error{Class: fault.Usage, File: name, Found: "no such file, and no verb", Want: "one of them", Hint: hint}
 }
 
+// ofOneURL is what kong says of a URL behind a verb that takes none.
+var ofOneURL = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^unexpected argument (\S+://\S+)`)
+})
+
 // notInEnum is what kong says of a value that is none of a flag's.
 var notInEnum = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(--[\w-]+) must be one of (\S+) but got "(.*)"$`)
 })
 
-// notNumber is what kong says of a value that is no time or no number, noValue where a flag stands in place of a value. Its advice
-// there, to take that flag as the value, helps nobody.
+// notNumber is what kong says of a value that is no time or no number, noValue where a flag stands in place of a value, or nothing. Its advice
+// for a flag, to take it as the value, helps nobody.
 var (
 	notNumber = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(--[\w-]+): expected (?:an? )?(?:valid \d+ bit )?(duration|uint|int|float)(?: value)? but got "([^"]*)"`)
 	})
 	noValue = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(--[\w-]+): expected \S+ value but got ("[^"]*") \(.*; perhaps try `)
+		return regexp.MustCompile(`^(--[\w-]+): (?:missing value|expected .* but got (?:"EOL" \(<EOL>\)|("[^"]*") \(.*; perhaps try ))`)
 	})
 )
 
@@ -382,6 +387,26 @@ var (
 	elsewhere = map[string]string{"search": "msearch query", "replay": "mweb replay", "serve": "mweb replay"}
 )
 
+// wanted is what a flag takes, as its help has it: "ADDRESS: the operator's address".
+func wanted(kctx *kong.Context, name string) string {
+	if kctx != nil {
+		flags := kctx.Flags()
+		if verb := kctx.Model.DefaultCmd; verb != nil && kctx.Selected() == nil {
+			flags = append(flags, verb.Flags...)
+		}
+		for _, f := range flags {
+			if "--"+f.Name == name {
+				what, help := f.FormatPlaceHolder(), strings.TrimSuffix(strings.SplitN(f.Help, ". ", 2)[0], ".")
+				if f.Default != "" && (f.PlaceHolder == "" || f.PlaceHolder == f.Default) {
+					what = "a value such as " + f.Default
+				}
+				return what + ": " + help
+			}
+		}
+	}
+	return "a value"
+}
+
 func usage(err error, kctx *kong.Context) error {
 	if fault.ClassOf(err) != "" || systemHint(err) != "" { // a crawl.toml that may not be read is no wrong usage
 		return err
@@ -393,12 +418,18 @@ func usage(err error, kctx *kong.Context) error {
 		e.Hint = fault.DidYouMean(m[3], words)
 		return e
 	}
+	if pe, ok := errors.AsType[*kong.ParseError](err); ok && pe.Context != nil {
+		kctx = pe.Context
+	}
+	if m := noValue().FindStringSubmatch(err.Error()); m != nil && m[2] == "" {
+		return &fault.Error{Class: fault.Usage, Place: m[1], Found: "no value", Want: wanted(kctx, m[1])}
+	}
 	if m := notNumber().FindStringSubmatch(err.Error()); m != nil {
 		want := map[string]string{"duration": "a time such as 2h or 30s", "uint": "a whole number of 0 or more", "int": "a whole number", "float": "a number"}[m[2]]
 		return setting.Wrong(m[1], m[3], want)
 	}
-	if pe, ok := errors.AsType[*kong.ParseError](err); ok && pe.Context != nil {
-		kctx = pe.Context
+	if m := noValue().FindStringSubmatch(err.Error()); m != nil {
+		return &fault.Error{Class: fault.Usage, Place: m[1], Found: m[2], Want: wanted(kctx, m[1])}
 	}
 	if kctx != nil {
 		if m := notVerb().FindStringSubmatch(err.Error()); m != nil && kctx.Selected() == nil {
@@ -416,6 +447,11 @@ func usage(err error, kctx *kong.Context) error {
 			cmd = n.FullPath()
 		}
 		hint = "see: " + cmd + " --help"
+		if m := ofOneURL().FindStringSubmatch(err.Error()); m != nil && kctx.Model.Name == "mcrawl" {
+			if p := slices.IndexFunc(kctx.Path, func(p *kong.Path) bool { return p.Positional != nil && p.Positional.Name == "crawl" }); p >= 0 {
+				hint = "what the crawl knows of one URL: " + fault.Quote("mcrawl", "explain", kctx.Value(kctx.Path[p]).String(), m[1])
+			}
+		}
 		if n := kctx.Selected(); n != nil && n.Parent.DefaultCmd == n && slices.Contains(kctx.Args, n.Name) && strings.HasPrefix(err.Error(), "expected ") {
 			if _, err := os.Stat(n.Name); err == nil {
 				args := append([]string{kctx.Model.Name}, kctx.Args...)
@@ -435,9 +471,6 @@ func usage(err error, kctx *kong.Context) error {
 			found = kctx.Args[i]
 		}
 		return &fault.Error{Class: fault.Usage, Found: found, Want: "a flag, or a number of 0 or more", Hint: hint}
-	}
-	if m := noValue().FindStringSubmatch(err.Error()); m != nil {
-		return &fault.Error{Class: fault.Usage, Place: m[1], Found: m[2], Want: "a value", Hint: hint}
 	}
 	return &fault.Error{Class: fault.Usage, Err: err, Hint: hint}
 }

@@ -47,7 +47,10 @@ type sections struct {
 
 var (
 	link = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\[([^\]]+)\]\([^)\s]+\)`)
+		return regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
+	})
+	linkedPage = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`/(\w+)/(?:SPEC|(manual))\.md(?:#(m\w+-\w+))?`)
 	})
 	special = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile("[\\\\`*_<>\\[\\]|]")
@@ -79,15 +82,37 @@ func cut(command, manual string) (s sections) {
 			}
 			continue
 		}
-		if strings.HasPrefix(line, "### ") {
-			line = line[1:]
-		}
 		if !strings.HasPrefix(line, "    ") {
-			line = link().ReplaceAllString(line, "$1")
+			line = link().ReplaceAllStringFunc(line, printed)
 		}
 		add(line)
 	}
 	return s
+}
+
+// printed is a link of Markdown on paper: its text, and behind it the manual page, the address or the file that it leads to.
+func printed(markdown string) string {
+	m := link().FindStringSubmatch(markdown)
+	text, to := m[1], m[2]
+	page := linkedPage().FindStringSubmatch(to)
+	switch {
+	case strings.HasPrefix(to, "#"):
+		return text
+	case page == nil:
+		file, _, _ := strings.Cut(strings.TrimLeft(to, "./"), "#")
+		if file == text {
+			return text
+		}
+		return text + " (" + file + ")"
+	case page[2] == "":
+		to = "**mercator-" + page[1] + "**(5)"
+	default:
+		to = "**" + cmp.Or(page[3], page[1]) + "**(1)"
+	}
+	if strings.Trim(text, "`") == page[1] {
+		return to
+	}
+	return text + " (" + to + ")"
 }
 
 // exitStatus is the section EXIT STATUS of every command.
@@ -206,7 +231,9 @@ func arguments(n *kong.Node) string {
 
 // flags writes options under the headings of their groups.
 func flags(b *bytes.Buffer, all []*kong.Flag) {
-	fmt.Fprintf(b, "# OPTIONS\n\n")
+	if len(all) > 0 {
+		fmt.Fprintf(b, "# OPTIONS\n\n")
+	}
 	var groups []string
 	title := func(f *kong.Flag) string {
 		if f.Group == nil {
@@ -222,7 +249,7 @@ func flags(b *bytes.Buffer, all []*kong.Flag) {
 	slices.SortStableFunc(groups, func(x, y string) int { return min(len(x), 1) - min(len(y), 1) })
 	for _, group := range groups {
 		if group != "" {
-			fmt.Fprintf(b, "## %s\n\n", plain(group))
+			fmt.Fprintf(b, "### %s\n\n", plain(group)) // go-md2man makes a section of ##, as of #
 		}
 		for _, f := range all {
 			if title(f) != group {

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
-
-	"mercator/pkg/base/must"
 )
 
 type toyGrammar struct {
@@ -17,18 +15,23 @@ type toyGrammar struct {
 		Old  bool     `hidden:"" help:"Nobody needs it."`
 		File []string `arg:"" optional:"" help:"What to count."`
 	} `cmd:"" help:"Count rows."`
+	Rest struct{} `cmd:"" help:"Rest."`
 }
 
 // A page has what the grammar has, and the section of the verb; what looks like markup in a help is text.
 func TestManuals(t *testing.T) {
 	parser, err := kong.New(&toyGrammar{}, kong.Name("toy"), kong.Description("Try things. And more.\n\n  toy count [x]  # an example"))
-	must.OK(t, err)
-	const manual = "# toy\n\nToys [count](../count.md).\n\n## Words\n\nA row is a row.\n\n## toy count\n\nCounts.\n\n### Fine print\n\n    toy count [x](y)\n"
+	if err != nil {
+		t.Fatal(err)
+	}
+	const manual = "# toy\n\nToys [count](../count.md), [eat](../eat/manual.md), [eat all](../eat/manual.md#eat-all), [here](#words), [rows](../../formats/record/SPEC.md#x), [TOML](https://toml.io/en), [a.md](../../a.md).\n\n## Words\n\nA row is a row.\n\n## toy count\n\nCounts.\n\n### Fine print\n\n    toy count [x](y)\n"
 	pages, err := manuals(parser.Model, manual)
-	must.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for page, wants := range map[string][]string{
-		"toy":       {"toy - Try things\n\n# SYNOPSIS", "Try things. And more.\n\n\n      toy count [x]  # an example\n", "Toys count.\n", "**toy-count**(1)\n: Count rows.", "## Words\n\nA row is a row.", "# EXIT STATUS"},
-		"toy-count": {"toy-count - Count rows\n", "## Input", "**-n**, **--rows**=*N*\n: Rows of \\<x\\_NAME\\> at most.\n", "**--from**=*ADDR*\n: Where from. Default: a\\_b:1.\n", "Where to (default: there).\n", "Counts.", "## Fine print\n", "    toy count [x](y)\n"},
+		"toy":       {"toy - Try things\n\n# SYNOPSIS", "Try things. And more.\n\n\n      toy count [x]  # an example\n", "Toys count (count.md), **eat**(1), eat all (**eat**(1)), here, rows (**mercator-record**(5)), TOML (https://toml.io/en), a.md.\n", "**toy-count**(1)\n: Count rows.", "## Words\n\nA row is a row.", "# EXIT STATUS"},
+		"toy-count": {"toy-count - Count rows\n", "### Input\n", "**-n**, **--rows**=*N*\n: Rows of \\<x\\_NAME\\> at most.\n", "**--from**=*ADDR*\n: Where from. Default: a\\_b:1.\n", "Where to (default: there).\n", "Counts.", "### Fine print\n", "    toy count [x](y)\n"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(string(pages[page]), want) {
@@ -38,6 +41,9 @@ func TestManuals(t *testing.T) {
 		if strings.Contains(string(pages[page]), "--old") {
 			t.Errorf("%s has a hidden flag", page)
 		}
+	}
+	if text := string(pages["toy-rest"]); strings.Contains(text, "# OPTIONS") || !strings.Contains(text, "The options of all verbs are in **toy**(1).") {
+		t.Errorf("a verb without flags:\n%s", text)
 	}
 	if _, err := manuals(parser.Model, manual+"## toy cuont\n"); err == nil || !strings.Contains(err.Error(), "toy cuont") {
 		t.Errorf("a section of no verb: %v", err)

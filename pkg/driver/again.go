@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +18,9 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
-	"mercator/pkg/crawl"
+	"mercator/pkg/driver/pipe"
+	"mercator/pkg/driver/setup"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/folder/ownstage"
 	"mercator/pkg/folder/shard"
 	"mercator/pkg/frontier"
@@ -30,50 +31,9 @@ import (
 	"mercator/pkg/web/linkkind"
 )
 
-// historyMemory bounds the memory that sorts the rounds' rows, in bytes.
-const historyMemory = 24 << 20
-
-// outcomes is the name of the round file that holds the outcomes.
-func (d *Driver) outcomes() string {
-	if d.plan.fromLinks {
-		return "fetched"
-	}
-	return "marked"
-}
-
-// history lists the files that tell what became of URLs, in the order of the rounds. With allThere, a lost file is an error.
-func (d *Driver) history(allThere bool) (files []history.File, err error) {
-	what := map[string]history.What{"dropped": history.Dropped, d.outcomes(): history.Fetched, "refused": history.Refused, "new": history.Queued, "again": history.Queued}
-	kept, err := d.Crawl.Kept()
-	if err != nil {
-		return nil, err
-	}
-	names := []string{"dropped", d.outcomes(), "refused", "new", "again"} // in the order in which a round has them
-	if allThere {
-		if err := kept.AllThere(names...); err != nil {
-			return nil, err
-		}
-	}
-	paths, err := kept.Files(names...)
-	for _, path := range paths {
-		name, _, _ := strings.Cut(filepath.Base(path), ".")
-		files = append(files, history.File{Path: path, What: what[name]})
-	}
-	return files, err
-}
-
-// Refusals calls each for the URLs that the crawl did not follow, once each; rule, if not "", is the only one that counts.
-func (d *Driver) Refusals(rule string, each func(*history.Refusal) error) error {
-	files, err := d.history(false)
-	if err != nil {
-		return err
-	}
-	return damaged(d.Crawl.Dir(), history.Refusals(files, rule, historyMemory/2, each))
-}
-
 // CheckAgain refuses requests that mean nothing in this crawl. list, if not nil, reads the URLs that are listed.
 func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error {
-	st, err := d.frontier.Stat(context.Background(), frontier.StatOptions{})
+	st, err := d.Crawl.Frontiers.Stat(context.Background(), frontier.StatOptions{})
 	if err != nil {
 		return err
 	}
@@ -84,13 +44,13 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "--older for a crawl of policy revisit", Want: "--outcome, --rule or -f",
 			Hint: "its pages are visited again by themselves, when they are likely to have changed; frontier.max_interval says how late at the most"}
 	}
-	if _, err := d.history(true); err != nil || r.Rule == "" && list == nil {
+	if _, err := d.Crawl.History(true); err != nil || r.Rule == "" && list == nil {
 		return err
 	}
 	if r.Rule != "" {
-		return d.CheckRule(r.Rule)
+		return d.Crawl.CheckRule(r.Rule)
 	}
-	form, err := d.Form()
+	form, err := d.Crawl.Form()
 	if err != nil {
 		return err
 	}
@@ -100,7 +60,7 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 		if err != nil {
 			return ownstage.Explain(p.path(urlset.Kind), urlset.Kind, err)
 		}
-		unseen, one, err := urlset.Unseen(set, historyMemory, func(each func(*record.URL) error) error {
+		unseen, one, err := urlset.Unseen(set, tell.HistoryMemory, func(each func(*record.URL) error) error {
 			in, err := list()
 			if err != nil {
 				return err
@@ -120,7 +80,7 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 		return err
 	}
 	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("%d of the URLs were never in this crawl, such as %s", n, example), Want: "URLs that it knows",
-		Hint: "put new URLs in: " + mcrawl("add", d.plan.crawl, example)}
+		Hint: "put new URLs in: " + fault.Quote("mcrawl", "add", d.plan.crawl, example)}
 }
 
 // eachTask calls of once, or once for each shard. owns reports whether a URL belongs to that shard.
@@ -139,59 +99,13 @@ func (d *Driver) eachTask(of func(p plan, owns func(*record.URL) bool) error) er
 
 // eachURL calls each for the URLs of a list.
 func eachURL(in io.Reader, file string, form canon.Options, each func(*record.URL) error) error {
-	return numbered{in, file, 0}.eachLine(func(line string) error {
+	return setup.EachLine(in, file, 0, func(line string) error {
 		var u record.URL
 		if err := urlset.ParseLine(line, form, &u); err != nil {
 			return &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("%.200q: %v", line, err), Want: "URLs of this crawl", Err: err}
 		}
 		return each(&u)
 	})
-}
-
-// filter loads the filter and the URL form of the settings as they are now.
-func (d *Driver) filter() (rules *filter.Filter, form canon.Options, err error) {
-	conf, err := d.settings()
-	if err == nil {
-		form, err = conf.Canon()
-	}
-	if err == nil {
-		rules, _, err = loadFilter(conf, form)
-	}
-	return rules, form, err
-}
-
-// CheckRule refuses a name that no rule has now, and that no dropped row has as its reason.
-func (d *Driver) CheckRule(rule string) error {
-	rule = strings.TrimPrefix(rule, "filter:")
-	rules, _, err := d.filter()
-	if err != nil {
-		return err
-	}
-	defer rules.Close()
-	names := map[string]bool{"default": true, "scheme": true, "invalid": true, "too-long": true, "nofollow": true, "too-many": true, "redirect-limit": true, frontier.RefusedBytes: true}
-	for _, r := range rules.Rules {
-		names[r.Name] = true
-	}
-	k, err := d.Crawl.Current()
-	if err != nil {
-		return err
-	}
-	if k == nil {
-		k = &crawl.Checkpoint{}
-	}
-	for _, s := range k.Totals.Stages {
-		for _, drop := range slices.Concat(s.Drops, s.Refused) {
-			if name, of := strings.CutPrefix(drop.Reason, "filter:"); of {
-				names[name] = true
-			}
-		}
-	}
-	if names[rule] {
-		return nil
-	}
-	known := slices.Sorted(maps.Keys(names))
-	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("no rule %q, and nothing that it refused", rule), Want: strings.Join(known, ", "),
-		Hint: cmp.Or(fault.DidYouMean(rule, known), "list the rules that refused URLs: "+mcrawl("refused", d.Crawl.Dir(), "--count"))}
 }
 
 // errNone is the error of takeAgain where nothing is to be queued: then there is no transaction.
@@ -215,7 +129,7 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 			return err
 		}
 	}
-	files, err := d.history(true)
+	files, err := d.Crawl.History(true)
 	if lost := (*fault.Error)(nil); errors.Is(err, fault.Corrupt) && errors.As(err, &lost) {
 		request := d.plan.path("inbox", fmt.Sprintf("%06s", strings.TrimPrefix(txn, "again")))
 		lost.Hint = strings.TrimPrefix(lost.Hint+"; or move "+request+" elsewhere, and the crawl goes on without it", "; or ")
@@ -224,7 +138,7 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 		return err
 	}
 	files = slices.DeleteFunc(files, func(f history.File) bool { return filepath.Base(filepath.Dir(f.Path)) == txn })
-	rules, form, err := d.filter()
+	rules, form, err := d.Crawl.Filter()
 	if err != nil {
 		return err
 	}
@@ -257,10 +171,10 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 			}
 		}
 		if r.Rule == "" {
-			return history.Again(files, q, historyMemory, write)
+			return history.Again(files, q, tell.HistoryMemory, write)
 		}
 		refused := make([]string, 1)
-		return history.Again(files, q, historyMemory, func(u *record.URL) error {
+		return history.Again(files, q, tell.HistoryMemory, func(u *record.URL) error {
 			if err := judge.Waiting(ctx, []*record.URL{u}, refused); err != nil || refused[0] != "" {
 				return err
 			}
@@ -308,12 +222,12 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 		}
 		add := []string{"mfrontier", "add", p.path("frontier"), "--txn", txn, "--again", again}
 		if r.Rule != "" {
-			if _, err := d.runner.run(ctx, Pipe{{"murlset", "new", p.path("urls"), "--txn", txn, links, "-o", fresh}}); err != nil {
+			if _, err := d.runner.Run(ctx, pipe.Pipe{{"murlset", "new", p.path("urls"), "--txn", txn, links, "-o", fresh}}); err != nil {
 				return err
 			}
 			add = append(add, fresh)
 		}
-		_, err := d.runner.run(ctx, Pipe{add})
+		_, err := d.runner.Run(ctx, pipe.Pipe{add})
 		return err
 	})
 }
@@ -322,7 +236,7 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 // crawl may be one by the settings of now.
 func wantedLinks(ctx context.Context, files []history.File, rule string, judge *filter.Judge, form canon.Options, write func(*record.Link) error) error {
 	verdict := make([]filter.Verdict, 1)
-	return history.RefusedLinks(files, rule, historyMemory, func(l *record.Link) error {
+	return history.RefusedLinks(files, rule, tell.HistoryMemory, func(l *record.Link) error {
 		if l.Host == "" {
 			base, err := form.Base(l.SrcURL)
 			if err != nil {

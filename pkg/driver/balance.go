@@ -15,6 +15,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/folder/shard"
 	"mercator/pkg/frontier"
 )
@@ -25,7 +26,7 @@ type Balance struct {
 	Moves  []BucketMove `json:"moves"`
 	Whole  []WholeHost  `json:"whole,omitempty"` // hosts that keep a shard uneven
 
-	owners []int // of buckets, after the moves
+	owners []int // the owner of each bucket after the moves
 }
 
 // ShardLoad is one shard.
@@ -33,10 +34,10 @@ type ShardLoad struct {
 	Shard     int      `json:"shard"`
 	Buckets   int      `json:"buckets"`
 	Hosts     uint64   `json:"hosts"`
-	Known     uint64   `json:"known"`                // URLs
-	Waiting   uint64   `json:"waiting"`              // URLs
-	PerSecond *float64 `json:"done_per_s,omitempty"` // URLs that ended, in the last rounds; nil: the checkpoints do not tell
-	After     uint64   `json:"waiting_after"`        // the moves
+	Known     uint64   `json:"known"`                // URLs that the set of URLs has
+	Waiting   uint64   `json:"waiting"`              // URLs that wait
+	PerSecond *float64 `json:"done_per_s,omitempty"` // URLs that ended, a second, in the last rounds; nil: the checkpoints do not tell
+	After     uint64   `json:"waiting_after"`        // URLs that wait after the moves
 }
 
 // BucketMove is a move from one shard to another.
@@ -60,7 +61,7 @@ type WholeHost struct {
 // bucketLoad is what a bucket has.
 type bucketLoad struct {
 	hosts, known, waiting uint64
-	most                  uint64 // URLs that wait on one host
+	most                  uint64 // URLs that wait on the host with most of them
 	host                  string
 }
 
@@ -73,13 +74,13 @@ func (d *Driver) Balance(ctx context.Context) (*Balance, error) {
 	if err != nil {
 		return nil, err
 	}
-	form, err := d.Form()
+	form, err := d.Crawl.Form()
 	if err != nil {
 		return nil, err
 	}
 	key := hostKeys(form)
 	buckets := make([]bucketLoad, shard.Buckets)
-	for _, f := range d.frontier {
+	for _, f := range d.Crawl.Frontiers {
 		err := f.EachHost(ctx, func(h *frontier.Host) error {
 			b := &buckets[shard.Bucket(key(h.Host))]
 			waiting := h.Discovered - h.Finished
@@ -135,7 +136,7 @@ func propose(m *shard.Map, buckets []bucketLoad) *Balance {
 			}
 			if len(list) > 0 {
 				one.Buckets = shard.BucketsText(list)
-				one.Why = fmt.Sprintf("shard %d has %s waiting, shard %d %s", from, count(b.Shards[from].Waiting, "URL"), to, grouped(b.Shards[to].Waiting))
+				one.Why = fmt.Sprintf("shard %d has %s waiting, shard %d %s", from, tell.Count(b.Shards[from].Waiting, "URL"), to, tell.Grouped(b.Shards[to].Waiting))
 				b.Moves = append(b.Moves, one)
 			}
 		}
@@ -214,7 +215,7 @@ func (d *Driver) perSecond(b *Balance, version uint64) error {
 	if took <= 0 {
 		return nil
 	}
-	for n, f := range d.frontier {
+	for n, f := range d.Crawl.Frontiers {
 		done := [2]uint64{}
 		for i, k := range []*crawl.Checkpoint{first, last} {
 			at := slices.IndexFunc(k.Stores, func(s crawl.CheckpointStore) bool { return s.Name == path.Join(shard.Name(n), frontier.Kind) })
@@ -243,28 +244,28 @@ func madeAt(k *crawl.Checkpoint) time.Time {
 // Print writes it for people.
 func (b *Balance) Print(out io.Writer, dir string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, paint(out, styleHeading, "shard\tbuckets\thosts\tURLs known\twaiting\tdone/s\twaiting after\t"))
+	fmt.Fprintln(w, tell.Paint(out, tell.StyleHeading, "shard\tbuckets\thosts\tURLs known\twaiting\tdone/s\twaiting after\t"))
 	for _, s := range b.Shards {
 		pace := "-"
 		if s.PerSecond != nil {
 			pace = fmt.Sprintf("%.1f", *s.PerSecond)
 		}
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t\n", s.Shard, s.Buckets, grouped(s.Hosts), grouped(s.Known), grouped(s.Waiting), pace, grouped(s.After))
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t\n", s.Shard, s.Buckets, tell.Grouped(s.Hosts), tell.Grouped(s.Known), tell.Grouped(s.Waiting), pace, tell.Grouped(s.After))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, h := range b.Whole {
-		fmt.Fprintf(out, "%s alone has %s waiting, in bucket %d of shard %d: a host is not cut\n", h.Host, count(h.Waiting, "URL"), h.Bucket, h.Shard)
+		fmt.Fprintf(out, "%s alone has %s waiting, in bucket %d of shard %d: a host is not cut\n", h.Host, tell.Count(h.Waiting, "URL"), h.Bucket, h.Shard)
 	}
 	if len(b.Moves) == 0 {
 		_, err := fmt.Fprintln(out, "no move would make them more even")
 		return err
 	}
 	for _, m := range b.Moves {
-		fmt.Fprintf(out, "from shard %d to %d: %s with %s waiting, since %s\n  %s\n", m.From, m.To, count(m.Hosts, "host"), count(m.Waiting, "URL"), m.Why, mcrawl("move", dir, m.Buckets, "--to", fmt.Sprint(m.To)))
+		fmt.Fprintf(out, "from shard %d to %d: %s with %s waiting, since %s\n  %s\n", m.From, m.To, tell.Count(m.Hosts, "host"), tell.Count(m.Waiting, "URL"), m.Why, fault.Quote("mcrawl", "move", dir, m.Buckets, "--to", fmt.Sprint(m.To)))
 	}
-	_, err := fmt.Fprintf(out, "all at once: %s\n", mcrawl("balance", dir, "--do"))
+	_, err := fmt.Fprintf(out, "all at once: %s\n", fault.Quote("mcrawl", "balance", dir, "--do"))
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/config"
+	"mercator/pkg/driver/setup"
 	"mercator/pkg/urlset"
 	"mercator/pkg/view/history"
 	"mercator/pkg/web/canon"
@@ -54,7 +55,7 @@ func (d *Driver) fallBack(ctx context.Context, conf *config.Config, n uint64) (a
 			return false, err
 		}
 	}
-	fetched, err := kept.Files(d.outcomes())
+	fetched, err := kept.Files(d.Crawl.Outcomes())
 	if err != nil {
 		return false, err
 	}
@@ -99,7 +100,7 @@ func bareSeedOf(text string, form canon.Options) *bareSeed {
 	if s.https, s.host, err = form.URL(seed); err != nil {
 		return nil
 	}
-	if s.http, _, err = form.URL(byHTTP(text)); err != nil {
+	if s.http, _, err = form.URL(setup.ByHTTP(text)); err != nil {
 		return nil
 	}
 	return s

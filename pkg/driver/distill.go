@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/config"
+	"mercator/pkg/driver/pipe"
 	"mercator/pkg/focus/classify"
 	"mercator/pkg/view/history"
 )
@@ -68,9 +69,9 @@ func (d *Driver) endRaise(ctx context.Context) error {
 }
 
 // raisePipes are the commands of a raise.
-func (p plan) raisePipes(txn string) (distill, raise Pipe) {
+func (p plan) raisePipes(txn string) (distill, raise pipe.Pipe) {
 	raised := p.roundFile(txn, "raised")
-	return Pipe{{"mfocus", "distill", p.path(), "-o", raised}}, Pipe{{"mfrontier", "raise", p.path("frontier"), "--txn", txn, raised}}
+	return pipe.Pipe{{"mfocus", "distill", p.path(), "-o", raised}}, pipe.Pipe{{"mfrontier", "raise", p.path("frontier"), "--txn", txn, raised}}
 }
 
 func (d *Driver) raise(ctx context.Context, conf *config.Config, txn string) error {
@@ -88,17 +89,20 @@ func (d *Driver) raise(ctx context.Context, conf *config.Config, txn string) err
 		}
 	}
 	distill, raise := d.plan.raisePipes(txn)
-	if !isThere(raised) {
-		if _, err := d.runner.run(ctx, distill); err != nil {
+	if _, err := os.Stat(raised); err != nil {
+		if _, err := d.runner.Run(ctx, distill); err != nil {
 			return d.wrapRoundError(txn, err)
 		}
 	}
-	if _, err := d.runner.run(ctx, raise); err != nil {
+	if _, err := d.runner.Run(ctx, raise); err != nil {
 		return d.wrapRoundError(txn, err)
 	}
 	_, _, err = d.Crawl.Commit(ctx, txn, d.opt.Now(), conf.File.Interval)
 	return err
 }
+
+// errRelevant ends the reading of rows at a relevant document.
+var errRelevant = errors.New("a relevant document")
 
 // dry reports whether the last focus.patience rounds found no relevant document, after some round that did. The URLs that wait then were
 // found on pages of no topic, since links of relevant pages come first. Rounds before the last mcrawl add or again do not count. While no round of the
@@ -120,14 +124,14 @@ func (d *Driver) dry(conf *config.Config, made uint64) (dry bool, err error) {
 		if strings.TrimRight(name, "0123456789") != "r" {
 			continue
 		}
-		err := history.Read(d.plan.roundFile(name, d.outcomes()), func(r *record.Fetch) error {
+		err := history.Read(d.plan.roundFile(name, d.Crawl.Outcomes()), func(r *record.Fetch) error {
 			if r.OfPage() && r.Outcome == record.OutcomeFetched && r.Score > classify.Relevant && r.Extra.Text(classify.TopicColumn) != "" {
-				return errEnough
+				return errRelevant
 			}
 			return nil
 		})
 		switch {
-		case err == errEnough || errors.Is(err, fs.ErrNotExist):
+		case err == errRelevant || errors.Is(err, fs.ErrNotExist):
 			return !slices.Contains(last, name), nil
 		case err != nil:
 			return false, err

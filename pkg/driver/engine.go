@@ -60,7 +60,7 @@ func (d *Driver) setEngine() error {
 	}
 	if d.plan.shards == 0 {
 		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "a crawl without shards, on " + on, Want: "shards, one task each",
-			Hint: "make one: " + mcrawl("new", d.Crawl.Dir()+"-shards", "--shards", "4", "--seeds", "seeds.txt")}
+			Hint: "make one: " + fault.Quote("mcrawl", "new", d.Crawl.Dir()+"-shards", "--shards", "4", "--seeds", "seeds.txt")}
 	}
 	dir, err := filepath.Abs(d.Crawl.Dir())
 	if err != nil {
@@ -85,14 +85,14 @@ func (d *Driver) setEngine() error {
 
 // resumeCommand is the command that continues the crawl, with this run's engine.
 func (d *Driver) resumeCommand() string {
-	words := []string{"run", d.Crawl.Dir()}
+	words := []string{"mcrawl", "run", d.Crawl.Dir()}
 	if d.opt.Engine.On != "" {
 		words = append(words, "--on", d.opt.Engine.On)
 	}
 	if d.opt.Engine.Args != "" {
 		words = append(words, "--engine-args="+d.opt.Engine.Args)
 	}
-	return mcrawl(words...)
+	return fault.Quote(words...)
 }
 
 // tasks is what engines on other machines have in common.
@@ -165,7 +165,7 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 	if err := d.waitDue(ctx, round); err != nil {
 		return err
 	}
-	d.runner.spent = append(d.runner.spent, d.ownTimes(begun, "wait"))
+	d.runner.Spent = append(d.runner.Spent, d.ownTimes(begun, "wait"))
 	for _, s := range d.plan.ofShard(0).stages(round, nil) {
 		tries := map[int]int{}
 		var last []failed
@@ -203,7 +203,7 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 
 // stageHere runs a stage in all shards, each as a task of this process.
 func (d *Driver) stageHere(ctx context.Context, round string, lists []string, at int) error {
-	conf, err := d.loadConfig()
+	conf, err := d.Crawl.Config()
 	if err != nil {
 		return err
 	}

@@ -23,11 +23,11 @@ type slurm struct {
 	tidied bool // no job of another stage is left
 }
 
-// How often the files of the tasks are looked at, and their jobs: soon, for those that fail at once, and then less often.
+// Intervals of looking at the tasks of a stage.
 const (
-	lookAtFiles    = 200 * time.Millisecond
-	lookAtJobsSoon = 500 * time.Millisecond
-	lookAtJobs     = 4 * time.Second
+	lookAtFiles    = 200 * time.Millisecond // at their files
+	lookAtJobsSoon = 500 * time.Millisecond // at their jobs for the first time, as some fail at once
+	lookAtJobs     = 4 * time.Second        // at their jobs, at the most
 )
 
 // jobsEnded are the states of jobs that will not go on.
@@ -39,7 +39,7 @@ type job struct{ array, shard int }
 // jobState is a job as squeue shows it.
 type jobState struct {
 	name, state, node, reason string
-	status                    int // as wait gives it
+	status                    int // exit status in the form of wait
 }
 
 func (s *slurm) runStage(ctx context.Context, round, stage string, shards []int) (list []failed, err error) {
@@ -124,7 +124,7 @@ func (s *slurm) waitForJobs(ctx context.Context, round, stage string, shards []i
 					s.d.opt.Warn("%v; looked at again every %v, for %v at most", err, lookAtJobs, maxOutage)
 				}
 			}
-			states := counts{}
+			states := map[string]uint64{}
 			left = slices.DeleteFunc(left, func(n int) bool {
 				st, known := jobs[works[n]]
 				if err != nil || known && !slices.Contains(jobsEnded, st.state) {
@@ -154,7 +154,7 @@ const maxOutage = 10 * time.Minute
 // outage is a time in which squeue fails.
 type outage struct {
 	since time.Time
-	text  string // of the last error; "": it does not fail
+	text  string // text of the last error; "": squeue does not fail
 }
 
 // noteResult notes how a call of squeue ended. news: this error was not reported yet. end: squeue has failed for too long.

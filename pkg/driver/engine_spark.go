@@ -60,7 +60,7 @@ func (s *spark) runStage(ctx context.Context, round, stage string, shards []int)
 			return nil, err
 		}
 	}
-	s.d.opt.Reporter.Tasks(stage, counts{"with Spark": uint64(len(shards))})
+	s.d.opt.Reporter.Tasks(stage, map[string]uint64{"with Spark": uint64(len(shards))})
 	line, err := json.Marshal(sparkStage{s.command(round, stage), s.log(round, stage, "%a"), shards})
 	if err != nil {
 		return nil, err

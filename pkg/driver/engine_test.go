@@ -14,6 +14,7 @@ import (
 	"mercator/pkg/command/mfetch"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
+	"mercator/pkg/driver/tell"
 )
 
 // TestRoom: memory.total and the limit of open files bound how many shards work at a time, and a task has what its commands may take.
@@ -105,7 +106,7 @@ func TestLastWords(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			d := &Driver{Crawl: &crawl.Crawl{}}
+			d := &Driver{Crawl: &tell.Crawl{Crawl: &crawl.Crawl{}}}
 			file := (&tasks{}).log("r1", "fetch", "0")
 			if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 				t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/driver/setup"
 	"mercator/pkg/frontier"
-	"mercator/pkg/web/canon"
 )
 
 // A request of mcrawl add or again waits in the crawl's inbox (pkg/crawl/inbox.go) until the round ends. Request 13 is then the
@@ -72,8 +72,8 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 		if err != nil {
 			return "", err
 		}
-		given := numbered{io.NewSectionReader(list, int64(len(head)+1), math.MaxInt64-int64(len(head)+1)), "", 0}
-		if err := noteSeeds(conf, given, r.Rows, true, d.opt.Warn); err != nil {
+		given := io.NewSectionReader(list, int64(len(head)+1), math.MaxInt64-int64(len(head)+1))
+		if err := setup.NoteSeeds(conf, given, "", r.Rows, true, d.opt.Warn); err != nil {
 			return "", err
 		}
 	}
@@ -186,8 +186,8 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	if r.Rows {
 		asked = filepath.Join(dir, "asked"+rowsExt)
 	}
-	if !open || !isThere(asked) {
-		err := d.stillURLs(txn, r.Rows, numbered{in, file.Name(), 1}, asked, left)
+	if _, err := os.Stat(asked); !open || err != nil {
+		err := d.stillURLs(txn, r.Rows, in, file.Name(), asked, left)
 		if f := (*fault.Error)(nil); errors.As(err, &f) && f.Class == fault.Corrupt {
 			f.Hint = without
 		}
@@ -235,33 +235,24 @@ func (d *Driver) none(r *Request) string {
 	}
 	none := ": no URL that is done matches, and those that wait are not queued twice"
 	if slices.ContainsFunc(r.Outcomes, frontier.Parks) {
-		none += "; put back those that are parked with their host: " + d.release()
+		none += "; put back those that are parked with their host: " + d.Crawl.Release()
 	}
 	return none
 }
 
-// release is the command that puts back what is parked.
-func (d *Driver) release() string {
-	var all []string
-	for n := range d.plan.tasks() {
-		all = append(all, fault.Quote("mfrontier", "release", d.plan.ofShard(n).path(frontier.Kind)))
-	}
-	return strings.Join(all, " && ")
-}
-
-// stillURLs writes the lines of a list that are URLs by the settings of now to asked. The settings may have changed since the request. Other
+// stillURLs writes the lines of a request's list that are URLs by the settings of now to asked. The settings may have changed since the request. Other
 // lines go to left, each with a tab and the reason, and the first of them is reported.
-func (d *Driver) stillURLs(txn string, rows bool, in numbered, asked, left string) error {
-	form, err := d.Form()
+func (d *Driver) stillURLs(txn string, rows bool, in io.Reader, file, asked, left string) error {
+	form, err := d.Crawl.Form()
 	if err != nil {
 		return err
 	}
 	const most = 5
 	bad := 0
-	err = WriteFile(left, func(left io.Writer) error {
-		return WriteFile(asked, func(asked io.Writer) error {
-			return in.eachLine(func(line string) error {
-				_, _, wrong, err := seedLine(line, rows, form)
+	err = durable.WriteOutputBy(left, func(left io.Writer) error {
+		return durable.WriteOutputBy(asked, func(asked io.Writer) error {
+			return setup.EachLine(in, file, 1, func(line string) error {
+				_, _, wrong, err := setup.SeedLine(line, rows, form)
 				if err != nil {
 					return err
 				}
@@ -322,59 +313,7 @@ func accounted(l record.Ledger, known string) string {
 	return text
 }
 
-// Form is what the crawl's URLs look like.
-func (d *Driver) Form() (canon.Options, error) {
-	conf, err := d.loadConfig()
-	if err != nil {
-		return canon.Options{}, err
-	}
-	return conf.Canon()
-}
-
-// numbered is a list of URLs, one a line. Errors name the file and the line; line is how many lines came before.
-type numbered struct {
-	io.Reader
-	file string
-	line int
-}
-
-// eachLine calls a function for the lines that are no comments.
-func (n numbered) eachLine(of func(string) error) error {
-	lines := bufio.NewScanner(n)
-	lines.Buffer(nil, maxRequest)
-	for lines.Scan() {
-		n.line++
-		line := bytes.TrimSpace(lines.Bytes())
-		if len(line) == 0 || line[0] == '#' {
-			continue
-		}
-		err := of(string(line))
-		if f := (*fault.Error)(nil); errors.As(err, &f) && f.File == "" {
-			f.File, f.Place = n.file, fmt.Sprintf("line %d", n.line)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := lines.Err(); err != bufio.ErrTooLong {
-		return err
-	}
-	return &fault.Error{Class: fault.Corrupt, File: n.file, Place: fmt.Sprintf("line %d", n.line+1), Found: "a longer line", Want: fmt.Sprintf("a URL, of less than %d bytes", maxRequest)}
-}
-
-// seedLine is the URL of a line, which may be a row, and its host. wrong says why it is none of this crawl.
-func seedLine(line string, row bool, form canon.Options) (url, host string, wrong, err error) {
-	given := struct{ URL string }{line}
-	if row {
-		if err := json.Unmarshal([]byte(line), &given); err != nil {
-			return "", "", nil, &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("%.200q", line), Want: "a JSON object with a url", Err: err}
-		}
-	}
-	url, host, wrong = form.URL(given.URL)
-	return url, host, wrong, nil
-}
-
-// newlines counts those that are written to it.
+// newlines counts the newlines that are written to it.
 type newlines int
 
 func (n *newlines) Write(b []byte) (int, error) {
@@ -382,7 +321,7 @@ func (n *newlines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// lineCount is how many lines a file has; none where it is not there.
+// lineCount is how many lines a file has. A file that is not there has none.
 func lineCount(file string) (n newlines, err error) {
 	in, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {

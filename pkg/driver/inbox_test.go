@@ -7,6 +7,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/crawl"
+	"mercator/pkg/driver/tell"
 )
 
 // TestAskTakenIn: another driver takes a request in while the one who asks waits for it.
@@ -46,7 +47,7 @@ func TestAskTakenIn(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	d := &Driver{Crawl: c, plan: plan{crawl: dir}}
+	d := &Driver{Crawl: &tell.Crawl{Crawl: c}, plan: plan{crawl: dir}}
 	told, err := d.Ask(t.Context(), Request{Verb: "add"}, nil)
 	if err != nil || told != "add2: was taken in" {
 		t.Errorf("told %q, %v", told, err)

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 
+	"mercator/pkg/base/fault"
 	"mercator/pkg/base/setting"
 	"mercator/pkg/cli"
 	"mercator/pkg/command/mfetch"
@@ -67,7 +68,7 @@ func (d *Driver) boundMemory(conf *config.Config, alone bool) error {
 	total := conf.File.Memory.Total
 	if total != 0 && total < one {
 		e := setting.Wrong("memory.total", total, setting.Text(one)+" or more, which the commands of one task may take by memory.fetch and memory.stages")
-		e.File, e.Hint = conf.Path, "give it: "+mcrawl("set", d.Crawl.Dir(), "memory.total="+setting.Text(one))
+		e.File, e.Hint = conf.Path, "give it: "+fault.Quote("mcrawl", "set", d.Crawl.Dir(), "memory.total="+setting.Text(one))
 		return e
 	}
 	cli.BoundMemory(int64(cmp.Or(total, all)) + int64(len(ballast())))

@@ -14,6 +14,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/folder/shard"
 	"mercator/pkg/fpset"
 	"mercator/pkg/frontier"
@@ -43,7 +44,7 @@ type MovedLot struct {
 func (m *Moved) String() string {
 	var b strings.Builder
 	for _, l := range m.Lots {
-		fmt.Fprintf(&b, "%s: %s with %s waiting and %s known, from shard %d to %d\n", m.Round, count(l.Hosts, "host"), count(l.Waiting, "URL"), grouped(l.Known), l.From, l.To)
+		fmt.Fprintf(&b, "%s: %s with %s waiting and %s known, from shard %d to %d\n", m.Round, tell.Count(l.Hosts, "host"), tell.Count(l.Waiting, "URL"), tell.Grouped(l.Known), l.From, l.To)
 	}
 	if len(m.Lots) == 0 {
 		fmt.Fprintf(&b, "%s: the buckets were empty\n", m.Round)
@@ -57,14 +58,14 @@ func OpenShards(dir, what string, opt Options) (*Driver, error) {
 	d, err := Open(dir, opt)
 	if err == nil && d.plan.shards == 0 {
 		err = &fault.Error{Class: fault.Usage, File: dir, Found: what + " in a crawl without shards", Want: "a crawl of several",
-			Hint: "make one: " + mcrawl("new", "FOLDER", "--shards", "4", "--seeds", "seeds.txt")}
+			Hint: "make one: " + fault.Quote("mcrawl", "new", "FOLDER", "--shards", "4", "--seeds", "seeds.txt")}
 	}
 	return d, err
 }
 
 // HostBucket is the bucket of a host, which may be given as a URL. A host that no shard knows is refused, once there are hosts.
 func (d *Driver) HostBucket(ctx context.Context, text string) (int, error) {
-	form, err := d.Form()
+	form, err := d.Crawl.Form()
 	if err != nil {
 		return 0, err
 	}
@@ -77,7 +78,7 @@ func (d *Driver) HostBucket(ctx context.Context, text string) (int, error) {
 	}
 	bucket := shard.Bucket(hostKeys(form)(host))
 	known, any, like := false, false, ""
-	for _, f := range d.frontier {
+	for _, f := range d.Crawl.Frontiers {
 		err := f.EachHost(ctx, func(h *frontier.Host) error {
 			any, known = true, known || h.Host == host
 			if like == "" && portless(h.Host) == portless(host) {
@@ -93,7 +94,7 @@ func (d *Driver) HostBucket(ctx context.Context, text string) (int, error) {
 		return bucket, nil
 	}
 	e := &fault.Error{Class: fault.Usage, File: d.plan.crawl, Place: "--host", Found: fmt.Sprintf("%q, which no shard knows", host), Want: "a host of this crawl",
-		Hint: "list hosts: " + mcrawl("stats", d.plan.crawl)}
+		Hint: "list hosts: " + fault.Quote("mcrawl", "stats", d.plan.crawl)}
 	if like != "" {
 		e.Hint = fmt.Sprintf("did you mean %q?", like)
 	}
@@ -112,7 +113,7 @@ func portless(host string) string {
 func (d *Driver) Move(ctx context.Context, buckets []int, to int) (*Moved, error) {
 	if to < 0 || to >= d.plan.shards {
 		return nil, &fault.Error{Class: fault.Usage, Place: "--to", Found: fmt.Sprintf("shard %d", to), Want: fmt.Sprintf("0 to %d", d.plan.shards-1),
-			Hint: "add shards: " + mcrawl("reshard", d.plan.crawl, fmt.Sprint(min(max(to, d.plan.shards)+1, shard.Max)))}
+			Hint: "add shards: " + fault.Quote("mcrawl", "reshard", d.plan.crawl, fmt.Sprint(min(max(to, d.plan.shards)+1, shard.Max)))}
 	}
 	return d.holding(ctx, "mcrawl move", func() (*Moved, error) {
 		now, err := shard.Read(durable.OS, d.Crawl.Dir())
@@ -189,7 +190,7 @@ func (d *Driver) finishMove(ctx context.Context) (*Moved, error) {
 // movers move the stores that are kept by host. Documents and addresses stay where they are, and so do robots.txt and contact times, which the
 // owner of an address keeps. Names are resolved anew.
 func (d *Driver) movers() ([]crawl.Mover, error) {
-	conf, err := d.loadConfig()
+	conf, err := d.Crawl.Config()
 	if err != nil {
 		return nil, err
 	}

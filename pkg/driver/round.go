@@ -6,35 +6,34 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"mercator/pkg/driver/pipe"
+	"mercator/pkg/driver/tell"
 )
 
 // A plan says which commands make a round. It depends on the crawl's settings and its policy.
 type plan struct {
-	crawl     string // folder
+	crawl     string // folder of the crawl, or of the shard
 	fromLinks bool   // the frontier reads links: a walk, which goes by both seen-tests
 	modules   bool   // crawl.toml has processing modules
 	focused   bool   // crawl.toml has a model of topics
 	canonical bool   // links to aliases of hosts lead to their canonical names
 	rendered  bool   // scripts of some pages run
 
-	filterLinks, filterNew bool // programs of the user's filter links, and new URLs
+	filterLinks bool // a program of the user's filters links
+	filterNew   bool // a program of the user's filters new URLs
 
 	shards   int      // number of the crawl's shards; 0: it has none
 	shard    int      // number of this shard
-	whole    string   // the crawl's folder; crawl is then the shard's
+	whole    string   // folder of the crawl, where crawl is a shard's; "": the plan is of no shard
 	allowNet []string // the setting network.allow_net
 }
 
-func (p plan) path(names ...string) string {
-	path := filepath.Join(append([]string{p.crawl}, names...)...)
-	if strings.HasPrefix(path, "-") || len(names) > 0 && !strings.Contains(path, "/") { // no flag of a command, nor a verb such as fetch
-		path = "./" + path
-	}
-	return path
-}
+// path is a path in the plan's folder, as commands take it.
+func (p plan) path(names ...string) string { return pipe.Path(append([]string{p.crawl}, names...)...) }
 
 // seeds is the pipe that adds files of URLs to the crawl, in a transaction. The new URLs are written to the file copied, too.
-func (p plan) seeds(txn string, files []string, copied string, strict bool) Pipe {
+func (p plan) seeds(txn string, files []string, copied string, strict bool) pipe.Pipe {
 	unseen := []string{"murlset", "new", p.path("urls"), "--txn", txn, "--text", "--copy", copied}
 	if strict && p.shards == 0 { // else cut has read each line, and a shard may own none
 		unseen = append(unseen, "--strict")
@@ -45,7 +44,7 @@ func (p plan) seeds(txn string, files []string, copied string, strict bool) Pipe
 		}
 		unseen = append(unseen, file)
 	}
-	return Pipe{
+	return pipe.Pipe{
 		unseen,
 		{"mfrontier", "add", p.path("frontier"), "--txn", txn},
 	}
@@ -103,16 +102,16 @@ func (p plan) commands(round string) (c commands) {
 }
 
 // marked is the part of a pipe that marks duplicates and, in a focused crawl, scores documents. Its last command gets args.
-func (c commands) marked(args ...string) Pipe {
+func (c commands) marked(args ...string) pipe.Pipe {
 	if c.score == nil {
-		return Pipe{append(c.mark, args...)}
+		return pipe.Pipe{append(c.mark, args...)}
 	}
-	return Pipe{c.mark, append(c.score, args...)}
+	return pipe.Pipe{c.mark, append(c.score, args...)}
 }
 
 // linked is the part of a pipe that extracts links from the documents of files, or of its input. Its last command gets args.
-func (c commands) linked(files []string, args ...string) Pipe {
-	pipe := Pipe{slices.Concat(c.extract, files)}
+func (c commands) linked(files []string, args ...string) pipe.Pipe {
+	pipe := pipe.Pipe{slices.Concat(c.extract, files)}
 	for _, words := range [][]string{c.render, c.canon, c.links} {
 		if words != nil {
 			pipe = append(pipe, slices.Clone(words))
@@ -124,8 +123,8 @@ func (c commands) linked(files []string, args ...string) Pipe {
 }
 
 // updated is the part of a pipe that adds new URLs to the frontier, from the links of files or of its input. Its last command gets args.
-func (c commands) updated(files []string, args ...string) Pipe {
-	pipe := Pipe{slices.Concat(c.unseen, files)}
+func (c commands) updated(files []string, args ...string) pipe.Pipe {
+	pipe := pipe.Pipe{slices.Concat(c.unseen, files)}
 	if c.fresh != nil {
 		pipe = append(pipe, c.fresh)
 	}
@@ -133,14 +132,14 @@ func (c commands) updated(files []string, args ...string) Pipe {
 }
 
 // round is the pipe of a round.
-func (p plan) round(name string) Pipe {
+func (p plan) round(name string) pipe.Pipe {
 	c := p.commands(name)
 	fetched, marked, links := p.roundFile(name, "fetched"), p.roundFile(name, "marked"), p.roundFile(name, "links")
 	linked := c.linked(nil, "--copy", links)
 	if p.fromLinks {
-		return slices.Concat(Pipe{c.next, c.resolve, append(c.fetch, "--copy", fetched)}, linked, Pipe{append(c.update, "--outcomes", fetched)})
+		return slices.Concat(pipe.Pipe{c.next, c.resolve, append(c.fetch, "--copy", fetched)}, linked, pipe.Pipe{append(c.update, "--outcomes", fetched)})
 	}
-	return slices.Concat(Pipe{c.next, c.resolve, c.fetch}, c.marked("--copy", marked), linked, c.updated(nil, "--outcomes", marked, "--links", links))
+	return slices.Concat(pipe.Pipe{c.next, c.resolve, c.fetch}, c.marked("--copy", marked), linked, c.updated(nil, "--outcomes", marked, "--links", links))
 }
 
 // A stage is a part of a round that can be run by itself. It begins when the stage before it is done.
@@ -149,11 +148,11 @@ type stage struct {
 	steps []step
 }
 
-// A step of a stage is done when its file is there and, if it sends the file, all was sent; or when the frontier has
-// committed its verb.
+// A step of a stage either makes a file or commits a verb. It is done when the file is there and all of it was sent, or when the frontier has
+// committed the verb.
 type step struct {
 	from  *exchanged // its rows are the input of the pipe or, without a pipe, the file; nil: none
-	pipe  Pipe
+	pipe  pipe.Pipe
 	file  string     // the file that the step makes; "": verb
 	verb  string     // the verb of mfrontier that it commits; "": file
 	sent  *exchanged // gets the rows of the file; nil: none does
@@ -161,14 +160,14 @@ type step struct {
 }
 
 // shown is what a person types for the step.
-func (s step) shown() Pipe {
+func (s step) shown() pipe.Pipe {
 	switch {
 	case s.sent != nil:
-		return Pipe{s.sent.command("split", "-o", s.sent.dir(), s.file)}
+		return pipe.Pipe{s.sent.command("split", "-o", s.sent.dir(), s.file)}
 	case s.from != nil && s.pipe == nil:
-		return Pipe{s.from.command("gather", s.from.dir(), "-o", s.file)}
+		return pipe.Pipe{s.from.command("gather", s.from.dir(), "-o", s.file)}
 	case s.from != nil:
-		return append(Pipe{s.from.command("gather", s.from.dir())}, s.pipe...)
+		return append(pipe.Pipe{s.from.command("gather", s.from.dir())}, s.pipe...)
 	}
 	return s.pipe
 }
@@ -194,13 +193,13 @@ func (p plan) stages(round string, lists []string) []stage {
 	c := p.commands(round)
 	batch, fetched, marked, links := p.roundFile(round, "batch"), p.roundFile(round, "fetched"), p.roundFile(round, "marked"), p.roundFile(round, "links")
 	list := []stage{
-		{"batch", []step{{pipe: Pipe{c.next, append(c.resolve, "-o", batch)}, file: batch}}},
-		{fetchStage, []step{{pipe: Pipe{append(c.fetch, batch, "-o", fetched)}, file: fetched}}},
+		{"batch", []step{{pipe: pipe.Pipe{c.next, append(c.resolve, "-o", batch)}, file: batch}}},
+		{fetchStage, []step{{pipe: pipe.Pipe{append(c.fetch, batch, "-o", fetched)}, file: fetched}}},
 	}
 	if p.fromLinks {
 		return append(list,
 			stage{"extract", []step{{pipe: c.linked([]string{fetched}, "-o", links), file: links}}},
-			stage{"update", []step{{pipe: Pipe{append(c.update, "--outcomes", fetched, links)}, verb: "update"}}})
+			stage{"update", []step{{pipe: pipe.Pipe{append(c.update, "--outcomes", fetched, links)}, verb: "update"}}})
 	}
 	c.mark = append(c.mark, fetched)
 	return append(list,
@@ -210,7 +209,7 @@ func (p plan) stages(round string, lists []string) []stage {
 }
 
 // flagged is a pipe with the flags of this run: threads, and how many bytes mfetch may receive until Options.UntilSize.
-func (d *Driver) flagged(pipe Pipe) Pipe {
+func (d *Driver) flagged(pipe pipe.Pipe) pipe.Pipe {
 	pipe = slices.Clone(pipe)
 	for i, words := range pipe {
 		words = slices.Clip(words)
@@ -218,7 +217,7 @@ func (d *Driver) flagged(pipe Pipe) Pipe {
 			words = append(words, "--threads", strconv.Itoa(d.opt.Threads))
 		}
 		if d.opt.UntilSize > 0 && words[0] == "mfetch" {
-			words = append(words, "--max-bytes", strconv.FormatInt(bytesLeft(d.opt.UntilSize, onDisk(d.Crawl.Dir()), d.plan.tasks()), 10))
+			words = append(words, "--max-bytes", strconv.FormatInt(bytesLeft(d.opt.UntilSize, tell.OnDisk(d.Crawl.Dir()), d.plan.tasks()), 10))
 		}
 		pipe[i] = words
 	}

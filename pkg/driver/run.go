@@ -21,8 +21,12 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
+	"mercator/pkg/driver/pipe"
+	"mercator/pkg/driver/setup"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/fetch"
 	"mercator/pkg/folder/shard"
+	"mercator/pkg/view/stats"
 )
 
 // Options say how far a run goes, and who gets its messages.
@@ -33,18 +37,17 @@ type Options struct {
 	Threads   int           // threads of each command; 0: one a processor
 	Engine    EngineOptions
 	Now       func() time.Time
-	Reporter  *Reporter
+	Reporter  *tell.Reporter
 	Warn      func(format string, args ...any)
 }
 
 // Driver drives the crawl of a folder.
 type Driver struct {
-	Crawl *crawl.Crawl
+	Crawl *tell.Crawl
 
 	opt        Options
-	frontier   frontiers
 	plan       plan
-	runner     runner
+	runner     pipe.Runner
 	read       map[string]fs.FileInfo // files that settings name, as of their last check
 	readAs     []string               // the settings that name the files of read
 	saidDue    atomic.Int64           // the time that waitDue has reported
@@ -58,24 +61,20 @@ type Driver struct {
 	warned   sync.Map      // this round's warnings, and the shard that gave each first: no other shard repeats one
 }
 
-// How long an earlier driver may hold the crawl when it ends. After an interrupt it ends its commands; after a kill the system
-// takes a moment to remove it.
+// How long an earlier driver may hold the crawl when it ends.
 const (
-	lockWait  = 5 * time.Second
-	afterKill = time.Second
+	lockWait  = 5 * time.Second // after an interrupt, as it ends its commands
+	afterKill = time.Second     // after a kill, as the system takes a moment to remove it
 )
 
 // Open opens a crawl folder for a driver.
 func Open(dir string, opt Options) (*Driver, error) {
-	folder, err := crawl.Open(dir, crawl.Options{LockWait: 70 * time.Second, Warn: func(err error) { opt.Warn("%v", err) }})
+	c, err := tell.Open(dir, opt.Now, opt.Warn)
 	if err != nil {
-		return nil, NoCrawl(dir, err)
-	}
-	d := &Driver{Crawl: folder, opt: opt, plan: plan{crawl: plan{crawl: dir}.path()}}
-	if err := d.openStores(); err != nil {
 		return nil, err
 	}
-	if d.plan.fromLinks, err = d.frontier[0].FromLinks(); err != nil {
+	d := &Driver{Crawl: c, opt: opt, plan: plan{crawl: pipe.Path(dir), fromLinks: c.Walk}}
+	if d.plan.shards, err = c.Shards(); err != nil {
 		return nil, err
 	}
 	d.connectReporter(&d.runner, 0)
@@ -83,26 +82,10 @@ func Open(dir string, opt Options) (*Driver, error) {
 	return d, err
 }
 
-// openStores opens the frontiers of the shards that there are.
-func (d *Driver) openStores() (err error) {
-	if d.frontier, err = openFrontiers(d.Crawl.Dir()); err == nil {
-		d.plan.shards, err = d.Crawl.Shards()
-	}
-	return err
-}
-
-// NoCrawl adds a hint how to make a crawl to an error that there is none.
-func NoCrawl(dir string, err error) error {
-	if !errors.Is(err, os.ErrNotExist) || fault.ClassOf(err) != fault.Usage {
-		return err
-	}
-	return &fault.Error{Class: fault.Usage, Err: err, Hint: "make one: " + mcrawl("new", dir, "--seeds", "seeds.txt")}
-}
-
 // connectReporter gives the messages of a shard's commands to the reporter.
-func (d *Driver) connectReporter(r *runner, shard int) {
-	r.fetching = func(p *fetch.Progress) { d.opt.Reporter.Fetching(shard, p) }
-	r.waits = d.opt.Reporter.Waits
+func (d *Driver) connectReporter(r *pipe.Runner, shard int) {
+	r.Fetching = func(p *fetch.Progress) { d.opt.Reporter.Fetching(shard, p) }
+	r.Waits = d.opt.Reporter.Waits
 	once := func(tell func(line string)) func(line string) {
 		return func(line string) {
 			if by, said := d.warned.LoadOrStore(line, shard); !said || by == shard {
@@ -110,21 +93,12 @@ func (d *Driver) connectReporter(r *runner, shard int) {
 			}
 		}
 	}
-	r.said, r.failed = once(d.opt.Reporter.Warning), once(d.opt.Reporter.Error)
-}
-
-// loadConfig reads crawl.toml.
-func (d *Driver) loadConfig() (*config.Config, error) {
-	conf, err := config.Load(filepath.Join(d.Crawl.Dir(), config.Name))
-	if err == nil && d.plan.shards > 0 {
-		err = conf.Shardable()
-	}
-	return conf, err
+	r.Said, r.Failed = once(d.opt.Reporter.Warning), once(d.opt.Reporter.Error)
 }
 
 // settings reads crawl.toml, which may have changed since the last round, and updates the plan. No task may run.
 func (d *Driver) settings() (*config.Config, error) {
-	conf, err := d.loadConfig()
+	conf, err := d.Crawl.Config()
 	if conf != nil {
 		f := &conf.File
 		d.plan.modules, d.plan.allowNet, d.plan.focused, d.plan.canonical, d.plan.rendered = len(f.Extract.Module) > 0, f.Network.AllowNet, f.Focus.Model != "", f.Resolve.Canonical, f.Render.On()
@@ -145,7 +119,7 @@ func (d *Driver) bounded() (*config.Config, error) {
 // checkSettingsFiles checks the files that settings name, if they have changed since the last check: people edit them while a crawl runs, and an
 // error in them ends the run between two rounds.
 func (d *Driver) checkSettingsFiles(conf *config.Config) error {
-	keys := pathKeys("seeds")
+	keys := setup.PathKeys("seeds")
 	var as []string
 	for _, key := range keys {
 		files, err := conf.Setting(key)
@@ -162,9 +136,9 @@ func (d *Driver) checkSettingsFiles(conf *config.Config) error {
 	if same {
 		return nil
 	}
-	files, err := checkFiles(conf, keys)
+	files, err := setup.CheckFiles(conf, keys)
 	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Hint == "" {
-		f.Hint = strings.TrimPrefix(fmt.Sprintf("%s correct it, then go on: %s", fault.Suggest(err), mcrawl("run", d.Crawl.Dir())), " ")
+		f.Hint = strings.TrimPrefix(fmt.Sprintf("%s correct it, then go on: %s", fault.Suggest(err), fault.Quote("mcrawl", "run", d.Crawl.Dir())), " ")
 	}
 	if err != nil {
 		return err
@@ -220,16 +194,19 @@ func (d *Driver) Run(ctx context.Context) error {
 	return err
 }
 
+// afterSignal is how long a run may take to stop before a message says what a second signal does.
+const afterSignal = 300 * time.Millisecond
+
 // stopping is called when a run is interrupted. Commands that have ended by then have nothing to be told of.
 func (d *Driver) stopping() {
 	time.Sleep(afterSignal)
-	d.opt.Reporter.Warning(fmt.Sprintf("mcrawl: stopping, within %v. Ctrl-C again ends at once: then %s", afterTerm, d.costOfKill()))
+	d.opt.Reporter.Warning(fmt.Sprintf("mcrawl: stopping, within %v. Ctrl-C again ends at once: then %s", pipe.AfterTerm, d.costOfKill()))
 }
 
 func (d *Driver) costOfKill() string {
 	pause := "the longest of their delays" // what is wrong with the settings, a round says
-	if conf, err := d.loadConfig(); err == nil {
-		if polite, err := planPoliteness(conf); err == nil {
+	if conf, err := d.Crawl.Config(); err == nil {
+		if polite, err := tell.Politeness(conf); err == nil {
 			pause = max(conf.File.Politeness.MaxDelay, polite.HostsLongest).String()
 		}
 	}
@@ -247,7 +224,10 @@ func (d *Driver) runRounds(ctx context.Context, begun time.Time) error {
 		return err
 	} else if moved != nil {
 		d.opt.Reporter.Warning("mcrawl: " + strings.TrimSuffix(moved.String(), "\n"))
-		if err := d.openStores(); err != nil { // there may be more shards
+		if err := d.Crawl.OpenFrontiers(); err != nil { // there may be more shards
+			return err
+		}
+		if d.plan.shards, err = d.Crawl.Shards(); err != nil {
 			return err
 		}
 	}
@@ -267,7 +247,7 @@ func (d *Driver) runRounds(ctx context.Context, begun time.Time) error {
 		}
 		n = 1
 	}
-	if err := d.opt.Reporter.BeginRun(ctx, d); err != nil {
+	if err := d.opt.Reporter.BeginRun(ctx, d.Crawl); err != nil {
 		return err
 	}
 	if d.plan.fromLinks && d.lastRound(conf) == 0 && d.opt.For == 0 && d.opt.UntilSize == 0 {
@@ -297,7 +277,7 @@ func (d *Driver) runRounds(ctx context.Context, begun time.Time) error {
 			return err
 		}
 		if empty {
-			if _, err := seal(ctx, d.Crawl, nil); err != nil {
+			if _, err := seal(ctx, d.Crawl.Crawl, nil); err != nil {
 				return err
 			}
 			if waiting, err := d.Crawl.Inbox(); err != nil {
@@ -343,7 +323,7 @@ func (d *Driver) stopReason(conf *config.Config, n uint64, begun time.Time) (why
 		return "", false, err
 	}
 	open := len(st.Rounds) > 0
-	empty, err = d.frontier.Empty(record.TimeOf(d.opt.Now()))
+	empty, err = d.Crawl.Frontiers.Empty(record.TimeOf(d.opt.Now()))
 	if empty = empty && !open; err != nil || empty {
 		return fmt.Sprintf("the frontier is empty after round %d", n-1), empty, err
 	}
@@ -357,20 +337,20 @@ func (d *Driver) stopReason(conf *config.Config, n uint64, begun time.Time) (why
 	}
 	if dry, err := d.dry(conf, n-1); err != nil || dry {
 		return fmt.Sprintf("no relevant page in the last %d rounds, after round %d; go on all the same: %s", conf.File.Focus.Patience, n-1,
-			mcrawl("set", d.Crawl.Dir(), "focus.patience=0")), false, err
+			fault.Quote("mcrawl", "set", d.Crawl.Dir(), "focus.patience=0")), false, err
 	}
 	if d.opt.For > 0 {
 		now := d.opt.Now()
 		if now.Sub(begun) >= d.opt.For {
 			return fmt.Sprintf("stopped after round %d and %v", n-1, d.opt.For), false, nil
 		}
-		if due, err := d.frontier.due(record.TimeOf(now)); err != nil || !open && due >= record.TimeOf(begun.Add(d.opt.For)) {
+		if due, err := d.Crawl.Frontiers.Due(record.TimeOf(now)); err != nil || !open && due >= record.TimeOf(begun.Add(d.opt.For)) {
 			return fmt.Sprintf("stopped after round %d: no URL is due before %s, and --for %v ends before that", n-1, due.Go().Format(time.RFC3339), d.opt.For), false, err
 		}
 	}
 	if d.opt.UntilSize > 0 {
-		if bytes := onDisk(d.Crawl.Dir()); bytes >= d.opt.UntilSize {
-			return fmt.Sprintf("stopped after round %d: %s of WARC files", n-1, size(bytes)), false, nil
+		if bytes := tell.OnDisk(d.Crawl.Dir()); bytes >= d.opt.UntilSize {
+			return fmt.Sprintf("stopped after round %d: %s of WARC files", n-1, tell.Size(bytes)), false, nil
 		}
 	}
 	return "", false, nil
@@ -378,34 +358,32 @@ func (d *Driver) stopReason(conf *config.Config, n uint64, begun time.Time) (why
 
 // endRun reports the end of a run. It is an error if the crawl is at its end and has fetched nothing.
 func (d *Driver) endRun(ctx context.Context, why string, empty bool) error {
-	var err error
+	var err, hinted error // hinted has a command to type next
 	if empty {
 		var nothing bool
 		if nothing, err = d.nothingFetched(ctx); err == nil && d.plan.shards == 0 { // tells what is parked, and what became of the URLs if nothing was fetched
-			_, err = d.runner.run(ctx, Pipe{{"mfrontier", "stat", "--empty", d.plan.path("frontier")}})
+			_, err = d.runner.Run(ctx, pipe.Pipe{{"mfrontier", "stat", "--empty", d.plan.path("frontier")}})
 		}
-		var hinted error
 		if nothing || err == nil {
 			if conf, confErr := d.settings(); confErr != nil {
 				hinted = confErr
 			} else {
-				hinted = d.fruitless(conf)
+				hinted = d.Crawl.Fruitless(conf)
 			}
-			d.opt.Reporter.hintGiven = hinted != nil
 		}
 		switch {
 		case nothing && hinted != nil:
 			err = hinted
 		case nothing:
 			err = &fault.Error{File: d.Crawl.Dir(), Found: "the crawl is at its end, and nothing was fetched", Want: "pages", Err: err,
-				Hint: "have other URLs fetched: " + mcrawl("add", d.Crawl.Dir(), "URL") + "; or the same ones again: " + mcrawl("again", d.Crawl.Dir(), "--older", "0s")}
+				Hint: "have other URLs fetched: " + fault.Quote("mcrawl", "add", d.Crawl.Dir(), "URL") + "; or the same ones again: " + fault.Quote("mcrawl", "again", d.Crawl.Dir(), "--older", "0s")}
 		case err != nil:
 			err = d.wrapRoundError("", err)
 		default:
 			err = hinted
 		}
 	}
-	err = errors.Join(err, d.opt.Reporter.PrintSummary(ctx, d, why))
+	err = errors.Join(err, d.opt.Reporter.PrintSummary(ctx, why, hinted != nil))
 	if !empty {
 		grow := false
 		for n := range d.plan.tasks() {
@@ -413,7 +391,7 @@ func (d *Driver) endRun(ctx context.Context, why string, empty bool) error {
 			grow = grow || len(open) > 0
 		}
 		if grow {
-			d.opt.Warn("%s has WARC files that grow (NAME.open), until the crawl's end; give them their final names now: %s", d.plan.shardsPath(fetch.Kind), mcrawl("seal", d.Crawl.Dir()))
+			d.opt.Warn("%s has WARC files that grow (NAME.open), until the crawl's end; give them their final names now: %s", d.Crawl.Path(fetch.Kind), fault.Quote("mcrawl", "seal", d.Crawl.Dir()))
 		}
 	}
 	return err
@@ -462,7 +440,7 @@ func (d *Driver) addLists(ctx context.Context, round string, files []string, str
 	if err != nil {
 		return err
 	}
-	if _, err = d.runner.run(ctx, d.plan.seeds(round, files, d.plan.roundFile(round, "new"), strict)); err != nil {
+	if _, err = d.runner.Run(ctx, d.plan.seeds(round, files, d.plan.roundFile(round, "new"), strict)); err != nil {
 		err = d.wrapRoundError(round, err)
 	}
 	return err
@@ -479,10 +457,10 @@ func (d *Driver) runRound(ctx context.Context, conf *config.Config, name string)
 	}
 	d.opt.Reporter.BeginRound(name)
 	d.warned.Clear()
-	d.runner.spent = nil
+	d.runner.Spent = nil
 	if d.plan.shards > 0 {
 		err = d.roundOfShards(ctx, name, nil)
-	} else if _, err = d.runner.run(ctx, d.flagged(d.plan.round(name))); err != nil {
+	} else if _, err = d.runner.Run(ctx, d.flagged(d.plan.round(name))); err != nil {
 		err = d.wrapRoundError(name, err)
 	}
 	if err != nil {
@@ -500,7 +478,7 @@ func (d *Driver) closeRound(ctx context.Context, conf *config.Config, round stri
 	if _, _, err := d.Crawl.Commit(ctx, round, d.opt.Now(), conf.File.Interval); err != nil {
 		return err
 	}
-	d.keepTimes(d.plan, round, "", append(d.runner.takeTimes(), d.ownTimes(begun, "mckpt", "commit")))
+	d.keepTimes(d.plan, round, "", append(d.runner.TakeTimes(), d.ownTimes(begun, "mckpt", "commit")))
 	return nil
 }
 
@@ -513,7 +491,7 @@ func (d *Driver) pushCopy(ctx context.Context) error {
 	}
 	slow := time.AfterFunc(30*time.Second, func() { d.opt.Warn("waiting for the copy to %s", conf.File.Push) })
 	defer slow.Stop()
-	if _, err := d.runner.run(ctx, Pipe{{"mckpt", "push", "--quiet", d.plan.crawl}}); err != nil && ctx.Err() == nil {
+	if _, err := d.runner.Run(ctx, pipe.Pipe{{"mckpt", "push", "--quiet", d.plan.crawl}}); err != nil && ctx.Err() == nil {
 		d.opt.Warn("not copied to %s, and the crawl goes on without: %v", conf.File.Push, err)
 	}
 	return context.Cause(ctx)
@@ -534,7 +512,7 @@ func (d *Driver) wrapRoundError(round string, err error) error {
 	case hint != "":
 	case damaged: // to drop the round first may cost its work for nothing
 		hint = fmt.Sprintf("see what is damaged, and what to do: %s; if nothing is, and a setting has changed since the round began, set it back: %s; then go on: %s",
-			verify, mcrawl("set", d.Crawl.Dir(), "KEY=VALUE"), d.resumeCommand())
+			verify, fault.Quote("mcrawl", "set", d.Crawl.Dir(), "KEY=VALUE"), d.resumeCommand())
 	default:
 		hint = d.recoveryHint(err)
 	}
@@ -554,14 +532,14 @@ func (d *Driver) recoveryHint(err error) string {
 		return "what is done is kept; then go on: " + d.resumeCommand()
 	}
 	return fmt.Sprintf("what is done is kept; go on: %s; if a setting has changed since the round began, set it back: %s; or drop the round, which is then made again: %s",
-		d.resumeCommand(), mcrawl("set", dir, "KEY=VALUE"), fault.Quote("mckpt", "abandon", dir))
+		d.resumeCommand(), fault.Quote("mcrawl", "set", dir, "KEY=VALUE"), fault.Quote("mckpt", "abandon", dir))
 }
 
 // Print writes shell lines that do what Run does: add the seeds, if the crawl has none yet,
 // make the raise that is due, and make the next round.
 func (d *Driver) Print(w io.Writer) error {
 	if dir := d.Crawl.Dir(); d.plan.shards > 0 {
-		return &fault.Error{Class: fault.Usage, File: dir, Found: "--print", Want: "a crawl without shards", Hint: "see the stages of a round: " + mcrawl("stages", dir)}
+		return &fault.Error{Class: fault.Usage, File: dir, Found: "--print", Want: "a crawl without shards", Hint: "see the stages of a round: " + fault.Quote("mcrawl", "stages", dir)}
 	}
 	n, err := d.Crawl.NextRound()
 	if err != nil {
@@ -575,13 +553,13 @@ func (d *Driver) Print(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	lines := func(name string, pipes ...Pipe) {
+	lines := func(name string, pipes ...pipe.Pipe) {
 		dir := d.plan.path("rounds", name)
 		fmt.Fprintf(w, "%s && rm -f %s/epoch.* && : > %[2]s/epoch.%d &&\n", fault.Quote("mkdir", "-p", dir), fault.Quote(dir), st.Epoch)
 		for _, pipe := range pipes {
 			fmt.Fprintf(w, "%s &&\n", pipe)
 		}
-		fmt.Fprintln(w, Pipe{{"mckpt", "commit", d.plan.crawl, "--txn", name}})
+		fmt.Fprintln(w, pipe.Pipe{{"mckpt", "commit", d.plan.crawl, "--txn", name}})
 	}
 	seeded, err := d.seedsAdded(conf, n)
 	if err != nil {
@@ -606,4 +584,17 @@ func (d *Driver) Print(w io.Writer) error {
 	name := fmt.Sprintf("r%d", n)
 	lines(name, d.plan.round(name))
 	return nil
+}
+
+// keepTimes keeps the times of a stage's commands. A failure is a warning: the round does not depend on its times.
+func (d *Driver) keepTimes(p plan, round, stage string, spent []stats.Spent) {
+	if err := tell.KeepTimes(p.path("rounds", round, crawl.TimesFile), stage, spent); err != nil {
+		d.opt.Warn("the times of round %s are not kept, and the crawl goes on without: %v", round, err)
+	}
+}
+
+// ownTimes is the time since begun, of work that this program did in the place of a command.
+func (d *Driver) ownTimes(begun time.Time, words ...string) stats.Spent {
+	took := max(d.opt.Now().Sub(begun).Seconds(), 0)
+	return stats.Spent{Command: strings.Join(words, " "), Began: begun.UTC(), ElapsedS: took, OwnS: took}
 }

@@ -15,6 +15,10 @@ import (
 
 	"mercator/pkg/base/needs"
 	"mercator/pkg/config"
+	"mercator/pkg/crawl"
+	"mercator/pkg/driver/setup"
+	"mercator/pkg/driver/tell"
+	"mercator/pkg/view/stats"
 )
 
 // openFiles lists what this process has open.
@@ -58,15 +62,15 @@ func TestRoundsLeaveNothing(t *testing.T) {
 			}))
 			defer server.Close()
 			dir := filepath.Join(t.TempDir(), "crawl")
-			spec := Spec{In: strings.NewReader(""), URLs: []string{server.URL + "/p1"}, Shards: shards}
+			spec := setup.Spec{In: strings.NewReader(""), URLs: []string{server.URL + "/p1"}, Shards: shards}
 			for _, setting := range []string{"fetch.contact=test@example.org", "network.allow_net=127.0.0.0/8", "politeness.min_delay=0s", "politeness.delay_factor=0", "politeness.addr_delay=0s"} {
 				key, value, _ := strings.Cut(setting, "=")
 				spec.Set = append(spec.Set, config.Pair{Key: key, Value: value})
 			}
-			if _, err := Make(t.Context(), dir, spec, t.Logf); err != nil {
+			if _, err := setup.Make(t.Context(), dir, spec, t.Logf); err != nil {
 				t.Fatal(err)
 			}
-			d, err := Open(dir, Options{Rounds: late, Now: time.Now, Warn: t.Logf, Reporter: &Reporter{Out: io.Discard, Err: io.Discard, Silent: true, Quiet: true}})
+			d, err := Open(dir, Options{Rounds: late, Now: time.Now, Warn: t.Logf, Reporter: &tell.Reporter{Out: io.Discard, Err: io.Discard, Silent: true, Quiet: true}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,5 +89,21 @@ func TestRoundsLeaveNothing(t *testing.T) {
 			}
 			t.Logf("%d and %d files, %d and %d goroutines", len(in[early].files), len(in[late].files), in[early].goroutines, in[late].goroutines)
 		})
+	}
+}
+
+// A record that cannot be written is a warning, and leaves nothing behind.
+func TestTimesNotWritten(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rounds", "r1", crawl.TimesFile)
+	if err := os.MkdirAll(file, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	d := &Driver{opt: Options{Warn: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}}
+	d.keepTimes(plan{crawl: dir}, "r1", "", []stats.Spent{{Command: "mfetch"}})
+	left, err := os.ReadDir(filepath.Dir(file))
+	if len(said) != 1 || !strings.Contains(said[0], file) || len(left) != 1 || err != nil {
+		t.Errorf("%q, %v, %v", said, left, err)
 	}
 }

@@ -2,32 +2,30 @@ package driver
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"time"
 
 	"mercator/formats/store"
-	"mercator/formats/warc"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
+	"mercator/pkg/driver/setup"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/fetch"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/view/derive"
 )
 
 // indexMemory is what sorting an index may take, in bytes; the rest waits on disk.
 const indexMemory = 16 << 20
 
-// IndexDir is the folder of a crawl that has the index of its WARC files.
-const IndexDir = "index"
-
 // Seal gives the WARC files of the crawl in dir their final names, and brings their index up to date. It
 // is no transaction: checkpoints, replay and later rounds do not change. Sealing twice changes nothing.
 // It is refused while somebody drives the crawl, or a round is open.
 func Seal(ctx context.Context, dir string, progress func(int64)) (sealed int, err error) {
-	folder, err := crawl.Open(dir, crawl.Options{})
+	folder, err := setup.Open(dir, crawl.Options{})
 	if err != nil {
-		return 0, NoCrawl(dir, err)
+		return 0, err
 	}
 	lock, err := folder.Hold(ctx, "mcrawl seal", 0)
 	if err != nil {
@@ -45,13 +43,14 @@ func seal(ctx context.Context, folder *crawl.Crawl, progress func(int64)) (seale
 	}
 	if len(st.Rounds) > 0 {
 		return 0, &fault.Error{Class: fault.Conflict, File: folder.Dir(), Found: "round " + st.Rounds[0] + " is open", Want: "a crawl between two rounds",
-			Hint: "end it: " + mcrawl("run", folder.Dir())}
+			Hint: "end it: " + fault.Quote("mcrawl", "run", folder.Dir())}
 	}
-	dirs, err := partDirs(folder.Dir())
+	dirs, err := shard.Dirs(durable.OS, folder.Dir())
 	if err != nil {
 		return 0, err
 	}
-	var archives, stores []string // as the index finds them; folders
+	var archives []string // the stores of WARC files, as the index names them
+	var stores []string   // the folders of these stores
 	for _, dir := range dirs {
 		stores = append(stores, filepath.Join(dir, fetch.Kind))
 		archive, err := store.Open(filepath.Join(dir, fetch.Kind), fetch.Kind, fetch.Version, store.Options{LockWait: 70 * time.Second})
@@ -64,15 +63,15 @@ func seal(ctx context.Context, folder *crawl.Crawl, progress func(int64)) (seale
 		}
 		archives = append(archives, "../"+archive.NameInCrawl())
 	}
-	parts, err := archived(folder.Dir())
+	parts, err := tell.Archived(folder.Dir())
 	if err != nil {
 		return sealed, err
 	}
-	name, err := nameOf(folder.Dir())
+	name, err := tell.NameOf(folder.Dir())
 	if err != nil {
 		return sealed, err
 	}
-	return sealed, derive.KeepIndex(ctx, durable.OS, filepath.Join(folder.Dir(), IndexDir), name, archives, parts, fetchRows(folder, stores), indexMemory, progress)
+	return sealed, derive.KeepIndex(ctx, durable.OS, filepath.Join(folder.Dir(), tell.IndexDir), name, archives, parts, fetchRows(folder, stores), indexMemory, progress)
 }
 
 // fetchRows are the rows of all that the fetch stores have archived; nil where they are not there, or the stores do not say what
@@ -93,31 +92,4 @@ func fetchRows(folder *crawl.Crawl, stores []string) *derive.Rows {
 		}
 	}
 	return nil
-}
-
-// archived is what the crawl in dir has committed of its WARC files.
-func archived(dir string) ([]warc.Part, error) {
-	dirs, err := partDirs(dir)
-	if err != nil {
-		return nil, err
-	}
-	for i := range dirs {
-		dirs[i] = filepath.Join(dirs[i], fetch.Kind)
-		if _, err := store.Open(dirs[i], fetch.Kind, fetch.Version, store.Options{}); err != nil { // says that it is lost
-			return nil, err
-		}
-	}
-	return fetch.Saved(dirs, store.Options{})
-}
-
-// Replay says how to serve the sealed crawl in dir with pywb, and where it is then.
-func Replay(dir string) (string, error) {
-	name, err := nameOf(dir)
-	return fmt.Sprintf("%s, then http://localhost:8080/%s/", fault.Quote("wayback", "-d", filepath.Join(dir, IndexDir)), derive.Collection(name)), err
-}
-
-// nameOf returns the name of a crawl, which is its folder's name.
-func nameOf(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	return filepath.Base(abs), err
 }

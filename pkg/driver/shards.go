@@ -2,7 +2,6 @@ package driver
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"mercator/formats/record"
@@ -20,6 +18,9 @@ import (
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli"
+	"mercator/pkg/driver/pipe"
+	"mercator/pkg/driver/setup"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/folder/exchange"
 	"mercator/pkg/folder/shard"
@@ -31,148 +32,12 @@ import (
 // shards; between two stages the shards exchange rows: pages go to the owner of their address, which fetches them,
 // documents to the owner of their content and back, links and outcomes to the owner of their host.
 
-// partDirs returns the folders of a crawl's stores: the crawl's folder, or one for each shard.
-func partDirs(dir string) ([]string, error) {
-	m, err := shard.Read(durable.OS, dir)
-	if err != nil {
-		return nil, err
-	}
-	if m == nil {
-		return []string{dir}, nil
-	}
-	var dirs []string
-	for n := range m.Shards {
-		dirs = append(dirs, shard.Dir(dir, n))
-	}
-	return dirs, nil
-}
-
-// frontiers are the frontiers of a crawl: one, or one of each shard. Their methods add up what each says.
-type frontiers []*frontier.Frontier
-
-func openFrontiers(dir string) (all frontiers, err error) {
-	dirs, err := partDirs(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, dir := range dirs {
-		f, err := frontier.Open(filepath.Join(dir, frontier.Kind), store.Options{})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, f)
-	}
-	return all, nil
-}
-
-// Empty reports whether nothing is left in any.
-func (all frontiers) Empty(now record.Time) (bool, error) {
-	for _, f := range all {
-		if empty, err := f.Empty(now); !empty || err != nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// due is when the first URL is; 0 for at once.
-func (all frontiers) due(now record.Time) (first record.Time, err error) {
-	found := false
-	for _, f := range all {
-		due, empty, err := f.Due(now)
-		if err != nil {
-			return 0, err
-		}
-		if !empty && (!found || due < first) {
-			first, found = due, true
-		}
-	}
-	return first, nil
-}
-
-// Stat sums what "mcrawl status" shows.
-func (all frontiers) Stat(ctx context.Context, o frontier.StatOptions) (*frontier.Stat, error) {
-	sum, err := all[0].Stat(ctx, o)
-	if err != nil || len(all) == 1 {
-		return sum, err
-	}
-	outcomes, back, parked := counts{}, counts{}, map[string]frontier.Parked{}
-	take := func(st *frontier.Stat) {
-		for _, c := range st.Outcomes {
-			outcomes[c.Reason] += c.N
-		}
-		for _, c := range st.TakenBack { // which another shard counts
-			back[c.Reason] += c.N
-		}
-		for _, p := range st.Parked {
-			p.URLs += parked[p.Outcome].URLs
-			p.Due = earlier(p.Due, parked[p.Outcome].Due)
-			parked[p.Outcome] = p
-		}
-	}
-	take(sum)
-	for _, f := range all[1:] {
-		st, err := f.Stat(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		take(st)
-		sum.Discovered, sum.Pending, sum.InFlight, sum.Finished = sum.Discovered+st.Discovered, sum.Pending+st.Pending, sum.InFlight+st.InFlight, sum.Finished+st.Finished
-		sum.Visits += st.Visits
-		if pages, ok := sum.Own.(*frontier.Pages); ok {
-			pages.Add(st.Own.(*frontier.Pages))
-		}
-		sum.Retried, sum.Deferred, sum.Waiting, sum.Held = sum.Retried+st.Retried, sum.Deferred+st.Deferred, sum.Waiting+st.Waiting, sum.Held+st.Held
-		sum.NextDue = earlier(sum.NextDue, st.NextDue)
-	}
-	for reason, n := range back {
-		outcomes[reason] -= min(n, outcomes[reason])
-	}
-	sum.Outcomes, sum.Parked = outcomes.list(), nil
-	for _, p := range parked {
-		sum.Parked = append(sum.Parked, p)
-	}
-	slices.SortFunc(sum.Parked, func(a, b frontier.Parked) int { return strings.Compare(a.Outcome, b.Outcome) })
-	return sum, nil
-}
-
-// earlier is the earlier of two times, as text of one form; "" is none.
-func earlier(a, b string) string {
-	if a == "" || b == "" {
-		return cmp.Or(a, b)
-	}
-	return min(a, b)
-}
-
-// PlanRest plans what is left in all shards, which work at the same time. It is nil if one shard has no plan.
-func (all frontiers) PlanRest(ctx context.Context, now record.Time, p frontier.Politeness) (*frontier.Plan, error) {
-	var sum frontier.Plan
-	for _, f := range all {
-		plan, err := f.PlanRest(ctx, now, p)
-		if err != nil || plan == nil || len(all) == 1 {
-			return plan, err
-		}
-		sum.URLs, sum.Duration = sum.URLs+plan.URLs, max(sum.Duration, plan.Duration)
-		sum.Slow = append(sum.Slow, plan.Slow...)
-	}
-	slices.SortStableFunc(sum.Slow, func(a, b frontier.PlanHost) int { return cmp.Compare(b.Took, a.Took) })
-	return &sum, nil
-}
-
 // ofShard returns the plan of a shard, with the shard's stores and files. In a crawl without shards it returns p.
 func (p plan) ofShard(n int) plan {
 	if p.shards > 0 {
 		p.whole, p.shard, p.crawl = p.crawl, n, filepath.Join(p.crawl, shard.Name(n))
 	}
 	return p
-}
-
-// shardsPath is a path in the crawl folder, or a pattern for the path in all shards.
-func (p plan) shardsPath(names ...string) string {
-	if p.shards > 0 {
-		names = append([]string{store.ShardsDir, "*"}, names...)
-	}
-	return p.path(names...)
 }
 
 // tasks is how many shards run a stage.
@@ -206,19 +71,19 @@ func (p plan) shardStages(round string) []stage {
 	c.fetch = append(c.fetch, "--exchange", addr.dir())
 	back := step{from: of("back", exchange.ByAddress), file: kept("marked")}
 	if c.score != nil { // where the documents are
-		back.pipe = Pipe{append(c.score, "-o", back.file)}
+		back.pipe = pipe.Pipe{append(c.score, "-o", back.file)}
 	}
 	// Outcomes leave in the order of the contacts, which tells the frontier which failure was the last.
 	return []stage{
 		{"batch", []step{
-			{pipe: Pipe{c.next, append(c.resolve, "-o", kept("batch"))}, file: kept("batch")},
+			{pipe: pipe.Pipe{c.next, append(c.resolve, "-o", kept("batch"))}, file: kept("batch")},
 			send("addr", exchange.ByAddress, kept("batch"))}},
 		{fetchStage, []step{
-			{from: addr, pipe: Pipe{append(c.fetch, "-o", kept("fetched"))}, file: kept("fetched")},
+			{from: addr, pipe: pipe.Pipe{append(c.fetch, "-o", kept("fetched"))}, file: kept("fetched")},
 			send("outcomes", exchange.ByHost, kept("fetched")),
 			send("doc", exchange.ByDocument, kept("fetched"))}},
 		{"mark", []step{
-			{from: of("doc", exchange.ByDocument), pipe: Pipe{append(c.mark, "-o", kept("verdicts"))}, file: kept("verdicts")},
+			{from: of("doc", exchange.ByDocument), pipe: pipe.Pipe{append(c.mark, "-o", kept("verdicts"))}, file: kept("verdicts")},
 			send("back", exchange.ByAddress, kept("verdicts"))}},
 		{"extract", []step{
 			back,
@@ -380,7 +245,7 @@ const rowsExt = ".jsonl"
 
 // writeOwnLines writes the lines of a file that a shard owns, by the host of the line's URL.
 func (d *Driver) writeOwnLines(p plan, file, to string) error {
-	form, err := d.Form()
+	form, err := d.Crawl.Form()
 	if err != nil {
 		return err
 	}
@@ -399,8 +264,8 @@ func (d *Driver) writeOwnLines(p plan, file, to string) error {
 		return err
 	}
 	defer in.Close() // was read only
-	err = numbered{in, file, 0}.eachLine(func(line string) error {
-		url, host, wrong, err := seedLine(line, filepath.Ext(file) == rowsExt, form)
+	err = setup.EachLine(in, file, 0, func(line string) error {
+		url, host, wrong, err := setup.SeedLine(line, filepath.Ext(file) == rowsExt, form)
 		if err != nil {
 			return err
 		}
@@ -430,7 +295,7 @@ func (d *Driver) waitDue(ctx context.Context, round string) error {
 		}
 	}
 	now := record.TimeOf(d.opt.Now())
-	due, err := d.frontier.due(now)
+	due, err := d.Crawl.Frontiers.Due(now)
 	if err != nil || due <= now {
 		return err
 	}
@@ -446,9 +311,9 @@ func (d *Driver) waitDue(ctx context.Context, round string) error {
 	}
 }
 
-// shardStages says how the stages of a crawl of several shards stand; nil of another, where nothing is left, and where a run
-// will say what is wrong.
-func shardStages(dir string, now time.Time) *RoundStatus {
+// ShardStages returns the states of the stages of a crawl of several shards, for its status. It is nil for another crawl, where nothing is left to
+// fetch, and after an error: a run will say what is wrong.
+func ShardStages(dir string, now time.Time) *tell.RoundStatus {
 	d, err := Open(dir, Options{Now: func() time.Time { return now }, Warn: func(string, ...any) {}})
 	if err != nil || d.plan.shards == 0 {
 		return nil
@@ -462,7 +327,7 @@ func shardStages(dir string, now time.Time) *RoundStatus {
 
 // nothingFetched reports whether all that was asked for is finished or parked, and nothing was fetched.
 func (d *Driver) nothingFetched(ctx context.Context) (bool, error) {
-	st, err := d.frontier.Stat(ctx, frontier.StatOptions{})
+	st, err := d.Crawl.Frontiers.Stat(ctx, frontier.StatOptions{})
 	if err != nil {
 		return false, err
 	}

@@ -16,6 +16,8 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
+	"mercator/pkg/driver/pipe"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/folder/exchange"
 )
 
@@ -25,72 +27,8 @@ import (
 // attempts is how often a stage is run if a store is busy or its pipe ends early.
 const attempts = 3
 
-// StageStatus is the state of a stage.
-type StageStatus struct {
-	Stage string `json:"stage"`
-	State string `json:"state"`           // done, ready or waits
-	After string `json:"after,omitempty"` // the stage that it waits for
-	Left  []int  `json:"left,omitempty"`  // shards in which the stage is to run; 0 in a crawl without shards
-}
-
-// States of a stage.
-const (
-	stageDone  = "done"
-	stageReady = "ready"
-	stageWaits = "waits"
-)
-
-// commitStage is the stage that closes a round. It is run once, as if by shard 0.
-const commitStage = "commit"
-
 // fetchStage is the stage that contacts servers.
 const fetchStage = "fetch"
-
-// RoundStatus is the state of a round's stages.
-type RoundStatus struct {
-	Round  string        `json:"round"`
-	Shards int           `json:"shards"` // 0: the crawl has none
-	Empty  bool          `json:"empty"`  // the frontier was empty when the round began: further rounds fetch nothing
-	Stages []StageStatus `json:"stages"`
-}
-
-// table writes a line for each stage.
-func (r *RoundStatus) table(w io.Writer) {
-	fmt.Fprintln(w, paint(w, styleHeading, "round "+r.Round))
-	for _, s := range r.Stages {
-		line := fmt.Sprintf("  %-8s %s", s.Stage, s.State)
-		if s.State == stageWaits {
-			line += " for " + s.After
-		}
-		if s.State == stageReady && r.Shards > 0 && s.Stage != commitStage {
-			line += " in shard " + strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Left), " ", ","), "[]")
-		}
-		fmt.Fprintln(w, line)
-	}
-}
-
-// Print writes it as a table, for the crawl of a folder, with the command that comes next.
-func (r *RoundStatus) Print(w io.Writer, crawl string) error {
-	r.table(w)
-	var next []string
-	for _, s := range r.Stages {
-		if s.State == stageReady {
-			next = []string{"mcrawl", "stage", crawl, s.Stage, "--round", r.Round}
-			if r.Shards > 0 && s.Stage != commitStage {
-				next = append(next, "--shard", fmt.Sprint(s.Left[0]))
-			}
-		}
-	}
-	if r.Empty {
-		_, err := fmt.Fprintln(w, "nothing is left to fetch")
-		return err
-	}
-	if next == nil {
-		return nil
-	}
-	_, err := fmt.Fprintln(w, "next:", paint(w, styleCommand, fault.Quote(next...)))
-	return err
-}
 
 // stageRound is a round that is made by stages.
 type stageRound struct {
@@ -124,7 +62,7 @@ func (d *Driver) roundOf(round string) (r stageRound, err error) {
 		}
 		if !r.closed {
 			return r, &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "round " + r.name, Want: "round " + next + ", or one that was closed",
-				Hint: fmt.Sprintf("see the stages of %s: %s", next, mcrawl("stages", d.Crawl.Dir()))}
+				Hint: fmt.Sprintf("see the stages of %s: %s", next, fault.Quote("mcrawl", "stages", d.Crawl.Dir()))}
 		}
 	}
 	if r.name == "seed" {
@@ -134,25 +72,25 @@ func (d *Driver) roundOf(round string) (r stageRound, err error) {
 }
 
 // Stages returns the states of a round's stages; round "" is the present one.
-func (d *Driver) Stages(round string) (*RoundStatus, error) {
+func (d *Driver) Stages(round string) (*tell.RoundStatus, error) {
 	of, err := d.roundOf(round)
 	if err != nil {
 		return nil, err
 	}
-	r := &RoundStatus{Round: of.name, Shards: d.plan.shards}
+	r := &tell.RoundStatus{Round: of.name, Shards: d.plan.shards}
 	plans := make([][]stage, d.plan.tasks())
 	for n := range plans {
 		plans[n] = d.plan.ofShard(n).stages(of.name, of.lists)
 	}
 	before := "" // that is not done
-	for at, s := range append(slices.Clip(plans[0]), stage{name: commitStage}) {
-		one := StageStatus{Stage: s.name, State: stageDone}
+	for at, s := range append(slices.Clip(plans[0]), stage{name: tell.CommitStage}) {
+		one := tell.StageStatus{Stage: s.name, State: tell.StageDone}
 		switch {
 		case of.closed:
 		case before != "":
-			one.State, one.After = stageWaits, before
+			one.State, one.After = tell.StageWaits, before
 		case at == len(plans[0]):
-			one.State, one.Left = stageReady, []int{0}
+			one.State, one.Left = tell.StageReady, []int{0}
 		default:
 			for n := range plans {
 				done, err := d.stageDone(of.name, plans[n][at], n)
@@ -160,17 +98,17 @@ func (d *Driver) Stages(round string) (*RoundStatus, error) {
 					return nil, err
 				}
 				if !done {
-					one.State, one.Left = stageReady, append(one.Left, n)
+					one.State, one.Left = tell.StageReady, append(one.Left, n)
 				}
 			}
 		}
-		if one.State != stageDone {
+		if one.State != tell.StageDone {
 			before = s.name
 		}
 		r.Stages = append(r.Stages, one)
 	}
-	if r.Stages[0].State == stageReady && len(r.Stages[0].Left) == len(plans) && of.name != "seed" {
-		r.Empty, err = d.frontier.Empty(record.TimeOf(d.opt.Now()))
+	if r.Stages[0].State == tell.StageReady && len(r.Stages[0].Left) == len(plans) && of.name != "seed" {
+		r.Empty, err = d.Crawl.Frontiers.Empty(record.TimeOf(d.opt.Now()))
 	}
 	return r, err
 }
@@ -182,7 +120,7 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 	if err != nil {
 		return err
 	}
-	if conf, err := d.loadConfig(); err != nil {
+	if conf, err := d.Crawl.Config(); err != nil {
 		return err
 	} else if err := d.boundMemory(conf, true); err != nil {
 		return err
@@ -195,7 +133,7 @@ func (d *Driver) Stage(ctx context.Context, name, round string, shard int) error
 	}
 	if at == len(list) {
 		for n := range d.plan.tasks() {
-			if err := d.mustBeDone(of, at-1, n, n, commitStage); err != nil {
+			if err := d.mustBeDone(of, at-1, n, n, tell.CommitStage); err != nil {
 				return err
 			}
 		}
@@ -233,7 +171,7 @@ func (d *Driver) PrintStage(w io.Writer, name, round string, shard int) error {
 		return err
 	}
 	if at == len(list) {
-		_, err := fmt.Fprintln(w, Pipe{{"mckpt", "commit", d.plan.crawl, "--txn", of.name}})
+		_, err := fmt.Fprintln(w, pipe.Pipe{{"mckpt", "commit", d.plan.crawl, "--txn", of.name}})
 		return err
 	}
 	for _, step := range list[at].steps {
@@ -257,7 +195,7 @@ func (d *Driver) stageOf(name, round string, shard int) (of stageRound, list []s
 	for _, s := range list {
 		names = append(names, s.name)
 	}
-	names = append(names, commitStage)
+	names = append(names, tell.CommitStage)
 	if at = slices.Index(names, name); at < 0 {
 		return of, nil, 0, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("stage %q", name), Want: "a stage of round " + of.name + ": " + strings.Join(names, ", ")}
 	}
@@ -288,7 +226,7 @@ func (d *Driver) mustBeDone(of stageRound, at, n, own int, before string) (err e
 		found += fmt.Sprintf(" in shard %d", n)
 	}
 	return &fault.Error{Class: fault.Conflict, File: d.Crawl.Dir(), Place: "round " + of.name, Found: found + ": run it before stage " + before,
-		Hint: "see what comes first: " + mcrawl("stages", d.Crawl.Dir())}
+		Hint: "see what comes first: " + fault.Quote("mcrawl", "stages", d.Crawl.Dir())}
 }
 
 // task runs what is not done of a stage in a shard.
@@ -301,7 +239,7 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 		place += fmt.Sprintf(", shard %d", n)
 		begin = func() error { _, _, err := d.Crawl.BeginShardRound(ctx, n, round); return err }
 	}
-	var run runner
+	var run pipe.Runner
 	d.connectReporter(&run, n)
 	for i, step := range s.steps {
 		done, err := d.stepDone(round, step, n)
@@ -316,7 +254,7 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 			if err := d.waitDue(ctx, round); err != nil {
 				return err
 			}
-			run.spent = append(run.spent, d.ownTimes(begun, "wait"))
+			run.Spent = append(run.Spent, d.ownTimes(begun, "wait"))
 		}
 		if err := begin(); err != nil {
 			return err
@@ -336,18 +274,18 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 			return d.wrapRoundError(place, err)
 		}
 		if step.pipe == nil {
-			run.spent = append(run.spent, d.ownTimes(begun, step.shown()[0][:2]...))
+			run.Spent = append(run.Spent, d.ownTimes(begun, step.shown()[0][:2]...))
 		}
 	}
-	if len(lists) > 0 || run.spent == nil {
+	if len(lists) > 0 || run.Spent == nil {
 		return nil
 	}
-	d.keepTimes(p, round, s.name, run.takeTimes())
+	d.keepTimes(p, round, s.name, run.TakeTimes())
 	return nil
 }
 
 // step runs a step once.
-func (d *Driver) step(ctx context.Context, run *runner, s step) error {
+func (d *Driver) step(ctx context.Context, run *pipe.Runner, s step) error {
 	pipe := d.flagged(s.pipe)
 	switch {
 	case s.sent != nil:
@@ -355,10 +293,10 @@ func (d *Driver) step(ctx context.Context, run *runner, s step) error {
 	case s.from != nil && s.pipe == nil:
 		return d.receive(ctx, s)
 	case s.from != nil:
-		_, err := run.runFed(ctx, func(ctx context.Context, to *cli.MemoryPipe) error { return d.gather(ctx, s.from, pipedRows{to}) }, pipe)
+		_, err := run.RunFed(ctx, func(ctx context.Context, to *cli.MemoryPipe) error { return d.gather(ctx, s.from, pipedRows{to}) }, pipe)
 		return err
 	}
-	_, err := run.run(ctx, pipe)
+	_, err := run.Run(ctx, pipe)
 	return err
 }
 

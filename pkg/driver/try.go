@@ -18,6 +18,8 @@ import (
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
+	"mercator/pkg/driver/pipe"
+	"mercator/pkg/driver/setup"
 	"mercator/pkg/merge"
 	"mercator/pkg/view/history"
 )
@@ -27,7 +29,7 @@ type Web struct {
 	Seed  uint64 `json:"seed"`
 	Hosts int    `json:"hosts"`
 	Pages int    `json:"pages"`
-	Port  int    `json:"port"` // in all URLs: a crawl needs the same one again
+	Port  int    `json:"port"` // port in all URLs: a crawl needs the same one again
 	DNS   string `json:"dns"`
 }
 
@@ -57,7 +59,7 @@ func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Option
 	if err != nil {
 		return err
 	}
-	spec := Spec{URLs: seeds, Files: map[string]string{webFile: string(about) + "\n"}, Set: set, Preset: []config.Pair{
+	spec := setup.Spec{URLs: seeds, Files: map[string]string{webFile: string(about) + "\n"}, Set: set, Preset: []config.Pair{
 		{Key: "network.allow_net", Value: "127.0.0.0/8"}, {Key: "resolve.servers", Value: web.DNS},
 		{Key: "politeness.min_delay", Value: "20ms"}, {Key: "politeness.delay_factor", Value: "0"}, {Key: "politeness.addr_delay", Value: "0s"},
 		{Key: "frontier.max_attempts", Value: "1"}, // its errors do not pass
@@ -65,7 +67,7 @@ func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Option
 	if print {
 		return web.printCommands(out, dir, spec, opt)
 	}
-	if _, err := Make(ctx, dir, spec, opt.Warn); err != nil {
+	if _, err := setup.Make(ctx, dir, spec, opt.Warn); err != nil {
 		return err
 	}
 	d, err := Open(dir, opt)
@@ -79,11 +81,11 @@ func Try(ctx context.Context, dir string, web Web, set []config.Pair, opt Option
 }
 
 // printCommands writes the lines of a shell that serve the web at the same ports, crawl it, and compare the outcomes of pages with its oracle.
-func (w Web) printCommands(out io.Writer, dir string, spec Spec, opt Options) error {
+func (w Web) printCommands(out io.Writer, dir string, spec setup.Spec, opt Options) error {
 	quote := func(name string) string { return fault.Quote(filepath.Clean(dir) + name) }
 	serve := append([]string{"mweb", "serve", "--dns", w.DNS, "--ready", filepath.Clean(dir) + ".ready"}, w.flags()...)
 	fmt.Fprintf(out, "rm -f %s && { %s > %s & } && web=$! && until [ -e %[1]s ]; do kill -0 $web || exit; sleep 0.1; done &&\n", quote(".ready"), fault.Quote(serve...), fault.Quote(os.DevNull))
-	if err := PrintMake(out, dir, spec, opt.Warn); err != nil {
+	if err := setup.PrintMake(out, dir, spec, opt.Warn); err != nil {
 		return err
 	}
 	run := []string{"mcrawl", "run", dir}
@@ -105,7 +107,7 @@ func (w *Web) reusePorts(dir string) error {
 	var was Web
 	if errors.Is(err, os.ErrNotExist) {
 		return &fault.Error{Class: fault.Usage, File: dir, Found: "a crawl that is not of the embedded web", Want: "a new folder",
-			Hint: "name another folder; or go on with this crawl: " + mcrawl("run", dir)}
+			Hint: "name another folder; or go on with this crawl: " + fault.Quote("mcrawl", "run", dir)}
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &was)
@@ -136,7 +138,7 @@ func (w *Web) serve(ctx context.Context, opt Options) (seeds []string, stop func
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := runCommand(ctx, words, hold, tell, func(line string) { opt.Warn("%s", line) })
+		err := pipe.RunCommand(ctx, words, hold, tell, func(line string) { opt.Warn("%s", line) })
 		if err == nil {
 			err = errors.New("mweb ended")
 		}
@@ -166,7 +168,7 @@ func (w *Web) serve(ctx context.Context, opt Options) (seeds []string, stop func
 // compare compares what the crawl found with the oracle: a crawl at its end must have found all
 // that there is, each URL with its outcome, once and as often more as mcrawl again asked for it; any other nothing else.
 func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
-	ended, err := d.frontier.Empty(record.TimeOf(d.opt.Now()))
+	ended, err := d.Crawl.Frontiers.Empty(record.TimeOf(d.opt.Now()))
 	if err != nil {
 		return err
 	}
@@ -177,7 +179,7 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 		return all.Add(fingerprint.OfString(url), append([]byte(url+"\t"), append([]byte{side}, is...)...))
 	}
 	visits := 0
-	files, err := d.history(false)
+	files, err := d.Crawl.History(false)
 	for _, f := range files {
 		switch {
 		case err != nil:
@@ -204,7 +206,7 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 		url, is, _ := strings.Cut(line, "\t")
 		err = errors.Join(err, add(there, url, is))
 	}}
-	if err := runCommand(ctx, append([]string{"mweb", "oracle"}, web.flags()...), nil, oracle, func(line string) { d.opt.Warn("%s", line) }); err != nil {
+	if err := pipe.RunCommand(ctx, append([]string{"mweb", "oracle"}, web.flags()...), nil, oracle, func(line string) { d.opt.Warn("%s", line) }); err != nil {
 		return err
 	}
 	if err != nil {
@@ -218,7 +220,9 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 			fmt.Fprintf(&shown, "%s %s\t%s\n", sign, url, is)
 		}
 	}
-	var url, oracleIs, last string // of the present URL: what the oracle says, and the last visit
+	var url string      // the present URL
+	var oracleIs string // what the oracle says of it
+	var last string     // its last visit
 	n := [3]int{}
 	end := func() {
 		switch known += n[there]; {
@@ -268,11 +272,11 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 	return nil
 }
 
-// What compare knows of a URL, in the order in which it looks at it: its line of the oracle, that it was queued once more, and its visits.
+// What compare knows of a URL, in the order in which it looks at it.
 const (
-	there = iota
-	asked
-	crawled
+	there   = iota // a line of the oracle
+	asked          // it was queued once more
+	crawled        // a visit
 )
 
 // triedMemory is what compare sorts in, in bytes; the rest waits in temporary files.

@@ -19,7 +19,7 @@ import (
 	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 	"mercator/pkg/config"
-	"mercator/pkg/driver"
+	pipes "mercator/pkg/driver/pipe"
 )
 
 // mcrawl is the command line of "mcrawl run" for a crawl with the variables of mercator.mk, the later ones
@@ -67,7 +67,7 @@ func (c *crawl) mcrawl(t *testing.T, env []string) *exec.Cmd {
 	}
 	cmd := exec.Command(vars["BIN"]+"mcrawl", words...)
 	if vars["BIN"] != bin { // commands of the test's own, as processes
-		cmd.Env = append(os.Environ(), driver.CommandsVariable+"="+vars["BIN"])
+		cmd.Env = append(os.Environ(), pipes.CommandsVariable+"="+vars["BIN"])
 	}
 	return cmd
 }
@@ -100,7 +100,7 @@ func TestMcrawlIsKilled(t *testing.T) {
 				t.Fatalf("%s was not met in %d runs", victim, try)
 			}
 			cmd := c.command(t, "mcrawl")
-			cmd.Env = append(os.Environ(), driver.CommandsVariable+"="+bin)
+			cmd.Env = append(os.Environ(), pipes.CommandsVariable+"="+bin)
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			must.OK(t, cmd.Start())

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/web/filter"
 	"mercator/pkg/web/process"
 )
@@ -63,6 +65,7 @@ type Report struct {
 	Bytes          uint64            `json:"body_bytes"`                // of bodies searched
 	Cut            map[string]uint64 `json:"bodies_cut,omitempty"`      // not searched to the end, by reason
 	ModuleFailures map[string]uint64 `json:"module_failures,omitempty"` // documents, by module
+	FirstFailures  map[string]string `json:"-"`                         // the first of these documents, and why, by module
 	ModuleEnds     map[string]string `json:"module_ends,omitempty"`     // what was wrong with a program that stays when it had to end, by module
 }
 
@@ -104,7 +107,8 @@ type chunk struct {
 type ending struct {
 	drop    string // reason; "": consumed
 	refused map[string]uint64
-	failed  []string // modules
+	failed  map[string]string // why, by module
+	passed  []string          // modules that did not fail
 	bytes   int
 	cut     string // why the document was not searched to its end; ""
 	err     error
@@ -112,7 +116,8 @@ type ending struct {
 
 // Batch extracts links, and findings of modules, from all rows of a batch. Rows
 // come out in the order of the input whatever the number of threads. It ends with
-// the first error; an archive that is damaged is one, a page that is not.
+// the first error; an archive that is damaged is one, a page that is not. So is a
+// program that fails on each of the first documents (process.Hopeless).
 //
 //	robots rows      consumed; links to the sitemaps they name, at depth 1
 //	redirects        consumed; one link to the target, at the row's own depth
@@ -202,9 +207,10 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 		}
 	}()
 
-	report := Report{Cut: make(map[string]uint64), ModuleFailures: make(map[string]uint64), ModuleEnds: make(map[string]string)}
+	report := Report{Cut: make(map[string]uint64), ModuleFailures: make(map[string]uint64), FirstFailures: make(map[string]string), ModuleEnds: make(map[string]string)}
+	useful := make(map[string]bool)
 	for j := range order {
-		if err := settle(ctx, b, s, j, &report); err != nil {
+		if err := settle(ctx, b, s, j, &report, useful); err != nil {
 			// Workers end at once. The reader may be waiting for a pipe, and ends
 			// when that does.
 			cancel()
@@ -225,8 +231,8 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	return report, readErr
 }
 
-// settle writes the output of one row and enters it in the ledger.
-func settle(ctx context.Context, b Rows, s Settings, j *job, report *Report) error {
+// settle writes the output of one row and enters it in the ledger. useful has the modules that did not fail on a row before it.
+func settle(ctx context.Context, b Rows, s Settings, j *job, report *Report, useful map[string]bool) error {
 	for {
 		var c chunk
 		select {
@@ -265,8 +271,16 @@ func settle(ctx context.Context, b Rows, s Settings, j *job, report *Report) err
 		for _, reason := range slices.Sorted(maps.Keys(e.refused)) { // the ledger may not hold all
 			b.Refuse(reason, e.refused[reason])
 		}
-		for _, m := range e.failed {
-			report.ModuleFailures[m]++
+		for _, m := range e.passed {
+			useful[m] = true
+		}
+		for m, why := range e.failed {
+			if report.ModuleFailures[m]++; report.ModuleFailures[m] == 1 {
+				report.FirstFailures[m] = j.row.URL + ": " + why
+			}
+		}
+		if err := s.hopeless(report, useful); err != nil && ctx.Err() == nil { // a program that was stopped has failed, too
+			return err
 		}
 		report.Bytes += uint64(e.bytes)
 		if e.cut != "" {
@@ -283,4 +297,20 @@ func settle(ctx context.Context, b Rows, s Settings, j *job, report *Report) err
 		}
 		return nil
 	}
+}
+
+// hopeless is an error if a program failed on all documents so far, and on as many as process.Hopeless. A module of the house never is: there the documents are at fault.
+func (s *Settings) hopeless(report *Report, useful map[string]bool) error {
+	for _, m := range s.Modules {
+		name := m.Module.Name()
+		if _, program := m.Module.(*process.Exec); !program || useful[name] || report.ModuleFailures[name] < process.Hopeless {
+			continue
+		}
+		return &fault.Error{
+			Class: fault.Program, File: "module " + name,
+			Found: fmt.Sprintf("it failed on each of the first %d documents, first: %s", process.Hopeless, report.FirstFailures[name]),
+			Hint:  "mend the program, and run the same again; one that finds nothing in a document must end with status 0, or answer {} if it stays",
+		}
+	}
+	return nil
 }

@@ -107,6 +107,7 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 			return nil
 		}
 		c.ended = min(c.ended, now)
+		s.before = max(s.before, c.ended)
 		if c.ended > 0 {
 			c.serverGap = c.required
 			gap := s.rules(last.Name).After(c.took)

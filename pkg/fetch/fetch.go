@@ -405,15 +405,11 @@ func (r *runner) watch(ctx context.Context) {
 		defer t.Stop()
 		look = t.C
 	}
-	var says <-chan time.Time
 	if r.opt.Wait == nil {
 		r.opt.Wait = func(text string) { r.warn("%s", text) }
 	}
-	if r.opt.Warn != nil || r.opt.OnQueues != nil {
-		t := time.NewTicker(time.Second)
-		defer t.Stop()
-		says = t.C
-	}
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
 	wait := announcer{since: r.now()}
 	warned := ""
 	for {
@@ -426,8 +422,9 @@ func (r *runner) watch(ctx context.Context) {
 			r.mu.Lock()
 			r.breakOffSlow(r.now())
 			r.mu.Unlock()
-		case <-says:
+		case <-second.C:
 			r.mu.Lock()
+			r.endThin(r.now())
 			text := wait.text(r, r.now())
 			if r.reason == "" {
 				r.tellQueues()

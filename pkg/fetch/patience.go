@@ -21,16 +21,24 @@ import (
 // one part in putOff. The same is done, without an end of the batch, where such contacts hold all
 // connections for crowdPatience, and others wait for one. A host that is slow is served in the end, and one that never
 // answers meets its time-out. Hosts are put off to common times, so that one wait is for many.
+//
+// It also ends when it has become thin: when half of its hosts or more have no URLs left, and those that have some may be contacted less than half
+// as often as hosts were in the batch until now, the time since the batch before included. A batch that lasted a sixth of
+// its deadline and ten times the time between batches may end so, as a host that goes on loses that time.
 const (
 	slowGap       = 2 * time.Second
 	firstPatience = time.Second
 	crowdPatience = 10 * time.Second
 	putOff        = 20
 	timeoutsMax   = 12 // doublings: more than an hour
+
+	thinPart    = 6  // of the deadline: before that a batch is not thin
+	thinBetween = 10 // nor before so many times the time between batches
 )
 
 const (
 	onlySlowLeft = "only slow hosts were left"
+	fewLeft      = "few hosts were left"
 	brokenOff    = "no reply while only slow hosts were left"
 )
 
@@ -66,6 +74,31 @@ type worker struct {
 func (w *worker) renew(ctx context.Context) {
 	if w.ctx == nil || w.ctx.Err() != nil {
 		w.ctx, w.cancel = context.WithCancelCause(ctx)
+	}
+}
+
+// endThin ends the batch if it has become thin. r.mu is held.
+func (r *runner) endThin(now micros) {
+	if !r.opt.Patience || !r.eof || r.reason != "" || 2*len(r.s.hosts) > r.s.openMax {
+		return
+	}
+	began, between := r.started.Add(r.pause).UnixMicro(), micros(0)
+	if r.s.before > 0 {
+		between = max(began-r.s.before, 0)
+	}
+	if now-began < max(us(r.opt.Deadline)/thinPart, thinBetween*between) {
+		return
+	}
+	left := 0.0 // contacts that the hosts with URLs left allow, in a microsecond
+	for _, h := range r.s.hosts {
+		gap := r.s.bounded(max(h.required, h.crawlDelay, us(h.polite.MinDelay))) + h.took
+		if gap == 0 {
+			return // nothing holds it back
+		}
+		left += float64(h.open()) / float64(gap)
+	}
+	if 2*left*float64(now-began+between) < float64(r.s.made) {
+		r.endBatch(fewLeft)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/fetch"
 )
 
@@ -171,6 +173,88 @@ func TestSlowHostsHoldNobodyUp(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// uneven is a web of hosts without end: replies of host hN take a time of their own, and each page half of it to twice.
+type uneven struct {
+	mu    sync.Mutex
+	spent map[string]time.Duration // of the time of each host: contacts, and the gaps after them
+	until time.Time                // counts no later
+}
+
+func (*uneven) Check(string) error { return nil }
+
+// mean is how long replies of a host take: 20 ms to 2 s.
+func (*uneven) mean(host string) time.Duration {
+	var h int
+	fmt.Sscanf(host, "h%d.test", &h)
+	return time.Duration(float64(20*time.Millisecond) * math.Pow(100, float64(h*37%100)/100))
+}
+
+func (w *uneven) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
+	took := time.Duration(float64(w.mean(req.Host)) * math.Pow(4, float64(fingerprint.OfString(req.URL)%1000)/1000-0.5))
+	w.mu.Lock()
+	allowed := took + min(max(10*took, time.Second), 30*time.Second)
+	w.spent[req.Host] += min(allowed, max(time.Until(w.until), 0))
+	w.mu.Unlock()
+	raw := page("text of " + req.URL)
+	select {
+	case <-ctx.Done():
+		return &fetch.Reply{Outcome: record.OutcomeDeferred}
+	case <-time.After(took):
+	}
+	return &fetch.Reply{Outcome: record.OutcomeFetched, Sent: []byte("GET " + req.URL + "\\r\\n\\r\\n"),
+		Response: strings.NewReader(raw), Length: int64(len(raw)), Wire: int64(len(raw))}
+}
+
+// batch has of each of some hosts what it does in four fifths of half a minute, as mfrontier next gives it, or fewer; from is where its URLs begin.
+func (w *uneven) batch(hosts, few int, from map[int]int) (rows []record.URL) {
+	for h := range hosts {
+		name := fmt.Sprintf("h%d.test", h)
+		took := w.mean(name)
+		n := 1 + int((24*time.Second-took)/(took+min(max(10*took, time.Second), 30*time.Second)))
+		if h >= few {
+			n = 1
+		}
+		for range n {
+			rows = append(rows, url(fmt.Sprintf("http://%s/%d", name, from[h])))
+			from[h]++
+		}
+	}
+	return rows
+}
+
+// TestUnevenHosts: hosts of all speeds get most of what politeness allows them, though the last of a batch are slow; and so do few hosts
+// with much beside others with a page a round.
+func TestUnevenHosts(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		few   int     // hosts that have URLs without end
+		least float64 // of what politeness allows them
+	}{
+		{"all have many URLs", 100, 0.95},
+		{"five have many URLs", 5, 0.95},
+	} {
+		inBubble(t, c.name, func(t *testing.T) {
+			const lasts = 10 * time.Minute
+			w := &uneven{spent: map[string]time.Duration{}, until: time.Now().Add(lasts)}
+			opt := polite(t, w)
+			opt.AddrDelay, opt.Connections, opt.Robots = 0, 100, nil
+			from, rounds := map[int]int{}, 0
+			for ; time.Now().Before(w.until); rounds++ {
+				time.Sleep(roundCost)
+				run(t, opt, fmt.Sprint("r", rounds), w.batch(100, c.few, from)) // what is deferred has no place in the next: there is enough
+			}
+			share := 0.0
+			for h := range c.few {
+				share += w.spent[fmt.Sprintf("h%d.test", h)].Seconds() / lasts.Seconds() / float64(c.few)
+			}
+			t.Logf("%.1f %% of what politeness allows, in %d rounds", 100*share, rounds)
+			if share < c.least {
+				t.Errorf("hosts got %.1f %% of what politeness allows, want %.1f %%", 100*share, 100*c.least)
+			}
+		})
 	}
 }
 

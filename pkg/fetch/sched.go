@@ -197,6 +197,8 @@ type scheduler struct {
 	holdFrom  micros // after an unclean stop: when this run began, as if all hosts had been contacted then
 	holdGap   micros // the gap that each host keeps from holdFrom on
 	latest    micros // when the last gap after a contact of this batch ends
+	made      int64  // contacts of this batch
+	before    micros // when the last contact of earlier batches ended; 0: not known
 	draining  bool
 	claims    *claims // nil: the crawl has no shards
 
@@ -578,6 +580,7 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 		}
 	}
 	if contacted {
+		s.made++
 		required = min(required, askedMax)
 		h.last, h.next, h.required, h.copied = now, now+s.bounded(required), required, 0
 		s.waitForServerGap(h)

@@ -33,6 +33,7 @@ type PlanHost struct {
 	URLs     uint64
 	Measured bool          // the host's speed is known
 	Took     time.Duration // time from the batch's begin to the end of the host's last contact
+	Failures uint64        // contacts that failed since the last success
 }
 
 // slowHosts is how many hosts a plan names.
@@ -202,7 +203,7 @@ func (p *planner) host(out *Plan, h *Host, n uint64) {
 	if h.Contacts > 0 {
 		out.Measured++
 	}
-	out.slow(PlanHost{Host: h.Host, URLs: n, Measured: h.Contacts > 0, Took: pace.took(contacts)})
+	out.slow(PlanHost{Host: h.Host, URLs: n, Measured: h.Contacts > 0, Took: pace.took(contacts), Failures: h.Failures})
 }
 
 // finishPlan is the longest of what takes time.

@@ -52,7 +52,7 @@ type Settings struct {
 	Progress func(rows int64) // may be nil
 }
 
-// Report says what an update did.
+// Report says what an update did. To an index that was empty all URLs are new, each once, however often they were fetched.
 type Report struct {
 	Anew    bool  `json:"anew"`    // what was indexed is no part of the crawl any more, and the index was made again
 	Files   int   `json:"files"`   // record files read
@@ -78,6 +78,7 @@ func (x *Index) Update(ctx context.Context, files []File, s Settings) (r Report,
 		return r, err
 	}
 	defer u.close()
+	empty := false
 	for {
 		more := false
 		err := x.change(ctx, func() error {
@@ -86,6 +87,7 @@ func (x *Index) Update(ctx context.Context, files []File, s Settings) (r Report,
 				r.Anew = true
 				err = x.exec(ctx, drop+tables)
 			}
+			empty = empty || next == 0
 			if next == len(files) || err != nil {
 				return err
 			}
@@ -102,6 +104,12 @@ func (x *Index) Update(ctx context.Context, files []File, s Settings) (r Report,
 		}
 		if !more {
 			break
+		}
+	}
+	if empty {
+		r = Report{Anew: r.Anew, Files: r.Files}
+		if err := x.conn.QueryRowContext(ctx, `SELECT count(*) FROM page WHERE NOT gone`).Scan(&r.New); err != nil {
+			return r, err
 		}
 	}
 	// The index is one file again, without free pages, and people without a right to write can read it. Where others read it at the moment, the next update does this.

@@ -1,8 +1,10 @@
 package durable
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -95,12 +97,21 @@ func CreateOutput(path string) (*Atomic, error) {
 
 // WriteOutput makes path with data as CreateOutput does, complete or not at all.
 func WriteOutput(path string, data []byte) error {
+	return WriteOutputBy(path, func(out io.Writer) error { _, err := out.Write(data); return err })
+}
+
+// WriteOutputBy makes path with what write writes, complete or not at all.
+func WriteOutputBy(path string, write func(io.Writer) error) error {
 	a, err := CreateOutput(path)
 	if err != nil {
 		return err
 	}
 	defer a.Abort()
-	if _, err := a.Write(data); err != nil {
+	out := bufio.NewWriterSize(a, 64<<10)
+	if err := write(out); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
 		return err
 	}
 	return a.Commit()

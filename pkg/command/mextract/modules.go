@@ -35,7 +35,6 @@ type modules struct {
 	file     *cli.Side[record.Module] // nil without --modules
 	changes  []keeper                 // those that keep state
 	dir      string                   // of their stores
-	errors   map[string]string        // by module, the first document that it failed on, and why
 }
 
 type keeper struct {
@@ -63,7 +62,7 @@ func (c *moduleFlags) selection(std *cli.Std) ([]process.Selected, error) {
 // stores. Without --txn, and no --module-stores, state is left alone: the batch is read
 // again for some other end.
 func (c *linksCmd) openModules(ctx context.Context, std *cli.Std, in *record.Schema) (m *modules, err error) {
-	m = &modules{errors: map[string]string{}}
+	m = &modules{}
 	if m.selected, err = c.selection(std); err != nil {
 		return nil, err
 	}
@@ -115,9 +114,6 @@ func (m *modules) stores() (names []string) {
 }
 
 func (m *modules) write(ctx context.Context, row *record.Module) error {
-	if row.Name == process.KeyError && m.errors[row.Module] == "" {
-		m.errors[row.Module] = row.URL + ": " + row.Value
-	}
 	for _, k := range m.changes {
 		if k.name == row.Module {
 			if err := k.change.Add(ctx, row.Key, process.Finding{Module: row.Module, Key: row.Name, Value: row.Value}); err != nil {
@@ -134,7 +130,7 @@ func (m *modules) publish(ctx context.Context, std *cli.Std, report extract.Repo
 	for _, s := range m.selected {
 		if n := report.ModuleFailures[s.Module.Name()]; n > 0 {
 			name := s.Module.Name()
-			std.Warn("module %s failed on %s, first: %s", name, cli.Count(n, "document"), m.errors[name])
+			std.Warn("module %s failed on %s, first: %s", name, cli.Count(n, "document"), report.FirstFailures[name])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(report.ModuleEnds)) {

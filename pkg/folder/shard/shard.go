@@ -206,6 +206,22 @@ func Name(n int) string { return fmt.Sprintf("%s/%03d", store.ShardsDir, n) }
 // Dir is the folder of a shard.
 func Dir(crawlDir string, n int) string { return filepath.Join(crawlDir, filepath.FromSlash(Name(n))) }
 
+// Dirs are the folders that hold a crawl's stores: the crawl folder, or the folder of each shard.
+func Dirs(fsys durable.FS, crawlDir string) ([]string, error) {
+	m, err := Read(fsys, crawlDir)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return []string{crawlDir}, nil
+	}
+	var dirs []string
+	for n := range m.Shards {
+		dirs = append(dirs, Dir(crawlDir, n))
+	}
+	return dirs, nil
+}
+
 // At is the number of the shard whose folder dir is, or the folder of one of its stores; ok is false if it is none's.
 func At(dir string) (n int, ok bool) {
 	if _, _, is := store.ShardAt(dir); is {

@@ -10,7 +10,8 @@
 //
 //   - A module that fails, panics or, as a program, hangs costs its own findings
 //     of that document and nothing else. It is counted, and the document gets one
-//     finding with the key "error".
+//     finding with the key "error". A program that fails on the first Hopeless documents
+//     of a batch is not made for them: who runs the batch gives it up.
 //   - A document gets at most MaxFindings findings of a module, each value cut
 //     to MaxValue bytes.
 //   - Findings depend on the document alone, never on threads or on the
@@ -38,6 +39,9 @@ const (
 	MaxKey      = 256
 	MaxValue    = 4096
 )
+
+// Hopeless is how many documents in a row, from the first of a batch on, a program may fail on before the batch is given up.
+const Hopeless = 10
 
 // KeyError is the key of the finding that stands for a failure.
 const KeyError = "error"
@@ -211,8 +215,8 @@ func NewRunner(modules []Selected) *Runner {
 }
 
 // Run gives the document to each module that is for its media type, in the order
-// of the selection. failed names the modules that failed on it.
-func (r *Runner) Run(ctx context.Context, doc *Document) (findings []Finding, failed []string) {
+// of the selection. failed and passed name the modules that failed on it, and those that did not.
+func (r *Runner) Run(ctx context.Context, doc *Document) (findings []Finding, failed, passed []string) {
 	for i := range r.modules {
 		m := &r.modules[i]
 		if !slices.ContainsFunc(m.Types, func(t string) bool { return matchType(t, doc.MIME) }) {
@@ -229,9 +233,11 @@ func (r *Runner) Run(ctx context.Context, doc *Document) (findings []Finding, fa
 			findings = append(findings[:start], Finding{name, KeyError, cut(err.Error(), MaxValue)})
 			failed = append(failed, name)
 			m.instance = m.Module.New() // the old one's state is not to be trusted
+		} else {
+			passed = append(passed, name)
 		}
 	}
-	return findings, failed
+	return findings, failed, passed
 }
 
 // Close ends the modules' instances. It returns what went wrong then, by module: findings
