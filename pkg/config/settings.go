@@ -124,7 +124,7 @@ const (
 
 // Batch bounds a batch.
 type Batch struct {
-	Number    int `key:"batch" default:"10000" range:"1" crawl:"100000" like:"100000" group:"The batch:" short:"n" placeholder:"10000" help:"At most this many URLs (in a crawl: 100000)." note:"in a round, of each shard"`
+	Number    int `key:"batch" default:"10000" range:"1" group:"The batch:" short:"n" placeholder:"10000" help:"At most this many URLs." note:"in a round, of each shard"`
 	PerHost   int `key:"frontier.per_host" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a host in a batch." note:"0: any number"`
 	PerDomain int `key:"frontier.per_domain" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a registered domain in a batch." note:"0: any number"`
 
