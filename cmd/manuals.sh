@@ -20,12 +20,15 @@ spec() {
       -e 's,\[\([^]]*\)\]([^) ]*config/SPEC\.md[^) ]*),\1 (**crawl.toml**(5)),g' -e 's,\[\([^]]*\)\]([^) ]*/\([a-z]*\)/SPEC\.md[^) ]*),\1 (**mercator-\2**(5)),g' \
       -e 's/\[\([^]]*\)\]([^) ]*)/\1/g' "$1"; } > "$out/man5/$2.5.md"
 }
-for file in formats/*/SPEC.md pkg/*/SPEC.md; do
+for file in formats/*/SPEC.md pkg/*/SPEC.md pkg/*/*/SPEC.md; do
   name=${file%/SPEC.md}; name=mercator-${name##*/}
   [ "$name" != mercator-config ] || name=crawl.toml
   spec "$file" "$name"
 done
 
+grep -oh '\*\*mercator-[a-z]*\*\*(5)' "$out"/man?/*.md | tr -d '*' | sort -u | while read -r page; do
+  [ -e "$out/man5/${page%(5)}.5.md" ] || { echo "$0: a link leads to $page, which is not made" >&2; exit 1; }
+done
 go build -o "$out/md2man" github.com/cpuguy83/go-md2man/v2
 for page in "$out"/man?/*.md; do
   sed -i.old "1s/ \"\" / \"$date\" /" "$page"

@@ -41,7 +41,7 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 	case d.plan.fromLinks:
 		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "a walk", Want: "a crawl of another policy", Hint: "a walk visits its URLs again and again by itself"}
 	case r.Before > 0 && st.Policy == "revisit":
-		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "--older for a crawl of policy revisit", Want: "--outcome, --rule or -f",
+		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "--older for a crawl of policy revisit", Want: "URLs or -f FILE, or --outcome, --status or --rule",
 			Hint: "its pages are visited again by themselves, when they are likely to have changed; frontier.max_interval says how late at the most"}
 	}
 	if _, err := d.Crawl.History(true); err != nil || r.Rule == "" && list == nil {

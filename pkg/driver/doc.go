@@ -7,7 +7,7 @@
 //     what it committed, and a round is closed only when all of them have.
 //   - One driver at a time works on a crawl folder (crawl.Hold).
 //
-// Below it, each on those before it: package pipe runs commands in this process, package setup makes crawl folders, package tell tells people about a crawl.
+// Below it, package pipe runs commands in this process, package setup makes crawl folders, and package tell tells people about a crawl. Each imports only those before it.
 //
 // run.go has the loop, round.go the commands of a round, stage.go and shards.go its stages in several shards, engine.go what runs these
 // on other machines, inbox.go and again.go what people ask for meanwhile, move.go the moves of hosts between shards, memory.go what commands may take.

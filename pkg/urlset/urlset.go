@@ -135,7 +135,7 @@ type Options[In record.Row] struct {
 	Quiet    bool                   // fresh rows are consumed instead of passed on
 	Memory   int64                  // bytes, about; 8 MiB of buffers and the cache come on top
 	Cache    int                    // popular URLs to remember, at most 1<<26, which takes a gigabyte; 0: none
-	Together int                    // Online: URLs that are asked for together where they are at hand; 1 to MaxTogether
+	Together int                    // Online: URLs that are asked for together where they are at hand, at least 1
 	Set      fpset.Options          // with which the set is opened
 	TempDir  string                 // "": the system's folder for temporary files
 	Progress func(n int64)          // gets the number of rows read

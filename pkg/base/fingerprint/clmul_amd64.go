@@ -7,7 +7,7 @@ import (
 )
 
 // clmulMin and wideMin are the lengths in bytes from which carry-less
-// multiplication pays (BenchmarkPaths), in registers of 128 and of 512 bits.
+// multiplication pays, in registers of 128 and of 512 bits.
 var clmulMin, wideMin = clmulLengths()
 
 func clmulLengths() (narrow, wide int) {

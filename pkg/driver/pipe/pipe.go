@@ -133,10 +133,10 @@ func command(name string) (run func(context.Context, cli.Call) *cli.Failed, err 
 // Runner runs pipes, one at a time.
 type Runner struct {
 	Said     func(line string)       // gets each line of a warning, one at a time
-	Failed   func(line string)       // gets each line of an error; nil: said gets it
+	Failed   func(line string)       // gets each line of an error; nil: Said gets it
 	Fetching func(p *fetch.Progress) // gets the progress of mfetch; nil: nobody does
-	Waits    func(w cli.Wait)        // gets what a command waits for; nil: said gets it
-	mu       sync.Mutex              // guards said and failed
+	Waits    func(w cli.Wait)        // gets what a command waits for; nil: Said gets it
+	mu       sync.Mutex              // held while Said or Failed works
 
 	Spent []stats.Spent // times of the commands of successful pipes, until TakeTimes
 }
