@@ -207,6 +207,13 @@ func TestDeadHost(t *testing.T) {
 	if want := "3 URLs left on a.test, which does not answer: 2 failed contacts in a row"; s.waits() != want {
 		t.Errorf("%q, want %q", s.waits(), want)
 	}
+	for failures, want := range map[uint64]float64{0: 20, 1: 20, 2: 0} { // one contact may fail anywhere
+		var s Status
+		s.addPlan(&frontier.Plan{URLs: 3, Hosts: 1, Duration: 20 * time.Second, Slow: []frontier.PlanHost{{Host: "a.test", URLs: 3, Took: 20 * time.Second, Failures: failures}}}, time.Time{})
+		if told := strings.Contains(s.Hosts[0].when(), "answer"); s.Left != want || told != (want == 0) {
+			t.Errorf("%d failures: %g s left, %q", failures, s.Left, s.Hosts[0].when())
+		}
+	}
 }
 
 func TestWhyAgain(t *testing.T) {

@@ -91,11 +91,14 @@ type HostLeft struct {
 	URLs uint64  `json:"urls"`
 	Took float64 `json:"s"` // seconds for the URLs at the host's pace
 
-	Failures uint64 `json:"failures_in_a_row,omitempty"` // contacts without an answer since its last answer: then nobody knows how long its URLs take
+	Failures uint64 `json:"failures_in_a_row,omitempty"` // contacts without an answer since its last answer
 }
 
-func (h *HostLeft) when() string {
-	if h.Failures > 0 {
+// silent reports whether nobody knows how long the URLs of a host take, since it does not answer. A single contact may fail anywhere.
+func (h HostLeft) silent() bool { return h.Failures > 1 }
+
+func (h HostLeft) when() string {
+	if h.silent() {
 		return "which does not answer: " + Count(h.Failures, "failed contact") + " in a row"
 	}
 	return span(h.Took)
@@ -280,7 +283,7 @@ func (s *Status) addPlan(p *frontier.Plan, now time.Time) {
 	for _, h := range p.Slow {
 		s.Hosts = append(s.Hosts, HostLeft{h.Host, h.URLs, h.Took.Seconds(), h.Failures})
 	}
-	if p.Hosts > 0 && p.Hosts == uint64(len(p.Slow)) && !slices.ContainsFunc(p.Slow, func(h frontier.PlanHost) bool { return h.Failures == 0 }) {
+	if p.Hosts > 0 && p.Hosts == uint64(len(s.Hosts)) && !slices.ContainsFunc(s.Hosts, func(h HostLeft) bool { return !h.silent() }) {
 		return // none answers
 	}
 	s.Left, s.LeftIs = p.Duration.Seconds(), leftIs
@@ -557,7 +560,7 @@ func (l *Status) waits() string {
 		return ""
 	}
 	h := l.Hosts[0]
-	if h.Failures > 0 {
+	if h.silent() {
 		return fmt.Sprintf("%s left on %s, %s", Count(h.URLs, "URL"), h.Host, h.when())
 	}
 	return fmt.Sprintf("politeness: %s has %s left at %s, %s", h.Host, Count(h.URLs, "URL"), pace(h.Took/float64(h.URLs)), span(h.Took))
