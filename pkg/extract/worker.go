@@ -474,18 +474,12 @@ func (o *output) process(row *record.Fetch, doc *Document) {
 	if len(o.Modules) == 0 || o.repeated() {
 		return
 	}
-	findings, failed, passed := o.runner.Run(o.ctx, &process.Document{
+	var findings []process.Finding
+	findings, o.ending.failed, o.ending.passed = o.runner.Run(o.ctx, &process.Document{
 		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: MediaType(doc), Charset: ModuleCharset(doc), Status: int(row.Status),
 		Truncated: row.Truncated, Body: doc.Body, Agent: o.Links.Agent,
 	})
-	o.ending.passed = passed
 	for _, f := range findings {
-		if f.Key == process.KeyError && slices.Contains(failed, f.Module) {
-			if o.ending.failed == nil {
-				o.ending.failed = make(map[string]string)
-			}
-			o.ending.failed[f.Module] = f.Value
-		}
 		o.wait.findings = append(o.wait.findings, record.Module{URL: row.URL, Key: row.Key, Module: f.Module, Name: f.Key, Value: f.Value})
 	}
 }

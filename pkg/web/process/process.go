@@ -215,8 +215,8 @@ func NewRunner(modules []Selected) *Runner {
 }
 
 // Run gives the document to each module that is for its media type, in the order
-// of the selection. failed and passed name the modules that failed on it, and those that did not.
-func (r *Runner) Run(ctx context.Context, doc *Document) (findings []Finding, failed, passed []string) {
+// of the selection. failed says why modules failed on it, by name; passed names those that did not.
+func (r *Runner) Run(ctx context.Context, doc *Document) (findings []Finding, failed map[string]string, passed []string) {
 	for i := range r.modules {
 		m := &r.modules[i]
 		if !slices.ContainsFunc(m.Types, func(t string) bool { return matchType(t, doc.MIME) }) {
@@ -230,8 +230,12 @@ func (r *Runner) Run(ctx context.Context, doc *Document) (findings []Finding, fa
 			}
 		})
 		if err != nil {
-			findings = append(findings[:start], Finding{name, KeyError, cut(err.Error(), MaxValue)})
-			failed = append(failed, name)
+			why := cut(err.Error(), MaxValue)
+			findings = append(findings[:start], Finding{name, KeyError, why})
+			if failed == nil {
+				failed = make(map[string]string)
+			}
+			failed[name] = why
 			m.instance = m.Module.New() // the old one's state is not to be trusted
 		} else {
 			passed = append(passed, name)

@@ -189,7 +189,8 @@ func TestFailureStaysAlone(t *testing.T) {
 	for _, body := range []string{"panic", "error", "good"} {
 		findings, failed, passed := r.Run(context.Background(), &Document{Body: []byte(body)})
 		want := map[string]string{"panic": "[{broken error panic: ouch}]", "error": "[{broken error no}]", "good": "[{broken before x}]"}[body]
-		if got := fmt.Sprint(findings); got != want || (len(failed) == 1) != (body != "good") || len(failed)+len(passed) != 2 {
+		why := map[string]string{"panic": "panic: ouch", "error": "no"}[body]
+		if got := fmt.Sprint(findings); got != want || failed["broken"] != why || (len(failed) == 1) != (body != "good") || len(failed)+len(passed) != 2 {
 			t.Errorf("%s: %s, failed %v, passed %v", body, got, failed, passed)
 		}
 	}

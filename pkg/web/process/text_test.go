@@ -222,7 +222,7 @@ func TestHostileDocuments(t *testing.T) {
 			all = append(all, Selected{Module: m})
 		}
 		var findings []Finding
-		var failed []string
+		var failed map[string]string
 		took := costtest.Of(func() { findings, failed, _ = NewRunner(all).Run(context.Background(), &doc) })
 		t.Logf("%s: %v, %d findings, failed %v", name, took, len(findings), failed)
 		if took > time.Minute {
