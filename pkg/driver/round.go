@@ -111,24 +111,24 @@ func (c commands) marked(args ...string) pipe.Pipe {
 
 // linked is the part of a pipe that extracts links from the documents of files, or of its input. Its last command gets args.
 func (c commands) linked(files []string, args ...string) pipe.Pipe {
-	pipe := pipe.Pipe{slices.Concat(c.extract, files)}
+	all := pipe.Pipe{slices.Concat(c.extract, files)}
 	for _, words := range [][]string{c.render, c.canon, c.links} {
 		if words != nil {
-			pipe = append(pipe, slices.Clone(words))
+			all = append(all, slices.Clone(words))
 		}
 	}
-	last := &pipe[len(pipe)-1]
+	last := &all[len(all)-1]
 	*last = append(*last, args...)
-	return pipe
+	return all
 }
 
 // updated is the part of a pipe that adds new URLs to the frontier, from the links of files or of its input. Its last command gets args.
 func (c commands) updated(files []string, args ...string) pipe.Pipe {
-	pipe := pipe.Pipe{slices.Concat(c.unseen, files)}
+	all := pipe.Pipe{slices.Concat(c.unseen, files)}
 	if c.fresh != nil {
-		pipe = append(pipe, c.fresh)
+		all = append(all, c.fresh)
 	}
-	return append(pipe, append(c.update, args...))
+	return append(all, append(c.update, args...))
 }
 
 // round is the pipe of a round.
@@ -209,9 +209,9 @@ func (p plan) stages(round string, lists []string) []stage {
 }
 
 // flagged is a pipe with the flags of this run: threads, and how many bytes mfetch may receive until Options.UntilSize.
-func (d *Driver) flagged(pipe pipe.Pipe) pipe.Pipe {
-	pipe = slices.Clone(pipe)
-	for i, words := range pipe {
+func (d *Driver) flagged(all pipe.Pipe) pipe.Pipe {
+	all = slices.Clone(all)
+	for i, words := range all {
 		words = slices.Clip(words)
 		if d.opt.Threads > 0 {
 			words = append(words, "--threads", strconv.Itoa(d.opt.Threads))
@@ -219,9 +219,9 @@ func (d *Driver) flagged(pipe pipe.Pipe) pipe.Pipe {
 		if d.opt.UntilSize > 0 && words[0] == "mfetch" {
 			words = append(words, "--max-bytes", strconv.FormatInt(bytesLeft(d.opt.UntilSize, tell.OnDisk(d.Crawl.Dir()), d.plan.tasks()), 10))
 		}
-		pipe[i] = words
+		all[i] = words
 	}
-	return pipe
+	return all
 }
 
 // bytesLeft is how many bytes each task may receive so that the files, of have bytes now, grow to until. WARC files are smaller than what was received,

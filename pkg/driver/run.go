@@ -86,10 +86,10 @@ func Open(dir string, opt Options) (*Driver, error) {
 func (d *Driver) connectReporter(r *pipe.Runner, shard int) {
 	r.Fetching = func(p *fetch.Progress) { d.opt.Reporter.Fetching(shard, p) }
 	r.Waits = d.opt.Reporter.Waits
-	once := func(tell func(line string)) func(line string) {
+	once := func(to func(line string)) func(line string) {
 		return func(line string) {
 			if by, said := d.warned.LoadOrStore(line, shard); !said || by == shard {
-				tell(line)
+				to(line)
 			}
 		}
 	}
@@ -556,8 +556,8 @@ func (d *Driver) Print(w io.Writer) error {
 	lines := func(name string, pipes ...pipe.Pipe) {
 		dir := d.plan.path("rounds", name)
 		fmt.Fprintf(w, "%s && rm -f %s/epoch.* && : > %[2]s/epoch.%d &&\n", fault.Quote("mkdir", "-p", dir), fault.Quote(dir), st.Epoch)
-		for _, pipe := range pipes {
-			fmt.Fprintf(w, "%s &&\n", pipe)
+		for _, p := range pipes {
+			fmt.Fprintf(w, "%s &&\n", p)
 		}
 		fmt.Fprintln(w, pipe.Pipe{{"mckpt", "commit", d.plan.crawl, "--txn", name}})
 	}

@@ -286,17 +286,17 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 
 // step runs a step once.
 func (d *Driver) step(ctx context.Context, run *pipe.Runner, s step) error {
-	pipe := d.flagged(s.pipe)
+	all := d.flagged(s.pipe)
 	switch {
 	case s.sent != nil:
 		return d.send(ctx, s.sent, s.file)
 	case s.from != nil && s.pipe == nil:
 		return d.receive(ctx, s)
 	case s.from != nil:
-		_, err := run.RunFed(ctx, func(ctx context.Context, to *cli.MemoryPipe) error { return d.gather(ctx, s.from, pipedRows{to}) }, pipe)
+		_, err := run.RunFed(ctx, func(ctx context.Context, to *cli.MemoryPipe) error { return d.gather(ctx, s.from, pipedRows{to}) }, all)
 		return err
 	}
-	_, err := run.Run(ctx, pipe)
+	_, err := run.Run(ctx, all)
 	return err
 }
 
