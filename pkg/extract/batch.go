@@ -2,7 +2,6 @@ package extract
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"mercator/formats/record"
-	"mercator/pkg/base/fault"
 	"mercator/pkg/web/filter"
 	"mercator/pkg/web/process"
 )
@@ -20,6 +18,9 @@ import (
 // DefaultMaxBody bounds a document's decoded body, in bytes: as mfetch --max-body does. With
 // it documents made to cost memory take mextract to some 58 of its 64 MiB.
 const DefaultMaxBody = 10 << 20
+
+// manyFailures is after how many documents of a batch a module that fails on them is told of before the end.
+const manyFailures = 10
 
 // Settings say how a batch is extracted. The zero value takes bodies from the
 // rows, filters nothing and runs no modules.
@@ -39,6 +40,8 @@ type Settings struct {
 	// Finding takes what modules report, in the order of the rows; nil without
 	// modules.
 	Finding func(*record.Module) error
+	// Failing is told of a module that has failed on manyFailures documents, with the report so far; may be nil.
+	Failing func(module string, report Report)
 	// Refused takes the links that are refused, in the order of the rows: link rows with the column "refused" (RefusedColumn).
 	// It has the name of the filter's rule, or the ledger's reason. nil: nobody wants them.
 	Refused func(*record.Link) error
@@ -108,7 +111,6 @@ type ending struct {
 	drop    string // reason; "": consumed
 	refused map[string]uint64
 	failed  map[string]string // why, by module
-	passed  []string          // modules that did not fail
 	bytes   int
 	cut     string // why the document was not searched to its end; ""
 	err     error
@@ -116,8 +118,7 @@ type ending struct {
 
 // Batch extracts links, and findings of modules, from all rows of a batch. Rows
 // come out in the order of the input whatever the number of threads. It ends with
-// the first error; an archive that is damaged is one, a page that is not. So is a
-// program that fails on each of the first documents (process.Hopeless).
+// the first error; an archive that is damaged is one, a page that is not.
 //
 //	robots rows      consumed; links to the sitemaps they name, at depth 1
 //	redirects        consumed; one link to the target, at the row's own depth
@@ -208,9 +209,8 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	}()
 
 	report := Report{Cut: make(map[string]uint64), ModuleFailures: make(map[string]uint64), FirstFailures: make(map[string]string), ModuleEnds: make(map[string]string)}
-	useful := make(map[string]bool)
 	for j := range order {
-		if err := settle(ctx, b, s, j, &report, useful); err != nil {
+		if err := settle(ctx, b, s, j, &report); err != nil {
 			// Workers end at once. The reader may be waiting for a pipe, and ends
 			// when that does.
 			cancel()
@@ -231,8 +231,8 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	return report, readErr
 }
 
-// settle writes the output of one row and enters it in the ledger. useful has the modules that did not fail on a row before it.
-func settle(ctx context.Context, b Rows, s Settings, j *job, report *Report, useful map[string]bool) error {
+// settle writes the output of one row and enters it in the ledger.
+func settle(ctx context.Context, b Rows, s Settings, j *job, report *Report) error {
 	for {
 		var c chunk
 		select {
@@ -271,16 +271,13 @@ func settle(ctx context.Context, b Rows, s Settings, j *job, report *Report, use
 		for _, reason := range slices.Sorted(maps.Keys(e.refused)) { // the ledger may not hold all
 			b.Refuse(reason, e.refused[reason])
 		}
-		for _, m := range e.passed {
-			useful[m] = true
-		}
-		for m, why := range e.failed {
+		for _, m := range slices.Sorted(maps.Keys(e.failed)) {
 			if report.ModuleFailures[m]++; report.ModuleFailures[m] == 1 {
-				report.FirstFailures[m] = j.row.URL + ": " + why
+				report.FirstFailures[m] = j.row.URL + ": " + e.failed[m]
 			}
-		}
-		if err := s.hopeless(report, useful); err != nil && ctx.Err() == nil { // a program that was stopped has failed, too
-			return err
+			if report.ModuleFailures[m] == manyFailures && s.Failing != nil {
+				s.Failing(m, *report)
+			}
 		}
 		report.Bytes += uint64(e.bytes)
 		if e.cut != "" {
@@ -297,20 +294,4 @@ func settle(ctx context.Context, b Rows, s Settings, j *job, report *Report, use
 		}
 		return nil
 	}
-}
-
-// hopeless is an error if a program failed on all documents so far, and on as many as process.Hopeless. A module of the house never is: there the documents are at fault.
-func (s *Settings) hopeless(report *Report, useful map[string]bool) error {
-	for _, m := range s.Modules {
-		name := m.Module.Name()
-		if _, program := m.Module.(*process.Exec); !program || useful[name] || report.ModuleFailures[name] < process.Hopeless {
-			continue
-		}
-		return &fault.Error{
-			Class: fault.Program, File: "module " + name,
-			Found: fmt.Sprintf("it failed on each of the first %d documents, first: %s", process.Hopeless, report.FirstFailures[name]),
-			Hint:  "mend the program, and run the same again; one that finds nothing in a document must end with status 0, or answer {} if it stays",
-		}
-	}
-	return nil
 }

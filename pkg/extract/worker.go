@@ -475,7 +475,7 @@ func (o *output) process(row *record.Fetch, doc *Document) {
 		return
 	}
 	var findings []process.Finding
-	findings, o.ending.failed, o.ending.passed = o.runner.Run(o.ctx, &process.Document{
+	findings, o.ending.failed = o.runner.Run(o.ctx, &process.Document{
 		URL: row.URL, Key: row.Key, Header: doc.Header, MIME: MediaType(doc), Charset: ModuleCharset(doc), Status: int(row.Status),
 		Truncated: row.Truncated, Body: doc.Body, Agent: o.Links.Agent,
 	})

@@ -158,6 +158,9 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 		settings.Refused = func(row *record.Link) error { return refused.Write(row.Extra.Text("refused"), row) }
 	}
 	settings.Modules = m.selected
+	settings.Failing = func(name string, report extract.Report) {
+		std.Warn("module %s fails, so far on %s", name, failures(name, report))
+	}
 	settings.Finding = func(row *record.Module) error { return m.write(ctx, row) }
 	progress := std.StartProgress("documents", 0)
 	defer progress.Done()

@@ -124,13 +124,17 @@ func (m *modules) write(ctx context.Context, row *record.Module) error {
 	return m.file.Write(row.Module, row)
 }
 
+// failures says on how many documents a module failed, and why on the first.
+func failures(name string, report extract.Report) string {
+	return cli.Count(report.ModuleFailures[name], "document") + ", first: " + report.FirstFailures[name]
+}
+
 // publish commits the states, and then makes the file of findings appear. It tells
 // which modules failed, and on how many documents.
 func (m *modules) publish(ctx context.Context, std *cli.Std, report extract.Report, in record.Trailer) error {
 	for _, s := range m.selected {
-		if n := report.ModuleFailures[s.Module.Name()]; n > 0 {
-			name := s.Module.Name()
-			std.Warn("module %s failed on %s, first: %s", name, cli.Count(n, "document"), report.FirstFailures[name])
+		if name := s.Module.Name(); report.ModuleFailures[name] > 0 {
+			std.Warn("module %s failed on %s", name, failures(name, report))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(report.ModuleEnds)) {

@@ -10,8 +10,7 @@
 //
 //   - A module that fails, panics or, as a program, hangs costs its own findings
 //     of that document and nothing else. It is counted, and the document gets one
-//     finding with the key "error". A program that fails on the first Hopeless documents
-//     of a batch is not made for them: who runs the batch gives it up.
+//     finding with the key "error".
 //   - A document gets at most MaxFindings findings of a module, each value cut
 //     to MaxValue bytes.
 //   - Findings depend on the document alone, never on threads or on the
@@ -39,9 +38,6 @@ const (
 	MaxKey      = 256
 	MaxValue    = 4096
 )
-
-// Hopeless is how many documents in a row, from the first of a batch on, a program may fail on before the batch is given up.
-const Hopeless = 10
 
 // KeyError is the key of the finding that stands for a failure.
 const KeyError = "error"
@@ -215,8 +211,8 @@ func NewRunner(modules []Selected) *Runner {
 }
 
 // Run gives the document to each module that is for its media type, in the order
-// of the selection. failed says why modules failed on it, by name; passed names those that did not.
-func (r *Runner) Run(ctx context.Context, doc *Document) (findings []Finding, failed map[string]string, passed []string) {
+// of the selection. failed says why modules failed on it, by name.
+func (r *Runner) Run(ctx context.Context, doc *Document) (findings []Finding, failed map[string]string) {
 	for i := range r.modules {
 		m := &r.modules[i]
 		if !slices.ContainsFunc(m.Types, func(t string) bool { return matchType(t, doc.MIME) }) {
@@ -237,11 +233,9 @@ func (r *Runner) Run(ctx context.Context, doc *Document) (findings []Finding, fa
 			}
 			failed[name] = why
 			m.instance = m.Module.New() // the old one's state is not to be trusted
-		} else {
-			passed = append(passed, name)
 		}
 	}
-	return findings, failed, passed
+	return findings, failed
 }
 
 // Close ends the modules' instances. It returns what went wrong then, by module: findings

@@ -40,7 +40,7 @@ func stayed(t *testing.T, command string, limits ExecLimits, bodies ...string) (
 			continue
 		}
 		doc := &Document{URL: fmt.Sprintf("http://h/%d?a&b", i), Key: uint64(i), MIME: "text/plain", Charset: "utf-8", Status: 203, Body: []byte(body)}
-		found, failed, _ := r.Run(context.Background(), doc)
+		found, failed := r.Run(context.Background(), doc)
 		if len(failed) > 0 != (len(found) == 1 && found[0].Key == KeyError) {
 			t.Errorf("document %d: %v, failed %v", i, found, failed)
 		}
@@ -170,7 +170,7 @@ func TestStayState(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer state.Close(t.Context())
-	found, _, _ := r.Run(t.Context(), &Document{Body: []byte("hello")})
+	found, _ := r.Run(t.Context(), &Document{Body: []byte("hello")})
 	if err := r.Close(); err != nil || len(found) != 1 {
 		t.Fatal(found, err)
 	}
