@@ -26,9 +26,7 @@ func (r *runner) input(ctx context.Context) error {
 	r.mu.Lock()
 	r.eof = true
 	r.mu.Unlock()
-	if warn := r.refusals.finalWarning(r.urls.Load() + r.opt.Others); warn != "" {
-		r.warn("%s", warn)
-	}
+	r.warnOfSettings()
 	r.poke()
 	return nil
 }

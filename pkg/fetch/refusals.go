@@ -263,6 +263,7 @@ func (r *runner) holdRefusal(h *host, row *record.Fetch) error {
 
 // settleRefusals emits the rows held, or fails.
 func (r *runner) settleRefusals(ctx context.Context) error {
+	r.warnOfSettings() // what was being held when the input ended went by the usual size
 	if err := r.refusals.judge(r.opt.RefusedOK, r.s.opened, r.opt.Others); err != nil {
 		return err
 	}
@@ -277,6 +278,13 @@ const (
 	localErrorPause = time.Second // before the connection that met one is used again
 	localErrorsMax  = 5           // contacts of a host in a row that may meet a passing one
 )
+
+// warnOfSettings warns, once, if settings refused too much of a batch that was read to its end.
+func (r *runner) warnOfSettings() {
+	if warn := r.refusals.finalWarning(r.urls.Load() + r.opt.Others); warn != "" {
+		r.warn("%s", warn)
+	}
+}
 
 // warnLocal warns of an error of this machine, once for each kind.
 func (r *runner) warnLocal(text string) {
