@@ -6,6 +6,7 @@
 #
 # Run it at the top of the source. go-md2man, a tool of go.mod, makes roff of Markdown.
 set -eu
+export LC_ALL=C # widths of tables are counted alike by each awk
 bin=$1 out=$2; shift 2
 date=$(git log -1 --format=%cs 2> /dev/null || date -u -r go.mod +%F)
 rm -rf "$out"

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
@@ -38,7 +37,7 @@ Examples:
 func (*setCmd) Unconfigured() {}
 
 func (c *setCmd) Run(ctx context.Context, std *cli.Std) error {
-	folder, err := setup.Open(c.Crawl, crawl.Options{LockWait: 70 * time.Second})
+	folder, err := setup.Open(c.Crawl, crawl.Options{LockWait: setup.LockWait})
 	if err != nil {
 		return err
 	}

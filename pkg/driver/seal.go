@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"path/filepath"
-	"time"
 
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
@@ -53,7 +52,7 @@ func seal(ctx context.Context, folder *crawl.Crawl, progress func(int64)) (seale
 	var stores []string   // the folders of these stores
 	for _, dir := range dirs {
 		stores = append(stores, filepath.Join(dir, fetch.Kind))
-		archive, err := store.Open(filepath.Join(dir, fetch.Kind), fetch.Kind, fetch.Version, store.Options{LockWait: 70 * time.Second})
+		archive, err := store.Open(filepath.Join(dir, fetch.Kind), fetch.Kind, fetch.Version, store.Options{LockWait: setup.LockWait})
 		if err != nil {
 			return sealed, err
 		}

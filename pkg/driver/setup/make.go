@@ -576,6 +576,9 @@ func withoutComments(text []byte) (out []byte) {
 	return out
 }
 
+// LockWait is how long mcrawl waits for another that works on the same crawl: as the commands do by default (--lock-wait).
+const LockWait = 70 * time.Second
+
 // Open opens a crawl folder. The hint of its error says how to make one.
 func Open(dir string, opt crawl.Options) (*crawl.Crawl, error) {
 	folder, err := crawl.Open(dir, opt)

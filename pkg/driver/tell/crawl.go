@@ -42,7 +42,7 @@ type Crawl struct {
 
 // Open opens the crawl in dir.
 func Open(dir string, now func() time.Time, warn func(format string, args ...any)) (*Crawl, error) {
-	folder, err := setup.Open(dir, crawl.Options{LockWait: 70 * time.Second, Warn: func(err error) { warn("%v", err) }})
+	folder, err := setup.Open(dir, crawl.Options{LockWait: setup.LockWait, Warn: func(err error) { warn("%v", err) }})
 	if err != nil {
 		return nil, err
 	}

@@ -430,4 +430,5 @@ func origin(url string) string {
 	return scheme + "://" + host
 }
 
+// errEnough ends the reading of rows.
 var errEnough = errors.New("enough examples")
