@@ -24,9 +24,8 @@ import (
 	"mercator/pkg/folder/shard"
 )
 
-// roundEnd finds the frontier's transaction that ends a round, whose ledger holds the
-// ledger of the whole round: the update, or the add, raise or release where no batch was taken. Without one it
-// says what there is not.
+// roundEnd finds the frontier's transaction that ends a round: the update, or the add, raise or release if no batch was
+// taken. Its ledger holds the ledger of the whole round. If there is no such transaction, missing names it.
 func roundEnd(m *store.Manifest, txn string) (end *store.Done, missing string) {
 	missing = fmt.Sprintf("no update or add of %q", txn)
 	batch := false

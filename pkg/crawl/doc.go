@@ -24,7 +24,7 @@
 // committed and repeats its output. "mckpt commit crawl --txn r12" (Crawl.Commit, in commit.go) then does, in order:
 //
 //  1. lock crawl/LOCK, then the LOCK of each store, so that nothing changes meanwhile;
-//  2. settle each store (Settle: one whose HEAD lags, or of an older epoch), and look whether the round is whole: the frontier has "update r12" (or "add", "raise" or "release", and no "next"),
+//  2. settle each store (Settle: its HEAD lags, or its epoch is older), and check whether the round is whole: the frontier has "update r12" (or "add", "raise" or "release", and no "next"),
 //     each store that this one's ledger names has a transaction r12, and no store has another round open;
 //  3. read rounds/r12 for lengths and checksums;
 //  4. write checkpoints/000013: for each store its newest generation and its manifest's checksum, the
@@ -44,7 +44,7 @@
 // the file by link, synced, under the next number that is free, or takes one that says the same; and step 5 replaces CURRENT only as it was at
 // step 1 (store.WriteCurrent). Whoever is too late gets an error: run the command again.
 //
-// A move of buckets between shards (Crawl.Move) is a round of its own, whose transactions have the verb move: first the file of the new bucket
+// A move of buckets between shards (Crawl.Move) is a round of its own. Its transactions have the verb move. It writes the file of the new bucket
 // map, then the transactions in all shards' stores, then steps 1 to 7 with the version of that map in the checkpoint and in CURRENT. A kill before step 5
 // leaves the round open under the old map. A move to shards that the old map lacks makes their stores, empty, behind the file of the new map; until CURRENT names
 // that map, nothing in their folders counts.

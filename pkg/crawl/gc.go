@@ -232,7 +232,7 @@ func (c *Crawl) removeLeftovers(cur store.Current, freed *store.Freed) error {
 			n, err := strconv.ParseUint(e.Name(), 10, 64)
 			gone := under != "" && err == nil && cur.Forgotten.Has(n)
 			version, isMap := mapVersion(e.Name())
-			// One above CURRENT's may be of a move on another machine, whose locks do not hold for this one.
+			// A map above CURRENT's stays: it may belong to a move on another machine, which this lock does not keep out.
 			if isMap = isMap && under == "" && !maps[version] && version < cur.Map; !unpublished && !gone && !isMap {
 				continue
 			}

@@ -43,8 +43,8 @@ type CrawlFile struct {
 type Inventory struct {
 	Current store.Current
 	Files   []CrawlFile // by class, then by path; CURRENT is the last
-	Left    []string    // files whose names a copier may not be able to carry
-	Gone    []CrawlFile // by path, files of closed rounds that a kept checkpoint names and that are not there, or no regular files
+	Left    []string    // files with names that a copier may be unable to write
+	Gone    []CrawlFile // by path: files of closed rounds that a kept checkpoint names, but that are missing or not regular
 }
 
 // What a copier of the crawl keeps in its folder.

@@ -195,8 +195,8 @@ func (k *RoundFiles) Names() (names []string) {
 }
 
 // Files lists the files rounds/ROUND/NAME.arrows.zst, in the order of the rounds and, within a round, of the names. A round that
-// keeps no such file is passed over, and so are files of another epoch: of a round that abandon or restore has undone. Options.Warn is told, once,
-// of closed rounds whose file is lost.
+// keeps no such file is passed over, and so are files of another epoch, from a round that abandon or restore has undone. Options.Warn gets one
+// warning about closed rounds with a lost file.
 func (k *RoundFiles) Files(names ...string) ([]string, error) {
 	files, lost, err := k.listFiles(names)
 	if len(lost) > 0 && k.c.opt.Warn != nil {

@@ -214,7 +214,7 @@ func (c *Crawl) tidyPart(cur store.Current, next uint64, aside, back map[string]
 
 // removeCut removes, from the folder of a round, files that were not whole when their writers were killed.
 func (c *Crawl) removeCut(round string) {
-	if c.fs == durable.OS { // whose processes they are of
+	if c.fs == durable.OS { // only files of the real file system belong to a process
 		durable.RemoveLeftovers(c.roundsPath(round, "any"), func(string) bool { return true })
 	}
 }

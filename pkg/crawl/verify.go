@@ -259,8 +259,8 @@ type verifier struct {
 	broken  map[uint64]bool        // checkpoints that need a damaged file
 	rounds  map[roundKey][]uint64  // checkpoints of closed rounds; one without an epoch may be any of its name
 	closed  map[string]closedRound // the rounds that the crawl's state stands on, by name
-	lastOf  uint64                 // checkpoint whose ledgers were asked for last
-	last    []record.Ledger        // these
+	lastOf  uint64                 // checkpoint of the ledgers in last
+	last    []record.Ledger        // ledgers that were read last
 	failed  error                  // no file could be opened
 }
 

@@ -24,11 +24,11 @@ func StyleURLs(s []byte, found func(ref string)) {
 }
 
 // sheet is a scanner of CSS for the few tokens that matter (CSS Syntax section 4):
-// comments, strings, names with escapes, url(), image-set(), @import and @namespace,
-// whose URL is none.
+// comments, strings, names with escapes, url(), image-set(), @import and @namespace
+// (its URL is no link).
 type sheet struct {
 	*finder
-	take      func(ref string) // if not nil, it takes them instead
+	take      func(ref string) // if not nil, gets the references instead of finder
 	importing bool             // after @import, before its reference
 	namespace bool             // after @namespace, before its end
 	depth     int              // of open parentheses

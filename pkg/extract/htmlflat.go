@@ -20,9 +20,9 @@ type flat struct {
 	begun     bool         // the body element has begun
 	headEnded bool         // by its end tag
 	first     bool         // no start tag was read so far
-	inert     bool         // the tag at hand is in a template, whose content is inert
+	inert     bool         // the current tag is in a template: its content is inert
 	cells     [3]int       // open td, th and caption elements in the innermost one, not less than there are
-	foreign   bool         // it is in SVG or MathML
+	foreign   bool         // the current tag is in SVG or MathML
 	script    scriptSort   // what the script element at hand has
 	depth     int          // the reader's within the a element of SVG that was opened last
 	styled    bool         // in a style or script element of SVG
@@ -31,7 +31,7 @@ type flat struct {
 	tables    []tableState // open table elements
 	inSelect  bool
 	inButton  bool          // a button may be open
-	inside    []markup.Open // elements that were opened within the open a element whose text is collected
+	inside    []markup.Open // elements that were opened within the a element being collected
 }
 
 // tableState says where in a table the document is.
@@ -378,7 +378,7 @@ func (h *flat) track(l *markup.Lexer) {
 	}
 }
 
-// insideStart follows a start tag within an a element whose text is collected. It
+// insideStart follows a start tag within an a element while its text is collected. It
 // declines where the a element would end, or be cut in two.
 func (h *flat) insideStart(e *markup.Element, inP bool) {
 	switch {
@@ -410,8 +410,8 @@ func (h *flat) anchorEnd() {
 	}
 }
 
-// insideEnd follows an end tag within the a element whose text is collected, and
-// reports whether it closes the innermost element.
+// insideEnd follows an end tag within an a element while its text is collected. It
+// reports whether the tag closes the innermost element.
 func (h *flat) insideEnd(e *markup.Element) bool {
 	n := len(h.inside)
 	switch {

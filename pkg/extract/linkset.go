@@ -32,8 +32,8 @@ type span struct{ start, end uint32 }
 
 func spanOf(start, end int) span { return span{uint32(start), uint32(end)} }
 
-// The seed is random so that nobody can write pages whose links collide. What is
-// found does not depend on it.
+// linkSeed is random so that nobody can write pages with links that collide. The links
+// found do not depend on it.
 var linkSeed = maphash.MakeSeed()
 
 // linkSecret is a random odd number.
@@ -167,7 +167,7 @@ func (s *linkSet) links() []Link {
 	return links
 }
 
-// keySet is a set of 64-bit keys, whose memory serves set after set.
+// keySet is a set of 64-bit keys. Its memory is reused for the next set.
 type keySet struct {
 	slots []uint64 // hash table; 0 is free
 	n     int

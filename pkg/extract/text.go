@@ -151,12 +151,12 @@ func trimURL(b []byte) []byte {
 	return b
 }
 
-// jsonNames are the keys whose value may be a relative reference.
+// jsonNames are the keys that may have a relative reference as their value.
 var jsonNames = map[string]bool{"href": true, "link": true, "src": true, "uri": true, "url": true}
 
-// json adds the strings that are absolute URLs, and those that are references under
-// a key such as "url". It looks at strings alone: a document need not be whole, and
-// may be many, one a line.
+// json adds strings that are absolute URLs, and references under a key such as "url".
+// It looks at strings alone: the document may be incomplete, or hold many values, one a
+// line.
 func (f *finder) json(b []byte) {
 	named := false // the key before the string says that it is a reference
 	for {

@@ -19,7 +19,7 @@ import (
 	"mercator/pkg/web/markup"
 )
 
-// maxElementText bounds what is read of an element whose text is a link.
+// maxElementText bounds the text that is read as a link, in bytes.
 const maxElementText = 16 << 10
 
 // xml adds the links of a sitemap or sitemap index with the extensions for images,
@@ -93,7 +93,7 @@ func xmlText(in io.Reader, label string) *bufio.Reader {
 // character that no text has.
 const entityMark = "\uFDD0"
 
-// maxEntities bounds the entities of one document whose links are told from others.
+// maxEntities bounds the declared entities of one document that can mark their links.
 const maxEntities = 1000
 
 var entityDeclaration = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<!ENTITY\s+([^\s%"'<>]+)\s`) })
@@ -124,8 +124,8 @@ type xmlFinder struct {
 	of           string // element of a sitemap that was opened last and not closed: url, sitemap, image or video
 	depth        int    // of open elements
 
-	collecting string // local name of the element whose text is a link or title, or ""
-	kind       string // of that link; "" for a title
+	collecting string // local name of the open element that holds a link or title as text, or ""
+	kind       string // kind of the link being collected; "" for a title
 	text       []byte
 	resolved   []byte // memory of a reference and what it resolves to
 
@@ -220,7 +220,7 @@ func (x *xmlFinder) endElement(name string) {
 	x.depth--
 }
 
-// kindMarkup is the kind of an element whose text is HTML, or may be.
+// kindMarkup is the kind of an element with text that is, or may be, HTML.
 const kindMarkup = "\x00markup"
 
 // markup adds the links of the open element's text, which is HTML.

@@ -300,8 +300,8 @@ func (r *AuditReport) check(ctx context.Context, s *merge.Sorter, worst int, nam
 type lanes struct {
 	max   int
 	ended []contactSpan // the last of each connection
-	asked contactSpan   // whose Retry-After ends last
-	after int           // contacts that began since, and before its end
+	asked contactSpan   // the contact with the latest end of Retry-After
+	after int           // contacts that began after asked and before its Retry-After ended
 }
 
 func (l *lanes) reset(n int) { *l = lanes{max: n, ended: l.ended[:0]} }

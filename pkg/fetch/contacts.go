@@ -57,8 +57,8 @@ func (s *scheduler) load(st *store.Store, base *store.Manifest, now micros) erro
 	return nil
 }
 
-// loadFrom reads the contact times of one store. others: it is that of another shard, which keeps them: this one does not save
-// them, as nobody would ever take them out of a store whose shard does not contact the host.
+// loadFrom reads the contact times of one store. others: the store belongs to another shard. This one
+// does not save these times: it never contacts the hosts, so nothing would ever remove them.
 func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, others bool, claim func(host string, addr netip.Addr)) error {
 	var last record.Module
 	put := s.contacts.put
@@ -159,8 +159,8 @@ func compareContacts(a, b *record.Module) int {
 	return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
 }
 
-// Of the hosts whose names have one FP64, as people can make, contact times of so many are
-// kept; and the memory in which hosts are sorted.
+// crowdMax bounds the hosts that share one FP64 and have their contact times kept: such names can be made on purpose.
+// sortMemory bounds the memory of the sort of hosts.
 const (
 	crowdMax   = 1 << 12
 	sortMemory = 8 << 20

@@ -98,8 +98,7 @@ func describe(ctx context.Context, row *record.Fetch, reply *Reply, bodyMax int6
 	return toStart(reply)
 }
 
-// EnterCut counts a page whose body is not all there in the ledger, by the reason in the
-// column truncated.
+// EnterCut counts a page with an incomplete body in the ledger, by the reason in the column truncated.
 func EnterCut(b *stage.Batch[record.URL, record.Fetch], row *record.Fetch) {
 	if row.OfPage() && row.Truncated != "" {
 		b.Refuse("cut-"+row.Truncated, 1)
@@ -371,7 +370,7 @@ func (g *group) beginRecord(kind, media string, row *record.Fetch) {
 	g.rec = warc.Record{Type: kind, Date: row.FetchTime.Go(), TargetURI: row.URL, ContentType: media, Fields: g.fields[:0]}
 }
 
-// endRecord appends g.rec, whose block is b.
+// endRecord appends g.rec with the block b.
 func (g *group) endRecord(enc warc.Encoder, b []byte) (err error) {
 	g.reader.Reset(b)
 	g.rec.Block, g.rec.Length = &g.reader, int64(len(b))

@@ -14,9 +14,9 @@ import (
 	"mercator/pkg/base/fingerprint"
 )
 
-// hashParam is the parameter of a fetch store that names the function whose first 64 bits are content_fp; without it
-// that is FP64, as Mercator has it (Heydon and Najork, 1999, section 3.5). It is the same for the crawl's life:
-// documents are compared by it.
+// hashParam is the parameter of a fetch store that names the hash function of content_fp, which is its first 64 bits. Without
+// the parameter it is FP64, as in Mercator (Heydon and Najork, 1999, section 3.5). It never changes during a crawl, because
+// documents are compared by content_fp.
 const hashParam = "content_hash"
 
 // contentHashes are the functions. A document with the FP64 of another can be made at once, one with 64 given bits of SHA-256 by
@@ -41,7 +41,7 @@ var scalesPools = func() map[string]*sync.Pool {
 	return pools
 }()
 
-// CreateStore makes an empty fetch store, whose content_fp is made by contentHash: fp64, md5 or sha256; "" is fp64.
+// CreateStore makes an empty fetch store. contentHash is the hash function of content_fp: fp64, md5 or sha256; "" is fp64.
 func CreateStore(dir, contentHash string, opt store.Options) error {
 	if err := checkHash(contentHash); err != nil {
 		return err

@@ -17,8 +17,8 @@
 //   - Memory holds hosts, at most Options.BackQueues with work and 65,536 without, and not
 //     URLs: rows, what an interrupted run had archived, and further hosts that ask to be
 //     left alone are in temporary files. Replies that are encoded or wait for the writer,
-//     windows of content decoders, parsed robots rules and the names whose rules
-//     are remembered each have a bound of their own.
+//     windows of content decoders, parsed robots rules and the table of hosts with
+//     known rules each have a bound of their own.
 //
 // # Where things are decided
 //

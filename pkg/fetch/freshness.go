@@ -119,8 +119,8 @@ func deltaSeconds(s string) (time.Duration, bool) {
 	return time.Duration(n) * time.Second, true
 }
 
-// eachDirective calls fn for the directives of Cache-Control fields, whose values are
-// tokens or quoted strings (RFC 9111 section 5.2); value is "" where there is none.
+// eachDirective calls fn for each directive of the Cache-Control fields. A value is a token or a
+// quoted string (RFC 9111 section 5.2), or "" if the directive has none.
 func eachDirective(fields []string, fn func(name, value string)) {
 	for _, s := range fields {
 		for {

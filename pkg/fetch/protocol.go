@@ -114,7 +114,7 @@ type Protocol interface {
 	Fetch(ctx context.Context, r *Request) *Reply
 }
 
-// Resolver finds the addresses of hosts whose rows carry none that is valid. It
+// Resolver finds the addresses of a host when its rows carry no valid one. It
 // is called by many goroutines at once.
 type Resolver interface {
 	// Resolve returns the addresses of a name (without port) in order of

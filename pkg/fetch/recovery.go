@@ -44,14 +44,14 @@ func (r *runner) stopped(tx *store.Tx) {
 	_ = durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d %d %d\n", tx.Generation(), now, end))
 }
 
-// TakenOver notes in the store dir, a copy whose newest generation is given, that somebody may have contacted any host until
-// now: the next batch then waits as after an interrupted one.
+// TakenOver notes in the store dir, a copy with newest as its last generation, that another process may have contacted any
+// host until now. The next batch then waits as after an interrupted one.
 func TakenOver(dir string, newest uint64, now time.Time) error {
 	return durable.WriteFile(durable.OS, filepath.Join(dir, batchFile), fmt.Appendf(nil, "%d %d\n", newest+1, now.UnixMicro()))
 }
 
-// uncleanGap says whether contacts were made of which no committed contact times
-// tell: the process that made them died, or failed, or was interrupted. All of them were made before ended, and
+// uncleanGap says whether contacts were made that are missing from the committed contact
+// times: the process that made them died, or failed, or was interrupted. All of them were made before ended, and
 // each host is left alone for gap from then on. That is now, unless an earlier time was noted; it is noted for the next run.
 func (r *runner) uncleanGap(tx *store.Tx, now micros) (ended, gap micros, err error) {
 	begun, ended, until, err := notedBatch(r.opt.Store, tx.Base())
@@ -71,7 +71,7 @@ func (r *runner) uncleanGap(tx *store.Tx, now micros) (ended, gap micros, err er
 	return now, gap, durable.WriteFile(r.opt.Store.FS(), r.opt.Store.Path(batchFile), fmt.Appendf(nil, "%d %d\n", begun, now))
 }
 
-// notedBatch is readBatch for a store whose newest generation is base: 0 if that tells of the contacts.
+// notedBatch is readBatch, but 0 if base, the newest generation, already holds the batch's contact times.
 func notedBatch(st *store.Store, base *store.Manifest) (begun uint64, ended, until micros, err error) {
 	begun, ended, until, err = readBatch(st)
 	for _, e := range base.Files {

@@ -107,8 +107,8 @@ const (
 	robotsAddress = "robots.txt: " + record.OutcomeAddress + ": "
 )
 
-// withoutRobots is the outcome of a page whose robots.txt could not be had. If a setting kept us from it,
-// that is no answer of the server.
+// withoutRobots returns the outcome of a page when its robots.txt could not be fetched. A fetch that our own
+// settings refused has an outcome of its own: the server gave no answer.
 func withoutRobots(why string) string {
 	switch {
 	case strings.HasPrefix(why, robotsDenied):
@@ -292,7 +292,7 @@ func (c *robotsCache) rest(a, older *authority) {
 	a.older.newer, a.newer.older = a, a
 }
 
-// rules returns the parsed rules of an authority whose verdict is byRules.
+// rules returns the parsed rules of an authority with the verdict byRules.
 // runner.mu is locked inside and so must not be held; c.mu is taken after it.
 func (c *robotsCache) rules(a *authority) (Rules, error) {
 	c.mu.Lock()

@@ -178,11 +178,10 @@ type line struct {
 //   - A host is with at most one worker.
 //   - A host is granted only at or after host.next, an address at or after
 //     slot.next, unless nothing is to be contacted (deferred, draining).
-//   - Of the hosts that are due, the one whose next URL came first in the batch
-//     is granted first.
-//   - A host that several names is granted to as many workers as that says, each of which keeps its gaps: several.go.
-//   - With lines (Mercator's static assignment), of the hosts whose names hash to
-//     one line at most one is granted at a time.
+//   - The hosts that are due are granted in the batch order of their next URLs.
+//   - A host in several is granted to as many workers as its entry says, and each worker keeps its own gaps: several.go.
+//   - With lines (Mercator's static assignment) a host name hashes to a line, and
+//     at most one host of a line is granted at a time.
 type scheduler struct {
 	addrDelay micros
 	lines     []line // nil: any worker serves any host
@@ -210,7 +209,7 @@ type scheduler struct {
 	lively  int    // hosts in state waiting
 	busy    int    // hosts in state busy
 	opened  int64  // hosts that had work so far; one whose work ended and came anew counts twice
-	openMax int    // hosts that had work at a time
+	openMax int    // most hosts with work at the same time
 }
 
 func newScheduler(addrDelay micros) *scheduler {

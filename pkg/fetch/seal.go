@@ -12,14 +12,14 @@ import (
 )
 
 // Seal gives each WARC file of the store its final name, and returns how many had none. No
-// generation changes by that: a manifest does not say under which of its two names a file
-// stands. The next batch begins a new file. While a round is open, also one whose
-// batch was killed, fault.Conflict: it goes on with what it has written.
+// generation changes, since a manifest does not say which of its two names a file has
+// now. The next batch begins a new file. While a round is open, even if its batch was
+// killed, Seal fails with fault.Conflict: the batch goes on with the file that it has begun.
 //
-// A tail behind what any generation has of a file is cut. It was left by a batch that was
-// killed and then abandoned, and may end in the middle of a record. A file that no
-// generation has stays as it is: the next change deletes it. In a shard a process that was superseded may
-// write to a file still: what counts of it gets the name as a copy.
+// Seal cuts bytes behind the longest length that a generation has of a file. A batch that was
+// killed and then abandoned left them, and they may end in the middle of a record. A file that no
+// generation has stays as it is: the next change deletes it. In a shard a superseded process may still
+// write to a file, so the committed part is copied to the final name.
 func Seal(ctx context.Context, st *store.Store) (sealed int, err error) {
 	lock, err := st.Lock(ctx, "seal")
 	if err != nil {

@@ -16,8 +16,8 @@ func (f *Frontier) ExportColumns() (*record.Schema, error) {
 	return s.policy.columns(), nil
 }
 
-// Export is the body of stage "mfrontier export", whose output has ExportColumns: the
-// rows of EachExported.
+// Export is the body of stage "mfrontier export". It puts out the rows of EachExported,
+// with ExportColumns.
 func (f *Frontier) Export(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {
 	return f.EachExported(ctx, func(u *record.URL) error { return b.Make("pending", u) })
 }

@@ -181,7 +181,7 @@ func random(seed, n uint64) uint64 { return mix(seed + (n+1)*0x9e3779b97f4a7c15)
 // unit makes such a number one of [0, 1).
 func unit(bits uint64) float64 { return float64(bits>>11) / (1 << 53) }
 
-// mix is SplitMix64's bijection, whose values look random.
+// mix is the bijection of SplitMix64: its values look random.
 func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb

@@ -598,9 +598,9 @@ func (p *picker) judge(ctx context.Context, o *NextOptions, most int, refuse fun
 	return nil
 }
 
-// within ends the batch so many places behind V that a host whose turns are of up to
-// three places has perHost URLs before. So what lies behind of a host with very many is
-// not even looked at, and none of its URLs is passed over more than twice.
+// within ends the batch so far behind V that a host with turns of up to three places
+// has perHost URLs before the end. So the later URLs of a very large host are not even
+// read, and none of them is passed over more than twice.
 func (p *picker) within(perHost int) {
 	p.gone = false
 	if perHost == 0 || !p.s.policy.turns {

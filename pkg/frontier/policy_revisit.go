@@ -484,8 +484,8 @@ func (p *schedule) mean(changes uint32, observed uint64) uint64 {
 }
 
 // sinceChange is the expected time since the last change of a page that has changed
-// within a time, at the rate that all visits tell with this one, whose change v counts
-// already: the t for which t = E[T | T < within] if T is exponential with the mean that
+// within a time, at the rate of all visits up to this one (v counts its change
+// already): the t for which t = E[T | T < within] if T is exponential with the mean that
 // t leads to. It is the step of the expectation-maximization algorithm (Dempster, Laird
 // and Rubin, 1977) with which the likelihood of censored visits is greatest.
 func (p *schedule) sinceChange(v *Visit, within uint64) uint64 {
@@ -540,8 +540,8 @@ func (p *schedule) intervals(multiplier float64) []uint64 {
 // best is the time between two visits of a page with a mean time between two
 // changes, both in µs. With z = interval/mean the page is fresh for a share of the
 // time of (1-e^-z)/z. Most pages are fresh where one visit more would bring the same
-// everywhere: mean * (1-(1+z)e^-z) = multiplier. A page whose mean is not above the
-// multiplier does not repay its visits at all.
+// everywhere: mean * (1-(1+z)e^-z) = multiplier. With a mean at or below the
+// multiplier, visits of a page are not worth their cost at all.
 func (p *schedule) best(mean, multiplier float64) uint64 {
 	share := multiplier / mean
 	if share >= 1 {

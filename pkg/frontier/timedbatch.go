@@ -377,8 +377,8 @@ func (t *timedBatch) decode(row []byte, e *Entry) error {
 	return e.Parse(order, row[n:])
 }
 
-// timed draws the same in another order: those first whose hosts would else not be done in
-// the batch's time, so that hosts with much to do begin at once, and those with little fill the end.
+// timed draws the same URLs in another order. URLs of hosts that need most of the batch's time
+// come first: hosts with much to do begin at once, and hosts with little fill the end.
 func (t *timedBatch) timed(draw func() (drawn, bool, error)) (func() (drawn, bool, error), error) {
 	byTime := t.sorter(smallSort)
 	for n := uint64(0); ; n++ {

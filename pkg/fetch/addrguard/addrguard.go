@@ -128,7 +128,7 @@ var specials = table(
 	"ff00::/8", "multicast",
 )
 
-// nat64 is the well-known prefix whose last 32 bits are an IPv4 address (RFC 6052).
+// nat64 is the well-known prefix of IPv6 addresses that hold an IPv4 address in their last 32 bits (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 // unicast6 is all of IPv6 that has been given out (RFC 4291 section 2.4).

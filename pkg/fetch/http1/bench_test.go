@@ -21,8 +21,8 @@ import (
 
 const serverEnv = "MERCATOR_TEST_HTTP1_SERVER"
 
-// TestMain is run again by itself as the server of the benchmarks, whose processor
-// time is then not theirs. It ends with its standard input.
+// TestMain runs the test binary again as the server of the benchmarks, so that they do not count the
+// server's processor time. The server ends with its standard input.
 func TestMain(m *testing.M) {
 	if os.Getenv(serverEnv) == "" {
 		os.Exit(m.Run())

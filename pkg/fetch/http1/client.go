@@ -62,7 +62,7 @@ type Client struct {
 	InsecureTLS    bool             // go on when verification fails, except to who gets one of Logins; Reply.Error says why it did
 
 	ofTwo twoHosts
-	like  *Client // client whose ofTwo is used; nil: this one's
+	like  *Client // the client that holds the shared ofTwo; nil: this one
 }
 
 // Share makes c one of several clients of a batch: they have one folder, guard, jar, logins and authorities, and know the same hosts that want HTTP/2.
@@ -317,7 +317,7 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 		}
 		if closed {
 			if f.Unreached = true; t.scheme == "https" {
-				if _, isAlert := alertOf(err); isAlert { // of TLS 1.3, whose client is done before its server is
+				if _, isAlert := alertOf(err); isAlert { // with TLS 1.3, where the client ends its handshake before the server does
 					err = unsecured(f.Err, wanted)
 				}
 			}

@@ -53,8 +53,8 @@ type formLogin struct {
 	steps    int    // times that Step was called since the last login
 	why      string // why there is no further login in this batch
 	last     string // why the last login ended early
-	suspect  string // URL of the page whose reply said that the session had ended
-	mistaken int    // such replies that were the page's own
+	suspect  string // URL of the page with the reply that said that the session had ended
+	mistaken int    // such replies that turned out to be the page's usual one
 }
 
 // session is what lasts from batch to batch, within one process.

@@ -336,8 +336,8 @@ func (l *Logins) know(t *target, now time.Time) bool {
 	return line != "" || len(l.fields(t)) > 0 || who.certificate != nil || who.form != nil
 }
 
-// logout is the text of what ends a session at common software, without what is no letter: "logout", "signoff", and words around it that
-// say whose, and by what. A page about logging out has other words: "how-to-sign-off".
+// logout matches the names by which common software ends a session, with all but letters removed: "logout" or "signoff", and usual
+// words around it, such as "user" or "action". A page about logging out has other words: "how-to-sign-off".
 var logout = sync.OnceValue(func() *regexp.Regexp {
 	const around = `(?:do|perform|process|submit|confirm|special|user|users|session|account|member|customer|client|admin|auth|oauth|sso|saml|oidc|wp|my|me|now|all|page|form|action|servlet|handler|controller|index|ajax|php|aspx?|jspx?|cgi|pl|cfm|html?)*`
 	return regexp.MustCompile(`(?i)^` + around + `(?:(?:log|sign)(?:me|us|user)?(?:out|off)|endsession)` + around + `$`)

@@ -159,7 +159,7 @@ func (r *reply) overflow() {
 	}
 }
 
-// step reads on within a body whose end is not reached. stop: it never will be.
+// step reads on in an unfinished body. stop: its end will never be reached.
 func (r *reply) step() (stop bool, err error) {
 	n, err := r.more()
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/nlnwa/whatwg-url/url"
 )
 
-// Schemes are the schemes whose URLs are crawled. All are hierarchical with a host,
-// which WHATWG calls special; the standard gave gopher up.
+// Schemes are the URL schemes that are crawled. All are hierarchical with a host,
+// which WHATWG calls special (the standard has since dropped gopher).
 type Schemes struct {
 	ports  map[string]string // by name
 	parser url.Parser

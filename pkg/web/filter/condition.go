@@ -72,10 +72,10 @@ type view struct {
 	document  bool
 	part      bool // as Requisite has it, or as if it were none
 	askedPart bool // a test saw that it is one
-	asks      int  // program whose answer is missing, or -1
+	asks      int  // program that has not answered yet, or -1
 	programs  int
 	answers   []answer // by candidate, then program
-	mine      []answer // those of this candidate
+	mine      []answer // the answers for this candidate
 	whys      []string // of programs, for explain
 	err       error    // of a list
 	trace     func(l *leaf, yes bool)

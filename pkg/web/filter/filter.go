@@ -12,15 +12,15 @@
 // A line is a rule: a verdict, a name, a colon and a condition; "#" begins a comment; a
 // name left out is "line-N". Other lines are settings:
 //
-//	match first           the first rule whose condition holds decides; so it is without the line
-//	match all             a URL must meet every allow and no deny; the first rule that says otherwise drops it
-//	default allow|deny    what becomes of a URL that no rule of "match first" decides; allow, without the line
-//	include FILE          the rules of another file, here; "default" are the rules that are shipped (see Shipped)
+//	match first           the first rule with a condition that holds decides (the default)
+//	match all             a URL must meet every allow and no deny; the first rule that fails this drops it
+//	default allow|deny    the verdict when no rule of "match first" holds (default: allow)
+//	include FILE          the rules of another file, here; "default" is the shipped rules (see Shipped)
 //	include FILE without NAME…
-//	timeout 30s           how long a program of an exec test may take for an answer; 10s, without the line
+//	timeout 30s           how long a program of an exec test may take to answer (default: 10s)
 //
-// An included file has rules and includes alone, and at least one rule. Names of files are relative to the
-// file that they stand in.
+// An included file has only rules and includes, and at least one rule. File names are relative to the
+// folder of the file that names them.
 //
 // A condition is made of tests with and, or, not and parentheses; not binds
 // closest and or loosest. A test is a word and its arguments, of which one must

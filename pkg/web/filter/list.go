@@ -299,7 +299,7 @@ func (l *list) block(v *view, key string) []byte {
 		v.err = l.changed(err)
 		return nil
 	}
-	if last { // whose newline may be missing
+	if last { // the last line may lack its newline
 		b[n-1] = '\n'
 	}
 	first := l.firsts[i]

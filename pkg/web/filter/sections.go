@@ -15,13 +15,13 @@ type Setting struct {
 	Line        int
 }
 
-// Sections reads a file of another purpose, whose conditions have settings and no verdict:
+// Sections reads a file in which conditions have settings instead of a verdict:
 //
 //	WORD NAME: CONDITION
 //	    SETTING VALUE
 //
-// It returns the conditions as rules, and the settings of each. Comments, quotes and names are as in rules. tests are those that a
-// condition may have, of which none runs a program. A list must fit into the memory of opt, so that judging cannot fail. Errors are
+// It returns the conditions as rules, and the settings of each. Comments, quotes and names are as in rules. tests are the tests that a
+// condition may use; none of them runs a program. A list must fit into the memory of opt, so that judging cannot fail. Errors are
 // fault.Usage with file, line and column.
 func Sections(name string, in io.Reader, word string, tests []string, opt Options) (*Filter, [][]Setting, error) {
 	l := newLoader(opt)
@@ -128,7 +128,7 @@ func namesOf(c condition) (all []string, ok bool) {
 	return nil, false
 }
 
-// Holding returns those of the rules, by their numbers, whose conditions hold for a URL. It is for what Sections returns.
+// Holding returns the numbers of the given rules that hold for a URL. It is for the rules that Sections returns.
 func (j *Judge) Holding(c *Candidate, rules []int) (holding []int) {
 	v := &j.view
 	v.resetAnswers(1, 0)

@@ -305,7 +305,7 @@ func plainText(in *bufio.Reader) bool {
 	return len(b) >= 64 && IsText(b) && bytes.IndexByte(b, 0x1b) < 0
 }
 
-// unexpected: a coding whose head is cut.
+// unexpected turns io.EOF into io.ErrUnexpectedEOF: a coding was cut within its head.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -320,8 +320,8 @@ type Message struct {
 }
 
 // Open reads the head of a stored reply, as strictly as ParseHead does, and opens its payload. A block that ends
-// early gives a payload that ends in io.ErrUnexpectedEOF. A body whose chunks
-// someone took out while leaving the header is taken as it is. The caller decodes:
+// early gives a payload that ends in io.ErrUnexpectedEOF. A body that is not chunked, although the header
+// says so, is read as it is: some archivers remove the chunks. The caller decodes:
 //
 //	m, err := httpmsg.Open(rec.Block)
 //	body := httpmsg.NewBody(&m.Head, m.Payload, 1<<20)

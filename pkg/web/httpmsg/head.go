@@ -262,8 +262,8 @@ func ParseHead(b []byte) (Head, error) {
 	return h, err
 }
 
-// Parse is ParseHead into h, whose Fields it uses again. After an error h is not
-// to be used.
+// Parse is ParseHead into h, and reuses the memory of h.Fields. After an error h must not
+// be used.
 func (h *Head) Parse(b []byte) error { return h.parse(b, false) }
 
 // ParseArchived is Parse for a head that any program archived. The status line is taken as archivedLine has it,

@@ -529,9 +529,9 @@ func (l *Lexer) attribute(i int) (value []byte, nameEnd, next int) {
 	return b[first:i], nameEnd, i
 }
 
-// rawText reads the content of the raw text element (HTML section 13.2.5.3 and others)
-// whose start tag was read last, and its end tag. More: it is to be called again when
-// the window has more.
+// rawText reads the content and the end tag of a raw text element (HTML section 13.2.5.3
+// and others). The last token was its start tag. more: call it again when the window has
+// more.
 func (l *Lexer) rawText() (text []byte, more bool) {
 	b := l.b[l.i:]
 	info, content := l.TagInfo, l.i

@@ -31,12 +31,12 @@ const mostOpen = 256
 // Reader cuts a document into tokens as the parser of a browser without scripts sees them: what a tag is depends on where it stands. It
 // keeps no tree: of open elements, those of SVG and MathML alone. Its memory is the Lexer's.
 //
-// An HTML document's end tags close SVG and MathML around which their element is open. Which HTML elements are open it does not know: each one that HTML has
-// a meaning for, or whose name has a dash, is taken to be.
+// An HTML end tag closes the SVG and MathML inside its element, if that element is open. The reader does not know which HTML elements are
+// open: it takes every element to be that HTML defines, or that has a dash in its name.
 type Reader struct {
 	Lexer
-	Templates int  // open template elements, whose content is inert
-	Unsure    bool // a tree may have SVG and MathML end elsewhere
+	Templates int  // open template elements; their content is inert
+	Unsure    bool // in a browser's tree SVG or MathML may end elsewhere
 
 	open    []Open // open elements from the outermost SVG or MathML one on
 	decoded []byte // memory of Decoded
@@ -127,13 +127,13 @@ func (r *Reader) Within() (Tag, Space) {
 	return TagOther, SpaceHTML
 }
 
-// Styled reports whether the document is in a style or script element of SVG, whose text is for programs.
+// Styled reports whether the reader is in a style or script element of SVG: readers never see its text.
 func (r *Reader) Styled() bool {
 	tag, space := r.Within()
 	return space == SpaceSVG && (tag == TagStyle || tag == TagScript)
 }
 
-// Inert reports whether the document is in a template.
+// Inert reports whether the reader is in a template.
 func (r *Reader) Inert() bool {
 	return r.Templates > 0 || len(r.open) > 0 && r.open[len(r.open)-1].shown == drafts
 }

@@ -21,9 +21,9 @@ const (
 	wideRange = 512 // codes: a range of more is kept as one
 )
 
-// cmap cuts the strings of a Type0 font into codes (ISO 32000-1, 9.7.5 and 9.7.6). Of the
-// predefined CMaps it knows what their names say: the charset whose codes they map. Their
-// glyph numbers it does not know.
+// cmap cuts the strings of a Type0 font into codes (ISO 32000-1, 9.7.5 and 9.7.6). Of a
+// predefined CMap it knows what the name says: the charset of the codes. It does not know
+// the glyph numbers.
 type cmap struct {
 	spaces  []codespace
 	charset encoding.Encoding // of a predefined CMap; nil: ToUnicode alone gives characters

@@ -14,7 +14,7 @@ import (
 const (
 	maxCodes   = 1 << 16 // in the maps of all fonts of a file
 	maxTarget  = 32      // bytes of the text of one code
-	usualWidth = 0.5     // em, of a glyph whose width is not given
+	usualWidth = 0.5     // em, of a glyph without a given width
 )
 
 // font turns codes into characters and widths.
@@ -85,7 +85,7 @@ func (d *Document) font(v dict) *font {
 	return f
 }
 
-// asciiOrderings are the character collections of Adobe whose glyphs 1 to 95 are ASCII's.
+// asciiOrderings are Adobe's character collections with ASCII as glyphs 1 to 95.
 var asciiOrderings = []string{"Japan1", "GB1", "CNS1", "Korea1"}
 
 // simpleEncoding reads what the codes of a simple font mean (ISO 32000-1, 9.6.6).

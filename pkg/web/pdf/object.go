@@ -27,7 +27,7 @@ type parser struct {
 	at    int
 	nodes int // values so far
 
-	sealed sealed // the object whose strings and stream it reads, where the file may be encrypted
+	sealed sealed // the object being read, needed to decrypt its strings and stream
 }
 
 func (d *Document) parser(b []byte) *parser { return &parser{d: d, b: b} }

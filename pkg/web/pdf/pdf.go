@@ -332,8 +332,8 @@ type page struct {
 	resources dict
 }
 
-// pages walks the page tree in order. A file whose tree is lost gives its pages in
-// order of their numbers.
+// pages walks the page tree in order. If the file has lost its tree, pages come in the
+// order of their object numbers.
 func (d *Document) pages() iter.Seq[page] {
 	return func(yield func(page) bool) {
 		seen := make(map[int]bool)

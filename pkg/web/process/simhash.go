@@ -71,7 +71,7 @@ func Simhash(text string) uint64 {
 	return h
 }
 
-// maxSimhash bounds the text whose simhash is reported, in bytes.
+// maxSimhash bounds the text that the simhash covers, in bytes.
 const maxSimhash = 1 << 20
 
 // simhashModule reports the simhash of the first MiB of a document's text, 16 hex

@@ -171,7 +171,7 @@ func stateStore(t testing.TB, name string, state []byte, failures string, opt st
 	return st
 }
 
-// readState begins a change of a module in whose store the file that was committed is another now, and gives the
+// readState commits a module's state file, replaces its content, and begins a change of the module. It returns the
 // state that the module writes when nothing was found.
 func readState(t testing.TB, name string, m Stateful, committed, now []byte) (string, error) {
 	t.Helper()

@@ -23,7 +23,7 @@ const (
 	roleState = "state"
 )
 
-// keyFailures counts, in a store's manifest, the changes whose module failed.
+// keyFailures counts, in a store's manifest, the changes in which the module failed.
 const keyFailures = "failures"
 
 // ErrFailed is wrapped by the errors of a State that are its module's own fault: a

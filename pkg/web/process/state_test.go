@@ -82,7 +82,7 @@ func newCrawl(t *testing.T, fsys durable.FS) *crawl.Crawl {
 	return c
 }
 
-// frontier commits the round's update, whose ledger names the module's store.
+// frontier commits the round's update with a ledger that names the module's store.
 func frontier(fsys durable.FS, txn string) error {
 	s, err := store.Open("/c/frontier", "frontier", 1, store.Options{FS: fsys})
 	if err != nil {

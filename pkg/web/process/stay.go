@@ -19,9 +19,9 @@ const stays = "stay"
 
 // resident asks a program that stays: one for each thread, started for the first document.
 //
-// A question is a line of JSON and behind it the body, of as many bytes as the line says.
-// The answer is one line: a JSON object, whose members are findings. So a line end or a tab in
-// a page cannot be taken for an answer's end.
+// A question is a line of JSON, then the body, with the length that the line gives.
+// The answer is one line: a JSON object with findings as its members. So a line end or a tab in
+// a page cannot be taken for the end of an answer.
 //
 // A program that ends before it has answered is started again and asked again. The document
 // that it ended at coprocess.Fruitless times has failed.

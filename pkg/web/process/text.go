@@ -175,7 +175,7 @@ func visible(w *lines, doc *Document) error {
 	r.Texts = true
 	named := 0                     // titles and descriptions around, in a document that is SVG
 	outside := doc.MIME == typeSVG // before its svg element
-	listed := false                // in a datalist, whose options show when somebody types
+	listed := false                // in a datalist: its options show only while a user types
 	for !w.full() {
 		tok := r.Next()
 		e := &r.Element

@@ -4,8 +4,8 @@
 //
 // # Rules
 //
-//   - The groups whose product token equals the agent's, in any case, are merged;
-//     if there are none, those of "*" are.
+//   - The groups with the agent's product token, in any case, are merged;
+//     if there are none, the groups of "*" are.
 //   - The longest pattern that matches decides, "allow" on a tie. "*" stands for
 //     any bytes, "$" at a pattern's end for the end of the path. No match allows.
 //   - Paths are compared as canonical URLs have them: percent-encoded, hex digits
