@@ -18,7 +18,7 @@
 //
 // # Why so
 //
-//   - Blocks: a test reads one page, and a batch that is sorted by place reads each page once. A filter whose bits lie
+//   - Blocks: a test reads one page, and a batch that is sorted by place reads each page once. A filter with its bits
 //     anywhere has fewer false drops: 2.2 % at 8 bits a fingerprint (here 2.5 %), 0.046 % at 16 (here 0.099 %).
 //   - Seven bits are 63 bits of one hash. It is the best number at 10 bits a fingerprint, and near it from 8 to 16.
 //   - The size is fixed: filters of different sizes cannot be joined, and growing would need the fingerprints.

@@ -15,8 +15,8 @@ import (
 // first byte upwards. The high part has, for i = 1 … n−1, a one at bit
 // (dᵢ >> w) + i − 1, and is zero elsewhere.
 
-// blockBytes is the size of a block of n keys whose last difference is span,
-// with width w; it is huge when the high part alone cannot fit.
+// blockBytes is the size of a block of n keys, with span from first to last and
+// width w. It is huge when the high part alone cannot fit.
 func blockBytes(n int, span uint64, w int) int {
 	m := n - 1
 	if m == 0 {
@@ -29,9 +29,9 @@ func blockBytes(n int, span uint64, w int) int {
 	return blockHeader + (m*w+7)/8 + (m+int(high)+7)/8
 }
 
-// bestWidth is the width that makes the smallest block; of several the widest,
-// whose high part is the shortest to decode. Widths cost m·w + span/2^w bits,
-// which is convex with its least value near log₂(span/m).
+// bestWidth is the width that makes the smallest block. A tie goes to the widest:
+// its high part is the fastest to decode. A width costs m·w + span/2^w bits,
+// which is convex with its minimum near log₂(span/m).
 func bestWidth(n int, span uint64) int {
 	if n == 1 {
 		return 0

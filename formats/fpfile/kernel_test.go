@@ -24,7 +24,7 @@ func blockOf(keys []uint64, slack int) []byte {
 	return b
 }
 
-// spread are n keys whose differences are below 2^bits.
+// spread returns n keys with differences below 2^bits.
 func spread(rnd *rand.Rand, n, bits int) []uint64 {
 	keys := make([]uint64, n)
 	k := rnd.Uint64() >> 1

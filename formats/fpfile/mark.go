@@ -98,8 +98,8 @@ type window struct {
 	buf   []byte
 }
 
-// hit says that keys lo to hi−1 may be in block k, whose first fingerprint the
-// index has and whose bytes are buf[at:end].
+// hit says that keys lo to hi−1 may be in block k. first is its first fingerprint by
+// the index, buf[at:end] its bytes.
 type hit struct {
 	k       int64
 	first   uint64

@@ -225,8 +225,8 @@ func (r *Reader) first(k int64) (uint64, error) {
 	return v[k%pageBlocks], nil
 }
 
-// find returns the block that holds key if any does: the last whose first
-// fingerprint is not above it, or -1.
+// find returns the only block that can hold key: the last block with a first
+// fingerprint not above it, or -1.
 func (r *Reader) find(key uint64) (int64, error) {
 	p := upper(r.root, key) - 1
 	if p < 0 {
@@ -244,8 +244,8 @@ func upper(v []uint64, key uint64) int {
 	return sort.Search(len(v), func(i int) bool { return v[i] > key })
 }
 
-// parse verifies block k, whose bytes are b and whose first fingerprint is first
-// by the index.
+// parse verifies block k. b is its bytes, first its first fingerprint by the
+// index.
 func (r *Reader) parse(k int64, first uint64, b []byte) (block, error) {
 	v, bad := parseBlock(b)
 	if bad == nil && v.first != first {

@@ -33,7 +33,7 @@ func (v *block) holds(d uint64, c *cursor) bool {
 	return false
 }
 
-// bucketHolds looks for difference d in its bucket, whose ones begin at place at.
+// bucketHolds looks for difference d in its bucket; the bucket's ones begin at bit at.
 func (v *block) bucketHolds(bucket uint64, at int, d uint64) bool {
 	low := d & (1<<v.w - 1)
 	for i := at - int(bucket); i < v.n-1 && v.high()[at>>3]>>(at&7)&1 == 1; i++ {

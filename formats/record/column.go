@@ -10,8 +10,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// inColumn is a column of the batch that is being read: parts of the message,
-// whose layout decodeBatch has checked.
+// inColumn is a column of the batch being read. Its fields point into the message;
+// decodeBatch has checked the layout.
 type inColumn struct {
 	present bool   // false: every value is zero
 	valid   []byte // validity bits; nil: no nulls

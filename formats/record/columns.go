@@ -119,9 +119,9 @@ type Schema struct {
 	Kind  Kind
 	Now   Time // the round's clock; 0: none
 	Txn   string
-	Epoch string // of the crawl in whose folder the rows were made; "": none
+	Epoch string // epoch of the crawl folder that the rows were made in; "": none
 
-	Resolver string // how names were looked up, as mresolve tells mfetch; "": nobody said
+	Resolver string // how names were looked up: mresolve tells mfetch; "": unknown
 
 	extra []column // unknown columns, sorted by name
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// flat is a flatbuffer whose every access is checked against its end. Arrow's
-// metadata is read with it alone: right checksums do not make a file harmless,
-// and generated flatbuffer code trusts every offset.
+// flat is a flatbuffer that checks every access against its end. It is the only reader
+// of Arrow's metadata: right checksums do not make a file harmless, and generated
+// flatbuffer code trusts every offset.
 type flat struct {
 	b   []byte
 	err error // the first offset that led outside

@@ -165,7 +165,7 @@ func (f *framer) message(limit int) ([]byte, error) {
 	return f.unpack(p)
 }
 
-// packed is a whole frame in f.buf, whose content has not been looked at.
+// packed is a whole frame in f.buf, not yet decoded.
 type packed struct {
 	size  int  // of the content
 	first int  // where the blocks begin

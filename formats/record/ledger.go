@@ -49,8 +49,8 @@ func sum(counts []Count) (n uint64) {
 
 // Balance checks every stage's sums and that each stage's out is the next one's
 // in, in number and, where both are known, in hash; the error (fault.No) names the first gap.
-// Before the first stage stand the ledgers in Joined, whose outs make its in. A
-// first stage that read rows that no ledger counts is a gap too.
+// The ledgers in Joined come before the first stage: their outs together are its in. If
+// the first stage read rows that no ledger counts, that is a gap too.
 func (l Ledger) Balance() error {
 	var before uint64 // rows that the first stage must have read
 	for _, j := range l.Joined {

@@ -19,7 +19,7 @@ type ReaderOptions struct {
 	Ahead bool   // another goroutine unpacks the next batch while the rows of one are used; it may still read from the input when the Reader is not used any more
 }
 
-// Source is an opened input whose kind is known and whose rows are not read yet.
+// Source is an opened input: its kind is known, its rows are not read yet.
 type Source struct {
 	opt    ReaderOptions
 	frames framer
@@ -201,8 +201,8 @@ func (s *Source) ending() string {
 	return "trailer"
 }
 
-// readTrailer reads what follows Arrow's end of stream: the trailer, whose hash of the
-// wire is compared here, or for bare Arrow nothing.
+// readTrailer reads what follows Arrow's end of stream: the trailer, or nothing for bare
+// Arrow. It compares the trailer's hash of the wire with the bytes read.
 func (s *Source) readTrailer() (*Trailer, error) {
 	if s.bare {
 		if _, err := s.frames.beginFrame(); err != io.EOF {

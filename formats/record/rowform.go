@@ -63,7 +63,7 @@ func (t *rowType) parseLate(p *parser, row unsafe.Pointer) (late bool) {
 	return late
 }
 
-// append appends the fields of a row whose text is valid.
+// append appends the fields of a row. The row's text must be valid UTF-8.
 func (t *rowType) append(b []byte, row unsafe.Pointer) []byte {
 	from := len(b)
 	b = append(b, zeros[:t.flagBytes()]...)
@@ -123,7 +123,7 @@ func (t *rowType) append(b []byte, row unsafe.Pointer) []byte {
 // flagBytes is how many bytes of flags a row begins with.
 func (t *rowType) flagBytes() int { return (t.flags + 7) / 8 }
 
-// endRow ends the form of a row that begins at from, and whose late and unknown columns are what stands behind to.
+// endRow ends the form of the row that begins at from. The bytes behind to are its late and unknown columns.
 func (t *rowType) endRow(b []byte, from, to int) []byte {
 	if len(b) == to {
 		return b

@@ -134,10 +134,10 @@ const (
 	RolePage   = "page"
 	RoleRobots = "robots"
 	RoleAgain  = "again" // a page that a reply led back to, asked once more with the cookies that it has now: beside the batch
-	RoleLogin  = "login" // a contact of a login with a form, or one whose reply said that the session had ended: it is not archived
+	RoleLogin  = "login" // a contact of a form login, or one with a reply that said that the session had ended: it is not archived
 )
 
-// RedirectError begins what Error says of a redirect that leads to no URL of the crawl; the reason and a detail follow, as in package canon.
+// RedirectError begins the Error of a redirect that leads to no URL of the crawl; the reason and a detail of package canon follow.
 const RedirectError = "redirect: "
 
 // RedirectWhy are these; "" where there is no such redirect.

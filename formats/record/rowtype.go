@@ -136,8 +136,8 @@ func (t *rowType) read(row unsafe.Pointer, in []inColumn, i int) {
 	}
 }
 
-// write writes the row's fields, whose text is valid, to the columns of a batch, as its row i, for which they have room
-// of zeros. It returns how many bytes the row takes there.
+// write writes the row's fields to the columns of a batch, as its row i. Text must be valid UTF-8, and the columns must have
+// zeros as room for the row. It returns how many bytes the row takes there.
 func (t *rowType) write(row unsafe.Pointer, out []outColumn, i int) (bytes int) {
 	out = out[:len(t.fields)]
 	bytes = t.width
@@ -208,7 +208,7 @@ type value struct {
 	null bool
 }
 
-// get reads the field of a row, whose text is as it is.
+// get reads the field of a row. It does not check text.
 func (f field) get(row unsafe.Pointer) (v value) {
 	at := f.of(row)
 	switch f.typ {

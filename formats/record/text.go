@@ -24,8 +24,8 @@ import (
 // years 0 to 9999: @ and the number in the column's unit), bytes base64. No line holds a control character: JSON has \u00XX for it, TSV has \t,
 // \n, \r, \\ and \u00XX.
 //
-// The user's own columns, x_NAME, are columns wherever they are named, and in JSON. Of tables
-// whose columns are not named the column x holds them all.
+// The user's own columns, x_NAME, are columns wherever they are named, and in JSON. In a
+// table without named columns, the column x holds them all.
 type Text[T Row] struct {
 	columns []textColumn
 	byName  map[string]textColumn // all columns, for ParseJSON
@@ -404,8 +404,8 @@ func unescape(s string) (string, error) {
 	return b.String(), nil
 }
 
-// ParseJSON reads one JSON object, whose names must be columns; those that it
-// lacks, and null, are zero. Numbers may also be written as strings.
+// ParseJSON reads one JSON object. Its names must be columns; missing columns and
+// null are zero. Numbers may also be written as strings.
 func (x *Text[T]) ParseJSON(line []byte, row *T) error {
 	return x.parseJSON(line, row, filler[T]{x: x}, false)
 }

@@ -16,7 +16,7 @@ import (
 	"mercator/pkg/base/release"
 )
 
-// Reader is an opened run whose header and trailer hold.
+// Reader is an opened run with a valid header and trailer.
 type Reader struct {
 	in   io.ReaderAt
 	name string
@@ -211,7 +211,7 @@ func (s *Scanner) undecoded() error {
 
 func (s *Scanner) corrupt(found, want string) error { return s.r.corrupt(s.off, found, want) }
 
-// block is a block that was read, and whose checksum holds.
+// block is a block that was read and has a valid checksum.
 type block struct {
 	from        uint64 // from where it was looked for
 	off, next   uint64 // of it, and of what follows it
@@ -397,14 +397,14 @@ func (r *Reader) table(off uint64, magic string, limit uint64) ([]byte, error) {
 func entryOffset(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i*entrySize:]) }
 func entryFirst(b []byte, i int) uint64  { return binary.LittleEndian.Uint64(b[i*entrySize+8:]) }
 
-// before returns the number of the last entry whose first key is below key, or 0: rows of that
-// key begin there or later.
+// before returns the number of the last entry with a first key below key, or 0: rows of key
+// begin there or later.
 func before(entries []byte, key uint64) int {
 	n := sort.Search(len(entries)/entrySize, func(i int) bool { return entryFirst(entries, i) >= key })
 	return max(n-1, 0)
 }
 
-// Seek gives the next row whose key is at least key; io.EOF if there is none. See Pass.
+// Seek gives the next row with a key of at least key; io.EOF if there is none. See Pass.
 func (s *Scanner) Seek(key uint64) (uint64, []byte, error) {
 	if _, err := s.Pass(key); err != nil {
 		return 0, nil, err
@@ -412,8 +412,8 @@ func (s *Scanner) Seek(key uint64) (uint64, []byte, error) {
 	return s.Next()
 }
 
-// Pass passes over the rows whose keys are below key, and over blocks that have no other, and
-// returns the key of the row that Next gives next; io.EOF itself if there is none. It never moves back.
+// Pass skips the rows with keys below key, and does not read blocks that have no other. It returns
+// the key of the row that Next gives next; io.EOF itself if there is none. It never moves back.
 func (s *Scanner) Pass(key uint64) (next uint64, err error) {
 	if s.err != nil {
 		return 0, s.err

@@ -11,7 +11,7 @@
 //
 //   - Keys ascend; rows of one key stand as they were added.
 //   - A file without a whole, valid trailer is never read.
-//   - A row is given out only from a block whose checksum held.
+//   - A row is given out only from a block with a valid checksum.
 //   - A Scanner's memory is one block (two if it reads ahead) and one page of the index, whatever
 //     the file's size. A block is 64 KiB as a rule; only one with a large payload is larger.
 //   - A payload shares its block's memory, which is not used again (but for Scanner.Reuse): it is valid as long as it is

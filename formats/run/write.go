@@ -66,7 +66,7 @@ func (w *Writer) write(b []byte) {
 	w.off += uint64(len(b))
 }
 
-// Add appends a row, whose key must not be below that of the row before it. It copies payload.
+// Add appends a row. key must not be below the key of the row before it. Add copies payload.
 func (w *Writer) Add(key uint64, payload []byte) error {
 	switch {
 	case w.err != nil:

@@ -15,7 +15,7 @@ import (
 	"mercator/pkg/base/fault"
 )
 
-// Shards may be changed from several machines, whose locks may not hold for one another. So in a
+// Several machines may change shards, and a lock may not hold across machines. So in a
 // store of a shard each change claims an attempt at the generation that it is to make: ATTEMPT-G.K, by link, K one above the
 // highest. The highest attempt owns the generation.
 //
@@ -83,7 +83,7 @@ func (s *Store) readAttempt(is Attempt) (Attempt, error) {
 	return a, nil
 }
 
-// attempts lists those whose files are there, oldest first, by their names.
+// attempts lists the attempts with a file, by name, oldest first.
 func (s *Store) attempts() (list []Attempt, err error) {
 	entries, err := s.fs.ReadDir(s.dir)
 	for _, e := range entries {
@@ -189,8 +189,8 @@ func (t *Tx) Fenced() bool { return t.attempt != nil }
 // Succeeds reports whether the change goes on after an earlier attempt, and must not change its files.
 func (t *Tx) Succeeds() bool { return t.attempt != nil && t.attempt.Number > 0 }
 
-// Before are earlier attempts whose processes may be at work still, and when this one was claimed: each of them
-// can see from then on that it is superseded.
+// Before returns the earlier attempts with processes that may still be running, and when this one was claimed: from then on
+// each of them can see that it is superseded.
 func (t *Tx) Before() (list []Attempt, claimed time.Time) { return t.before, t.claimed }
 
 // Superseded is fault.Superseded when another process has taken over, and fault.Busy when the generation has been made: then the

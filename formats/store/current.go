@@ -19,9 +19,9 @@ import (
 
 const (
 	CurrentFile = "CURRENT"
-	// CheckpointsDir is a folder of a crawl folder with its checkpoints, whose files are named by number.
+	// CheckpointsDir is the folder of checkpoints in a crawl folder. Its files are named by number.
 	CheckpointsDir = "checkpoints"
-	// ModulesDir is a folder of a crawl folder, whose stores belong to that too.
+	// ModulesDir is the folder of modules' stores in a crawl folder. They belong to the crawl.
 	ModulesDir = "modules"
 	// ShardsDir is a folder of a crawl folder of several shards, which are folders in it, named by three digits. Their
 	// stores belong to the crawl folder.
@@ -88,9 +88,9 @@ func CreateCurrent(fsys durable.FS, dir string, mapVersion uint64) error {
 	return nil
 }
 
-// WriteCurrent replaces the CURRENT of a crawl folder, whose lock is held. That of a crawl of several shards, to which other
-// machines may have a lock of their own, it replaces only if it still is what ReadCurrent returned, from which c is to be
-// made: else fault.Busy. Before it replaces anything it calls syncs, which make durable what c names.
+// WriteCurrent replaces the CURRENT of a crawl folder. The caller holds its lock. In a crawl of several shards other machines
+// may hold a lock of their own, so WriteCurrent fails with fault.Busy if CURRENT has changed since ReadCurrent returned the
+// value that c was made from. It first calls syncs, which make durable what c names.
 func WriteCurrent(fsys durable.FS, dir string, c Current, syncs ...func() error) error {
 	data, err := Seal(magicCurrent, c)
 	if err != nil {

@@ -27,8 +27,8 @@ type Entry struct {
 	Path   string `json:"path"`           // relative to the store, slash-separated
 	Role   string `json:"role"`           // the store kind's own word: "run", "queue", "warc", "output", …
 	Length int64  `json:"length"`         // committed length in bytes; the file may be longer (Growing)
-	Sum    string `json:"sum,omitempty"`  // xxh3-128 of the committed bytes, hex; "" for Growing files whose owner checks them itself
-	Link   string `json:"link,omitempty"` // Sum is that of a Chain, and this its last link; "": Sum is plain
+	Sum    string `json:"sum,omitempty"`  // xxh3-128 of the committed bytes, hex; "" for Growing files that their owner checks itself
+	Link   string `json:"link,omitempty"` // last link of the Chain that Sum belongs to; "": Sum is plain
 	// Growing files are appended to between generations; only Length bytes count.
 	Growing bool `json:"growing,omitempty"`
 	// Sticky files never go back: abandon and restore keep the newest (contact times).

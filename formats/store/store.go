@@ -352,7 +352,7 @@ func decodeHead(file string, data []byte) (head, error) {
 	return h, err
 }
 
-// Generations lists the generations whose manifests exist, in order.
+// Generations lists the generations that have a manifest, in order.
 func (s *Store) Generations() ([]uint64, error) {
 	list, err := s.fs.ReadDir(s.dir)
 	if err != nil {
@@ -574,10 +574,10 @@ func (s *Store) Current() (*Manifest, error) {
 	return v.Counts, nil
 }
 
-// Lookup says what (verb, txn) is to this store now, without the lock.
-// found: it has committed, and its output is there. One that has committed and
-// whose output is gone is fault.Conflict naming the checkpoint; while another
-// round is open every name but that round's is fault.Conflict too.
+// Lookup finds the transaction (verb, txn) of this store, without the lock.
+// found: it has committed, and its output is there. If its output is gone, the
+// error is fault.Conflict and names the checkpoint. While another round is open,
+// every name but that round's is fault.Conflict too.
 func (s *Store) Lookup(verb, txn string) (done *Done, found bool, err error) {
 	v, err := s.Look()
 	if err != nil {

@@ -55,8 +55,8 @@ func parseARC(line string) (a arcLine, ok bool) {
 	return a, false
 }
 
-// arcRecord makes a record of an ARC record, whose line was read. A reply over HTTP becomes a response, a document
-// over another protocol, or without a head, a resource, the file's own description a warcinfo.
+// arcRecord turns an ARC record into a Record; its line is already read. A reply over HTTP becomes a response, a document
+// over another protocol, or without a head, a resource, and the file's own description a warcinfo.
 func (r *Reader) arcRecord(a arcLine, left int) {
 	rec := &r.rec
 	r.arc, r.isARC = true, true

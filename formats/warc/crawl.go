@@ -189,8 +189,8 @@ func AppendOutcome(b []byte, r Round, row *record.Fetch) []byte {
 	return b
 }
 
-// ReadOutcome reads a metadata record. ok is false for one whose block AppendOutcome did
-// not make. The caller fills in WARCFilename, WARCOffset and WARCLength.
+// ReadOutcome reads a metadata record. ok is false if AppendOutcome did not make its
+// block. The caller fills in WARCFilename, WARCOffset and WARCLength.
 func ReadOutcome(rec *Record) (o Outcome, ok bool, err error) {
 	if rec.ContentType != MediaFields {
 		return o, false, nil

@@ -132,7 +132,7 @@ func appendStored(dst, first []byte, parts ...[]byte) []byte {
 	}
 	w := beginMember(slices.Grow(dst, size+size/16+64), len(first))
 	w.fixed(first, false)
-	dst = append(w.b[:w.n], 0, 0, 0xff, 0xff) // an empty stored block, whose header fixed wrote
+	dst = append(w.b[:w.n], 0, 0, 0xff, 0xff) // an empty stored block; fixed wrote its header
 	sum := crc32.ChecksumIEEE(first)
 	for _, p := range parts {
 		sum = crc32.Update(sum, crc32.IEEETable, p)

@@ -81,7 +81,7 @@ var compressors = sync.Pool{New: func() any {
 }}
 
 // One zstd encoder serves all goroutines through EncodeAll. The window of a frame in a single segment is all of its
-// content, so records above windowMax take another encoder, whose window is 4 MiB.
+// content, so records above windowMax take another encoder, with a window of 4 MiB.
 var (
 	zstdEncoder      = sync.OnceValue(func() *zstd.Encoder { return mustZstd(true) })
 	zstdLargeEncoder = sync.OnceValue(func() *zstd.Encoder { return mustZstd(false) })
@@ -262,7 +262,7 @@ func headLen(block []byte) int {
 	return 0
 }
 
-// appendTo appends the record whose header was made.
+// appendTo appends the record of c.header.
 func (c *compressor) appendTo(dst, block []byte) []byte {
 	return append(append(append(dst, c.header...), block...), recordEnd...)
 }
@@ -310,7 +310,7 @@ type Writer struct {
 // bufferSize is how many bytes a Writer gathers before it writes.
 const bufferSize = 1 << 20
 
-// NewWriter returns a Writer that appends to w, whose length is offset bytes.
+// NewWriter returns a Writer that appends to w. offset is the length of w in bytes.
 func NewWriter(w io.Writer, offset int64) *Writer {
 	return &Writer{w: w, offset: offset}
 }

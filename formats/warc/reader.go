@@ -253,8 +253,8 @@ func (r *Reader) fail(err error) error {
 // header of the next one. io.EOF comes only after a whole record, or from an
 // empty input. The Record is reused by the following call.
 //
-// With a Tolerance it skips what is damaged. Of a record whose block or end is damaged Read, Finish and
-// CheckPayload tell (Damaged); the following Next goes on.
+// With a Tolerance it skips damage. If the block or end of a record is damaged, Read, Finish and
+// CheckPayload report it (Damaged); the next call of Next goes on.
 func (r *Reader) Next() (*Record, error) {
 	if r.opt.Tolerance != nil {
 		return r.nextTolerant()

@@ -19,8 +19,8 @@ const frontMax = 4 << 10
 // nested is how deep they look into compressed files.
 const nested = 3
 
-// Sniff says whether a file whose first bytes are front is an archive: WARC or ARC records, bare or compressed, whatever its
-// name. Of gzip and zstd it looks at the content, as far as front has it; compressed bytes that are damaged may be an archive.
+// Sniff reports whether a file is an archive by front, its first bytes: WARC or ARC records, bare or compressed, under any
+// name. It looks into gzip and zstd, as far as front goes. Damaged compressed bytes may be an archive.
 func Sniff(front []byte) bool {
 	if isSkippable(front) {
 		return true // of record streams none begins so

@@ -179,7 +179,7 @@ type line struct {
 //   - A host is granted only at or after host.next, an address at or after
 //     slot.next, unless nothing is to be contacted (deferred, draining).
 //   - The hosts that are due are granted in the batch order of their next URLs.
-//   - A host in several is granted to as many workers as its entry says, and each worker keeps its own gaps: several.go.
+//   - A host with several connections is granted to as many workers at most, and each keeps its own gaps: several.go.
 //   - With lines (Mercator's static assignment) a host name hashes to a line, and
 //     at most one host of a line is granted at a time.
 type scheduler struct {
@@ -208,7 +208,7 @@ type scheduler struct {
 	slowGap micros // hosts that wait for more are slow
 	lively  int    // hosts in state waiting
 	busy    int    // hosts in state busy
-	opened  int64  // hosts that had work so far; one whose work ended and came anew counts twice
+	opened  int64  // hosts that had work so far; a host that ran out of work and got new work counts twice
 	openMax int    // most hosts with work at the same time
 }
 

@@ -16,14 +16,14 @@ import (
 // CanonStats counts what Canon did.
 type CanonStats struct {
 	Stats
-	Folded uint64 `json:"folded"` // links whose host has another canonical name
+	Folded uint64 `json:"folded"` // links to a host with another canonical name
 }
 
 // AliasColumn is the further column of link rows that has the host of the link as the page has it, where that is an alias.
 // Replays answer from it.
 const AliasColumn = "alias"
 
-// Aliases is a stage's input whose rows go out with AliasColumn.
+// Aliases wraps a stage's input; its rows go out with AliasColumn.
 func Aliases(in stage.Input[record.Link]) stage.Input[record.Link] {
 	return withAlias{in, in.Schema().WithText(AliasColumn)}
 }
@@ -35,11 +35,11 @@ type withAlias struct {
 
 func (in withAlias) Schema() *record.Schema { return in.schema }
 
-// Canon is the body of mresolve canon, whose input is one of Aliases: link rows in, the same out in the same order. A link to a host that is
-// an alias (by CNAME) leads to its canonical name instead, and AliasColumn has the alias. Mercator recognised host aliases so (Heydon and Najork
+// Canon is the body of mresolve canon. Its input must come from Aliases: link rows in, the same out in the same order. If the host of a link is
+// an alias (by CNAME), the link gets the canonical name instead, and AliasColumn keeps the alias. Mercator recognised host aliases so (Heydon and Najork
 // 1999, section 5.1), and took the smallest address of a host without an alias for its name: that is not done here.
 //
-// The canonical name does not prove that the same is served. Unrelated sites meet under that of a content network's server. So a link stays
+// A shared canonical name does not prove shared content: unrelated sites have the same content network's server as canonical name. So a link stays
 // as it is
 //
 //   - if the canonical name is not of the same registered domain;

@@ -111,11 +111,11 @@ type batch[R record.Row] struct {
 	came    chan came        // has room for all that can be asked for at a time, and for begin, which may answer at once
 }
 
-// came is a name whose answer has come.
+// came is a name with its answer.
 type came struct {
 	name   uint32
 	answer *answer
-	took   time.Duration // to come
+	took   time.Duration // from question to answer
 }
 
 // block is a number of rows that came together.
@@ -378,7 +378,7 @@ func (r *batch[R]) room() (bool, error) {
 	return true, r.learnt.flush()
 }
 
-// pass sends rows of the queue on, up to the first whose answer is to come.
+// pass sends rows of the queue on, up to the first that still waits for its answer.
 func (r *batch[R]) pass(ctx context.Context) error {
 	var row R
 	for len(r.queue) > 0 {

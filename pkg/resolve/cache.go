@@ -157,7 +157,7 @@ func (files cacheFiles) Close() {
 	}
 }
 
-// parse reads the row of a payload, whose memory it shares.
+// parse reads the row of a payload. row shares the payload's memory.
 func (f *cacheFile) parse(key uint64, payload []byte, row *record.URL) error {
 	n, err := record.ViewRow(payload, row, nil)
 	if err == nil && n != len(payload) {

@@ -28,8 +28,8 @@ import (
 const (
 	MaxLine   = 64 << 10 // bytes without the newline
 	lineRoom  = MaxLine + len("\n")
-	maxLines  = 4 << 20 // bytes of lines whose results are not written yet
-	lineCost  = 128     // of these, what one takes beside its text
+	maxLines  = 4 << 20 // bytes of lines that wait for their results to be written
+	lineCost  = 128     // bytes of maxLines that a line takes beside its text
 	longHead  = 253
 	illegal   = "ILLEGAL_INPUT"        // status of what is no name
 	flushWait = 200 * time.Millisecond // a result does not wait longer for company
@@ -67,11 +67,11 @@ type names struct {
 	qtype uint16
 	kind  string // its name
 	now   func() time.Time
-	room  *semaphore.Weighted // bytes of lines whose results are not written yet
+	room  *semaphore.Weighted // one unit for each byte of maxLines
 
 	mu       sync.Mutex
-	asking   map[string][]line // by what is asked for, the lines that wait for it
-	known    *table            // names, with what was printed of them: addr is the result
+	asking   map[string][]line // the lines that wait for a name
+	known    *table            // printed names: addr is the result
 	out      *bufio.Writer
 	stats    NameStats
 	expected int  // lines that are to come
@@ -236,7 +236,7 @@ func (n *names) flush() {
 	defer n.mu.Unlock()
 	n.timed = false
 	if n.ctx.Err() == nil {
-		n.out.Flush() // whose error the next to write gets
+		n.out.Flush() // the next write reports its error
 	}
 }
 

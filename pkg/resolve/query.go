@@ -87,8 +87,8 @@ var (
 	errCase     = errors.New("the answer to the question in letters of other case") // forged, or of a server that does not keep it
 )
 
-// compare holds a message, whose id is the query's, against it by its bytes: nothing is
-// parsed of a message that is not a reply to it (RFC 5452, section 9.1).
+// compare checks that message m, with the query's id, is a reply to it. It compares bytes and parses
+// nothing: other messages are not to be trusted (RFC 5452, section 9.1).
 func (q *query) compare(m []byte) error {
 	if len(m) < headerLen || m[2]&0xf8 != 0x80 { // reply, opcode query
 		return errBadReply
@@ -202,7 +202,7 @@ func readResource(wire []byte, at int) (r resource, end int, ok bool) {
 	return resource{binary.BigEndian.Uint16(h), binary.BigEndian.Uint16(h[2:]), binary.BigEndian.Uint32(h[4:]), wire[at+10 : end]}, end, true
 }
 
-// skipName finds the end of a name, whose pointer it does not follow.
+// skipName finds the end of a name. It does not follow a compression pointer.
 func skipName(wire []byte, at int) (end int, ok bool) {
 	for at < len(wire) {
 		switch n := int(wire[at]); {

@@ -81,8 +81,8 @@ func TestBriefIsUsed(t *testing.T) {
 	}
 }
 
-// TestServerWithoutEDNS is asked again without the record that it does not know, of whose
-// query some repeat nothing but the id.
+// TestServerWithoutEDNS: a server that does not know EDNS is asked again without its record. Some such
+// servers repeat only the id of the query.
 func TestServerWithoutEDNS(t *testing.T) {
 	header := func(q []byte, rcode byte) []byte {
 		return []byte{q[0], q[1], 0x81, 0x80 | rcode, 0, 0, 0, 0, 0, 0, 0, 0}

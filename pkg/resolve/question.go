@@ -11,12 +11,12 @@ import (
 )
 
 // question is one question on its way, to one server after another, until a reply comes that says something. It is no goroutine: thousands
-// wait at a time, whose stacks would be most of what they take, and of what the garbage collector reads.
+// wait at a time, and their stacks would take most of the memory, and of the garbage collector's work.
 type question struct {
 	r     *Resolver
 	query query
-	place chan struct{} // r.slots or r.late: one of it is held
-	over  func()        // called once, when the fields below say what became of it
+	place chan struct{} // r.slots or r.late: the question holds one place of it
+	over  func()        // called once, when the fields below hold the result
 
 	reply *dns.Msg // the last that came; nil if none did, or brief has what it says
 	brief

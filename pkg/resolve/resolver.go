@@ -1,5 +1,5 @@
 // Package resolve turns host names into addresses: many questions at a time, and a cache on disk (cache.go). Resolve (batch.go) is the body
-// of mresolve: it asks its table of names, the cache's files, then servers. Lookup is what mfetch calls for a name whose addresses have
+// of mresolve: it asks its table of names, the cache's files, then servers. mfetch calls Lookup when a name's addresses have
 // expired: it has a table of its own and does not see the store.
 //
 // Mercator wrote its own resolver because the system's answered one request at a time, which was 87 % of a thread's elapsed time (Heydon
@@ -65,7 +65,7 @@ const (
 	maxInFlight = 100_000
 )
 
-// QuestionSize is the memory that a question in flight takes, at most, over TCP too, bytes; and with it one whose first time was up.
+// QuestionSize is the most memory in bytes that a question in flight takes, over UDP or TCP, and with it one that waits beyond its first time.
 const QuestionSize = 8 << 10
 
 // Config of a Resolver. Zero fields take the defaults. Those with names in JSON are its Settings.
@@ -132,10 +132,10 @@ type Resolver struct {
 	cfg     Config
 	servers []*server
 	asked   string        // names the servers: 16 digits that are others where these are
-	slots   chan struct{} // has one for each question in flight
-	late    chan struct{} // but for those whose first time is up, while there is room here
+	slots   chan struct{} // a place for each question in flight
+	late    chan struct{} // places for questions beyond their first time, while there is room; they free their slot
 	tcp     *tcp
-	large   sync.Mutex // of who parses a message longer than maxDatagram
+	large   sync.Mutex // held while a message longer than maxDatagram is parsed
 	next    atomic.Uint32
 	heard   atomic.Bool            // a server has replied to a question
 	trouble atomic.Pointer[string] // see Trouble
@@ -369,10 +369,10 @@ func (r *Resolver) wanted(addrs []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(addrs, func(a netip.Addr) bool { return a.Is4() && r.family() == 6 || a.Is6() && r.family() == 4 })
 }
 
-// resolution is a name whose addresses are asked for.
+// resolution is a name in the course of its questions.
 type resolution struct {
 	walks []walk       // one for each family
-	left  atomic.Int32 // of these
+	left  atomic.Int32 // walks that have not ended
 	done  func(*answer)
 }
 

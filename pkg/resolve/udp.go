@@ -38,7 +38,7 @@ type socket struct {
 	waiting map[uint16]*waiting // by id
 }
 
-// waiting is a question whose reply is to come.
+// waiting is a question that waits for its reply.
 type waiting struct {
 	*question
 	timer *time.Timer
@@ -93,7 +93,7 @@ func (u *udp) pick() (*socket, error) {
 	return u.sockets[rand.IntN(len(u.sockets))], nil
 }
 
-// enlist finds an id for a question, whose time begins. EMFILE if the socket is full: the system has granted too few.
+// enlist finds an id for a question and starts its timer. EMFILE if the socket is full: the system has granted too few sockets.
 func (s *socket) enlist(q *question) (uint16, *waiting, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

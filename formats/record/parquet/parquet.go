@@ -13,7 +13,7 @@
 //
 //   - Memory is one row group of at most about 4 MiB of rows, and what encoding it takes. Only the file's own
 //     list of row groups grows with it.
-//   - A file whose Writer was not closed has no footer: every reader refuses it.
+//   - A file has no footer until its Writer is closed: every reader refuses it till then.
 //
 // A Writer serves one goroutine. Files are not read back here.
 package parquet
