@@ -1,6 +1,6 @@
-// Command freshness crawls a synthetic web whose pages change at known rates, under
-// policy revisit and under a uniform schedule, with the same number of fetches, and
-// tells what share of the copies was as the page was, on average over time:
+// Command freshness crawls a synthetic web with pages that change at known rates, under
+// policy revisit and under a uniform schedule, with the same number of fetches. It prints
+// the share of copies that matched their page, on average over time:
 //
 //	go run ./bench/freshness
 //	go run ./bench/freshness -pages 2000 -every 48h -days 60

@@ -392,7 +392,7 @@ func (p *processes) sample() (point, error) {
 	return at, p.processor(&at)
 }
 
-// folders of a crawl whose bytes are told apart.
+// folders are the folders of a crawl that are measured one by one.
 var folders = []string{"fetch", "rounds", "frontier", "urls", "content", "dns", "checkpoints"}
 
 // ignoreGone lets files vanish while a folder is read.

@@ -160,9 +160,9 @@ func copyFile(to, from string) error {
 	return err
 }
 
-// cold makes one change to a set whose files are not in the page cache: mfpset add
-// of a batch of 1 %, half of it new, beside reading what it must read and writing
-// what it wrote.
+// cold times one change to a set with none of its files in the page cache: mfpset add
+// of a batch of 1 %, half of it new. For comparison it times reading the same files and
+// writing the same bytes.
 func cold(b *bench) error {
 	m := b.n / 100
 	if err := b.gen("-n %d -m %d -both %d -a a.fps -b batch.fps", b.n, m, m/2); err != nil {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"mcrawl": main})
 }
 
-// TestScripts runs testdata/script beside a small site on loopback, whose address is in $SITE:
+// TestScripts runs testdata/script beside a small site on loopback at $SITE:
 // a page with links to three others, of which one links back and one is not there. /same is the same page as /a. /moved redirects to another site,
 // and /start to a port that is not fetched from. $FILES is a site of the script's own: its folder www.
 func TestScripts(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package cli is what all commands share above their grammar: streams, flags,
 // progress, signals, exit codes, and the one place that prints errors.
 //
-// A Command has a kong grammar that embeds Common and whose verbs have
+// A Command has a kong grammar that embeds Common. Its verbs have
 // Run(ctx context.Context, std *cli.Std) error. Main does the rest. Nothing
 // below this package prints, logs or exits.
 package cli

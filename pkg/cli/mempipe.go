@@ -26,7 +26,7 @@ type MemoryPipe struct {
 // pipeHolds bounds what waits in a MemoryPipe, in bytes; it begins with room for pipeBegins.
 const pipeHolds, pipeBegins = 1 << 20, 32 << 10
 
-// NewMemoryPipe makes a pipe whose ends fail once ctx has ended.
+// NewMemoryPipe makes a pipe. Both its ends fail once ctx has ended.
 func NewMemoryPipe(ctx context.Context) *MemoryPipe {
 	p := &MemoryPipe{}
 	p.changed.L = &p.mu

@@ -194,8 +194,8 @@ type Records struct {
 	rest  []string
 }
 
-// OpenSource opens files ("-" or none: standard input) as record streams whose
-// kind the caller chooses by. A crawl folder stands for its rows.
+// OpenSource opens files ("-" or none: standard input) as record streams of any
+// kind, which the caller then looks up. A crawl folder stands for its rows.
 func OpenSource(s *Std, files []string, rows Rows) (*Records, error) {
 	files, err := s.RecordFiles(orStdin(files), rows)
 	if err != nil {

@@ -34,8 +34,8 @@ func eachVerb(grammar any, f func(field string, called []string, isDefault bool)
 	}
 }
 
-// withoutOthers is a pattern of fields, for kong to build the flags of those verbs alone that a command line can mean: the default verb and each
-// whose name is among the arguments. All of them would be most of the start of a command. Help and manuals show all.
+// withoutOthers returns a pattern of fields for kong to leave out: verbs that are not the default and have no name among the arguments.
+// Building the flags of all verbs would be most of a command's start. Help and manuals show all.
 func withoutOthers(grammar any, args []string) string {
 	var others []string
 	kept := 0

@@ -549,8 +549,8 @@ func (c *Config) CheckPaths(folder string, only ...string) error {
 	return nil
 }
 
-// Outside lists the files that settings name and that are not in folder, where crawl.toml is; and those in it whose names are absolute,
-// so that they are of no use in a copy.
+// Outside lists the files that settings name outside folder, where crawl.toml is; and the files in it that they name by absolute
+// path, which is wrong in a copy of the folder.
 func (c *Config) Outside(folder string) (outside, absolute []string, err error) {
 	for _, k := range allKeys() {
 		if !k.Path {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRandomPolynomial: a crawl whose sets have a polynomial of their own finds
+// TestRandomPolynomial: a crawl with a random polynomial for its sets finds
 // what the oracle says, and is repeated from its records with the same sets.
 func TestRandomPolynomial(t *testing.T) {
 	t.Parallel()

@@ -83,8 +83,8 @@ func Add(ctx context.Context, st *store.Store, txn string, in []*Input, opt Opti
 	return stats, err
 }
 
-// extend adds to tx, whose base is the set, the keys of src that are not in it, and
-// returns how many those are. n is how many src has, about.
+// extend adds the keys of src that the set lacks to tx, and returns their number. The
+// set is the base of tx. n is how many keys src has, about.
 func extend(ctx context.Context, set Set, tx *store.Tx, src merge.Source, n uint64) (fresh uint64, err error) {
 	f := merge.NewKeyFile("", set.Polynomial())
 	defer func() { err = errors.Join(err, f.Close()) }()

@@ -79,7 +79,7 @@ func (in *Input) CheckKind(kind string) error {
 	return &fault.Error{Class: fault.WrongKind, File: in.Name, Found: "a store of kind " + in.Kind, Want: "kind " + kind}
 }
 
-// CheckHash refuses (fault.WrongKind) the set of a store by whose function content_fp differs from that of another (HashOf).
+// CheckHash refuses (fault.WrongKind) the set of a store if its hash of content_fp differs from the hash of (HashOf).
 func (in *Input) CheckHash(of string) error {
 	if in.Hash == "" || in.Hash == of {
 		return nil
@@ -116,8 +116,8 @@ func OpenInputs(paths []string, text bool, polynomial uint64, stdin io.Reader, m
 		}
 	}()
 	ahead := int64(inputAhead) / int64(max(1, len(paths)))
-	of := ""      // whose the polynomial is
-	var st *Input // a store, whose kind is that of all
+	of := ""      // for messages: the input that the polynomial comes from
+	var st *Input // the first store: all others must have its kind
 	for i, p := range paths {
 		if p == "-" && slices.Contains(paths[:i], p) {
 			return list, &fault.Error{Class: fault.Usage, Found: "standard input twice", Want: "it once: the second would be empty"}

@@ -41,8 +41,8 @@ type MarkStats struct {
 	Set        Usage  `json:"set"`
 }
 
-// Mark is the body of the stage "mfpset mark": it sets Duplicate on every row
-// whose document was seen before, in the store or earlier in the batch, and
+// Mark is the body of the stage "mfpset mark": it sets Duplicate on every row with
+// a document that was seen before, in the store or earlier in the batch, and
 // adds the others to the batch's transaction. Rows go on within microWait. mem
 // bounds what waits in memory; progress gets the number of rows read.
 func Mark(ctx context.Context, st *store.Store, b *stage.Batch[record.Fetch, record.Fetch], mem int64, opt Options, progress func(n int64)) (stats MarkStats, err error) {

@@ -135,7 +135,7 @@ func (m *Marker) file(from ...merge.Source) (*spill, error) {
 	return &spill{f, r, r.All()}, nil
 }
 
-// Commit puts the new keys into tx, whose base is the set.
+// Commit puts the new keys into tx. The set is the base of tx.
 func (m *Marker) Commit(tx *store.Tx) error {
 	from := m.spilled()
 	if m.table.len() > 0 {

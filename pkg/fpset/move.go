@@ -18,7 +18,7 @@ import (
 // MovedKeys is what ledgers of a move call its rows.
 const MovedKeys = "keys"
 
-// CheckMove refuses a set whose keys do not tell which bucket they are in.
+// CheckMove refuses a set if its keys do not tell their bucket.
 func CheckMove(st *store.Store) error {
 	m, err := st.Current()
 	if err != nil {

@@ -52,8 +52,9 @@ type Set interface {
 	Sweep(n uint64) Sweep
 	// All gives every fingerprint in ascending order.
 	All() (merge.Source, error)
-	// Extend puts into tx, whose base is the set, the set with the fresh keys, at
-	// least one and none of which is in it. The Set itself stays as it was.
+	// Extend puts the set with the fresh keys into tx. The set is the base of tx.
+	// There is at least one fresh key, and the set has none of them. The Set itself
+	// does not change.
 	Extend(tx *store.Tx, fresh *fpfile.Reader) error
 	// Check reads every byte, and verifies every rule. progress, which may be
 	// nil, gets the bytes read.

@@ -396,7 +396,7 @@ func (w *worker) combine() []uint64 {
 	return w.base
 }
 
-// keep leaves of keys, in place, those whose mark is wanted.
+// keep removes from keys, in place, all keys with another mark than wanted.
 func keep(keys []uint64, seen []bool, wanted bool) []uint64 {
 	n := 0
 	for i, k := range keys {

@@ -1,7 +1,7 @@
 package merge
 
-// Heap is a binary heap, whose first element comes before all others. Where no two are equal, it gives
-// them in the same order in whatever order they came. (That of container/heap allocates for each element.)
+// Heap is a binary heap: its first element comes before all others. If no two elements are equal, their order out
+// does not depend on their order in. (container/heap allocates for each element.)
 type Heap[T any] struct {
 	before func(a, b *T) bool
 	all    []T

@@ -27,8 +27,8 @@ const (
 // Most of the time goes to the parts, in the cache; so collecting the writes of the cut by cache line would gain little.
 func RadixSort(keys, scratch []uint64) { radixSort(keys, scratch[:len(keys)], 64, false) }
 
-// radixSort sorts from, whose keys share all bits from high on; the result is left
-// in to, of the same length, if moved.
+// radixSort sorts from; its keys share all bits from high on. If moved, the result is
+// left in to, which has the same length.
 func radixSort(from, to []uint64, high int, moved bool) {
 	switch n := len(from); {
 	case n <= insertionKeys:

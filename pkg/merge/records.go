@@ -43,8 +43,8 @@ type stream[T record.Row] struct {
 	n     uint64
 }
 
-// NewRecords merges one input or more, whose names stand in messages, by a column
-// of numbers, times or text. A row below the one before it in its input is an error.
+// NewRecords merges one input or more by a column of numbers, times or text. names
+// are the inputs' names for messages. A row below the one before it in its input is an error.
 func NewRecords[T record.Row](by string, inputs []Rows[T], names []string) (*Records[T], error) {
 	column, err := ordered[T](by)
 	if err != nil {

@@ -126,8 +126,8 @@ func (p *Parts) Abort() {
 	}
 }
 
-// Keys cuts a set into fingerprint files, whose blocks are encoded by so many
-// workers. progress, which may be nil, gets the number of keys.
+// Keys cuts a set into fingerprint files. workers is the number of goroutines that
+// encode blocks. progress, which may be nil, gets the number of keys.
 func (p *Parts) Keys(src Source, polynomial uint64, workers int, progress func(n int64)) error {
 	var keys []uint64
 	for part := range p.n {
@@ -250,7 +250,7 @@ func writeRows[T record.Row](w *record.Writer[T], rows func(*T) error) error {
 	}
 }
 
-// finish writes the trailer of a part of the stream whose trailer is t.
+// finish writes the trailer of a part; t is the trailer of the whole stream.
 func finish[T record.Row](w *record.Writer[T], t record.Trailer) error {
 	rows, hash, err := w.Finish()
 	if err != nil {

@@ -135,8 +135,8 @@ func (w *web) fetch(replies ...[2]string) (links []string, r Report) {
 	return links, r
 }
 
-// fake is a browser whose scripts are lines: "GET URL" asks for it and runs what comes, "link URL" makes a link, "die" ends the browser, "POST URL" and
-// "go URL" are what they say.
+// fake is a browser that runs lines as scripts: "GET URL" fetches a script and runs it, "link URL" makes a link, "die" ends the browser, "POST URL"
+// posts, and "go URL" leaves the page.
 type fake struct{ dead bool }
 
 func (f *fake) Peak() int64  { return 1 }
@@ -209,7 +209,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestScriptsFirst: a page whose scripts are not there is not loaded before they were tried.
+// TestScriptsFirst: a page is not loaded before its missing scripts were tried.
 func TestScriptsFirst(t *testing.T) {
 	for _, status := range []string{"200", "404", "0"} {
 		w := newWeb(t)

@@ -26,7 +26,7 @@ import (
 // MaxText bounds the text of a document that is put in, in bytes.
 const MaxText = 512 << 10
 
-// A window is some rows whose documents are read at the same time.
+// A window is a run of rows; their documents are read at the same time.
 const (
 	windowRows  = 16
 	windowBytes = 8 << 20 // of bodies
@@ -38,7 +38,7 @@ type File struct {
 	Dropped bool // URLs that waited and were refused; else fetch records
 }
 
-// store is the fetch store with the documents of the file's rows, by its path in the crawl: that of the crawl or shard whose rounds/ROUND has the file.
+// store returns the path in the crawl of the fetch store that has the documents of the file's rows. The file is in rounds/ROUND of the same crawl or shard.
 func (f File) store(crawl string) (string, error) {
 	rel, err := filepath.Rel(crawl, filepath.Join(filepath.Dir(f.Path), "..", "..", "fetch"))
 	return filepath.ToSlash(rel), err
@@ -420,7 +420,7 @@ func (u *update) document(ctx context.Context, store string, j *job) (doc sql.Nu
 	return sql.NullInt64{Int64: id, Valid: true}, err
 }
 
-// again is for a URL whose server says that it is as it was: if it has left the index, it comes back.
+// again handles a URL that has not changed by its server's reply: if it has left the index, it comes back.
 func (u *update) again(ctx context.Context, now *record.Fetch) error {
 	var old sql.NullInt64
 	var gone bool

@@ -22,8 +22,8 @@ import (
 const archivedBody = 64 << 20
 
 // Archive is a saved crawl as a web: it answers with the response records of
-// WARC files, and with revisit records whose payload stands in one of them. Where a URL was saved more than once
-// the last record counts, or the one whose date is nearest to a time that was asked for.
+// WARC files, and with revisit records of a payload in one of them. If a URL was saved more than once,
+// the last record counts, or the record with the date nearest to a given time.
 //
 // Its memory is about 50 bytes a URL and 100 a host. It is safe for many
 // goroutines.

@@ -26,7 +26,7 @@ type Verdict struct {
 // a, area, iframe, img, script and link elements in pages of status 2xx;
 // takes the sitemaps named by robots.txt of each host that it contacts; and
 // has no limit of depth, time or number. It may skip the links of a document
-// whose content it has seen.
+// with content that it has seen.
 //
 // With Config.Rough the crawl also keeps cookies, follows mostHops redirects in a row, and ends menus as menuEnds has it.
 //

@@ -11,7 +11,7 @@ type kind uint8
 const (
 	kindPage     kind = iota // n: page; 0 is the root
 	kindListed               // a page that only a sitemap names
-	kindFind                 // a page whose query is written in a charset; n: page, v: charset
+	kindFind                 // a page with a query in a charset; n: page, v: charset
 	kindAsset                // n: number; its type follows from n
 	kindRedirect             // n: number
 	kindMissing              // status 404 or 410

@@ -110,8 +110,8 @@ const (
 
 var wallNames = [...]string{wallSelf: "self", wallVia: "via", wallReload: "reload"}
 
-// menuNames are the folders of a menu. A path is a number whose digits, from the last folder on, are of base len(menuNames)+1 and stand for
-// a name each, from 1.
+// menuNames are the folders of a menu. A path is a number in base len(menuNames)+1. Each digit, the lowest for the last folder, stands for
+// a name, from 1.
 var menuNames = words[:6]
 
 func variant(target string, names []string) int32 {

@@ -126,7 +126,7 @@ const (
 
 func position(host int32) int { return int(host) % blockSize }
 
-// origin is the host whose pages a host serves: itself, or what it mirrors.
+// origin returns the host that a host's pages come from: itself, or the host that it mirrors.
 func origin(host int32) int32 {
 	if position(host) == posMirror {
 		return host - posMirror + posMirrored
@@ -139,8 +139,8 @@ func (w *Web) pages(host int32) int32 {
 	return int32(max(1, float64(w.Pages)/(w.harmonic*float64(host+1))))
 }
 
-// mix is a bijection of 64-bit values whose output looks random (the
-// finalizer of SplitMix64).
+// mix is a bijection of 64-bit values (the finalizer of SplitMix64). Its output
+// looks random.
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -163,7 +163,7 @@ func (d *dice) below(n int) int {
 	return int(hi)
 }
 
-// skewed returns a number in [0, n) whose density falls as 1/√x.
+// skewed returns a number in [0, n); the density falls as 1/√x.
 func (d *dice) skewed(n int32) int32 {
 	u := d.roll() >> 32
 	return int32(u * u >> 32 * uint64(n) >> 32)
@@ -192,8 +192,8 @@ func (w *Web) dice(salt uint64, r resource) dice {
 // not the same to the last bit on every processor.
 var sixteenths = [16]uint64{65536, 68438, 71468, 74632, 77936, 81386, 84990, 88752, 92682, 96785, 101070, 105545, 110218, 115098, 120194, 125515}
 
-// logNormal draws a value with the given median, whose logarithm to base 2
-// has a standard deviation of octaves/16, at most 128 times off the median.
+// logNormal draws a value with the given median. Its logarithm to base 2 has a
+// standard deviation of octaves/16. It is at most 128 times off the median.
 func (d *dice) logNormal(median, octaves int) int {
 	x, sum := d.roll(), 0
 	for range 8 { // the sum of 8 bytes is near enough to normal: mean 1,020, deviation 209

@@ -15,8 +15,8 @@ const (
 	urlRules = "url_rules"
 )
 
-// CheckRules refuses (fault.Conflict) options with other rules than those of the set's URLs. One
-// whose manifest names none takes any.
+// CheckRules refuses (fault.Conflict) options with other rules than the set's URLs have. A set
+// without rules in its manifest takes any.
 func CheckRules(st *store.Store, m *store.Manifest, o canon.Options) error {
 	for _, r := range []struct {
 		name string

@@ -1,7 +1,7 @@
 // Package urlset is the URL-seen test: a set of URL checksums, and the batch
 // that finds the URLs of a round that were never seen.
 //
-// It stands on package fpset, whose sets it shares; only the keys and the batch
+// It uses the sets of package fpset; only the keys and the batch
 // differ. There are two ways to the same answers. New is the duplicate URL eliminator
 // of SRC-RR-173: a batch is buffered whole and sorted by key, one sequential pass asks the
 // set for all keys, and the unseen rows are sorted by arrival and go on. Online is the URL-seen test of the 1999 paper: each
@@ -130,7 +130,7 @@ func Polynomial(st *store.Store) (*fingerprint.Poly, error) {
 // Options of New.
 type Options[In record.Row] struct {
 	Convert  func(*In, *record.URL) // makes a url row of an input row: FromLink, FromURL
-	Like     *record.Schema         // of an input of url rows, whose unknown columns are passed on; else nil
+	Like     *record.Schema         // schema of an input of url rows, to pass on its unknown columns; else nil
 	Canon    canon.Options          // the crawl's, for keys
 	Quiet    bool                   // fresh rows are consumed instead of passed on
 	Memory   int64                  // bytes, about; 8 MiB of buffers and the cache come on top
@@ -151,12 +151,12 @@ func (o *Options[In]) emit(b *stage.Batch[In, record.URL], row *record.URL) erro
 }
 
 // New is the body of the stages "murlset new", a Gate, and "murlset add", a Sink:
-// it passes on the rows whose URL is not in the set of st, makes those
-// URLs part of the set, and drops the others. Rows wait in temporary files.
+// it passes on rows with URLs that the set of st lacks, adds those URLs to the
+// set, and drops the other rows. Rows wait in temporary files.
 func New[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[In, record.URL], opt Options[In]) (stats Stats, err error) {
 	rows := merge.NewSorter(opt.Memory/4, opt.TempDir) // by arrival, as they come
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	keys := merge.NewSorter(opt.Memory/8, opt.TempDir) // of these, with their arrivals
+	keys := merge.NewSorter(opt.Memory/8, opt.TempDir) // the keys of rows, with their arrivals
 	defer func() { err = errors.Join(err, keys.Close()) }()
 	fresh := merge.NewSorter(opt.Memory/8, opt.TempDir) // arrivals of the unseen ones
 	defer func() { err = errors.Join(err, fresh.Close()) }()

@@ -64,7 +64,7 @@ type Web struct {
 	share []float64 // share[h-1]: of the hosts up to h together
 }
 
-// NewWeb makes a web of hosts whose shares fall with exponent s.
+// NewWeb makes a web of hosts. The share of host h falls as h^-s.
 func NewWeb(seed uint64, hosts int, s float64) *Web {
 	w := &Web{seed: seed, share: make([]float64, hosts)}
 	sum := 0.0

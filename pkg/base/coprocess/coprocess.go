@@ -52,7 +52,7 @@ type Program struct {
 	Env     []string      // further variables of its environment
 	// Deaths, if more than 0, starts a program that ended early again, and asks it what
 	// it has not answered, until it ended so often, or Fruitless times in a row without an
-	// answer. That suits programs whose answers depend on the question alone.
+	// answer. That suits programs with answers that depend on the question alone.
 	Deaths int
 
 	running *process

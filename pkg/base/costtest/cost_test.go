@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// failed is a test whose failure is expected.
+// failed is a test that is expected to fail.
 type failed struct {
 	testing.TB
 	said string

@@ -84,7 +84,7 @@ func CreateAll(fsys FS, path string) (*Atomic, error) {
 // named. A symbolic link stays, and the file that it names is made or replaced; a
 // name that leads into /dev or /proc is refused, where "a regular file" is
 // what the shell has redirected to. CreateOutput first removes what writers of the same path
-// left there when they were killed: unpublished files whose process is gone from this machine.
+// left there when they were killed: unpublished files of processes that have ended on this machine.
 func CreateOutput(path string) (*Atomic, error) {
 	target, err := follow(path)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestFalseAnswers(t *testing.T) {
 	}
 }
 
-// TestFalseAnswersOfNumberedPages: pages whose names differ in a number only
+// TestFalseAnswersOfNumberedPages: page names that differ only in a number
 // differ in few ways, and pairs that differ in the same way collide together. Most
 // polynomials then have no false answer at all, few have many, and the mean
 // stays below the formula.

@@ -69,8 +69,8 @@ func SHA256(s string) uint64 {
 	return binary.BigEndian.Uint64(h[:])
 }
 
-// New returns a hash whose Sum64 is the FP64 of what was written. Sum appends
-// it in big-endian order. It is an encoding.BinaryMarshaler too.
+// New returns a hash; Sum64 gives the FP64 of the bytes written, and Sum appends
+// it in big-endian order. The hash is an encoding.BinaryMarshaler too.
 func New() hash.Hash64 { return mercator.New() }
 
 // URLKey returns the URL checksum: the top 16 bits of the host's FP64, then the

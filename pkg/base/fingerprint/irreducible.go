@@ -4,7 +4,7 @@ import "math/bits"
 
 // Irreducible reports whether x⁶⁴ + p, p written as Polynomial is, has no
 // divisor over GF(2) but itself and one. It is Rabin's test ("Probabilistic
-// algorithms in finite fields", 1980) for degree 64, whose only prime divisor is 2.
+// algorithms in finite fields", 1980) for degree 64, which has only the prime divisor 2.
 func Irreducible(p uint64) bool {
 	if p>>63 == 0 || bits.OnesCount64(p)%2 != 0 {
 		return false // divisible by x, or by x+1: three of four need no more than this

@@ -46,7 +46,7 @@ func open(std *cli.Std, name string) (*input, error) {
 	return &input{bufio.NewReaderSize(in, 64<<10), file, opt}, nil
 }
 
-// prompt is a pipe whose reader prints what it has before it waits for more.
+// prompt is a reader that flushes the output before it waits for more input.
 type prompt struct {
 	from io.Reader
 	out  *bufio.Writer
@@ -97,7 +97,7 @@ func sniff(in *bufio.Reader, name string) fileKind {
 	case bytes.HasPrefix(b, []byte(manifestMagic)):
 		return manifest
 	case len(b) > 0 && warc.Named(name) && warc.Describe(b) == "":
-		return warcs // whose beginning is damaged
+		return warcs // a WARC file with a damaged beginning
 	}
 	return records
 }
@@ -265,7 +265,7 @@ func showRows[T record.Row](ctx context.Context, p *printer, src *record.Source,
 	return nil
 }
 
-// roundOf is the round whose file it is, by where it lies: rounds/NAME/FILE; else "".
+// roundOf returns the round that a file belongs to by its path, rounds/NAME/FILE; else "".
 func roundOf(file string) string {
 	path, err := filepath.Abs(file)
 	dir := filepath.Dir(path)

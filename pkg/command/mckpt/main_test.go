@@ -13,9 +13,9 @@ import (
 	"mercator/pkg/cli/clitest"
 )
 
-// TestMain lets the scripts run this command; the commands of a round, whose
-// code is not in this package, are built for them, or taken from the folder
-// MERCATOR_BIN, as make does.
+// TestMain lets the scripts run this command. The other commands of a round are
+// not in this package: they are built, or taken from the folder MERCATOR_BIN, as
+// make does.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"mckpt": func() { os.Exit(Command.Main("")) }})
 }

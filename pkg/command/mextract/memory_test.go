@@ -79,13 +79,13 @@ func packed(text string) string {
 	return b.String()
 }
 
-// pdfPage is a file with one page, whose content comes twice.
+// pdfPage is a file with one page that lists its content twice.
 func pdfPage(fonts, content, more string) string {
 	return "%PDF-1.4\n1 0 obj<</Pages 2 0 R>>endobj 2 0 obj<</Kids[3 0 R]>>endobj 3 0 obj<</Resources<</Font<<" + fonts + ">>>>/Contents [4 0 R 4 0 R]>>endobj " +
 		"4 0 obj<</Filter/FlateDecode>>stream\n" + packed(content) + "\nendstream endobj " + more + "trailer<</Root 1 0 R>>"
 }
 
-// manyFonts is a PDF file whose fonts have the largest maps, all in use.
+// manyFonts is a PDF file with fonts of the largest maps, all in use.
 func manyFonts() string {
 	var fonts, use, objects strings.Builder
 	for i := range 60 {

@@ -477,11 +477,11 @@ func answer(rules fetch.Rules, in io.Reader, out io.Writer) error {
 // Command is mfetch.
 var Command = cli.Command{Name: "mfetch", About: about, Memory: config.FetchMemory, Setting: "memory.fetch", Grammar: func() any { return &grammar{} }}
 
-// resolver asks DNS servers. It is made when the first name needs it: a crawl
-// whose addresses hold needs no server.
+// resolver asks DNS servers. It is made when the first name needs it: while
+// addresses are valid, no server is needed.
 type resolver struct {
 	servers []string // of flags; none: those of mresolve
-	said    string   // by the input: how mresolve looked names up
+	said    string   // how mresolve looked names up, from the input
 	now     func() time.Time
 	once    sync.Once
 	asks    *resolve.Resolver

@@ -48,7 +48,7 @@ type variants struct {
 // variantsMax bounds variants.known.
 const variantsMax = 256
 
-// variant is a module whose settings are those of the URL.
+// variant is a module with the settings that sheets give to a URL.
 type variant struct {
 	fetch.Protocol
 	scheme string

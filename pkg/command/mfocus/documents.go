@@ -127,7 +127,7 @@ func (a archiveFlags) local(name string, do func(row *record.Fetch, doc *process
 	return do(&row, doc)
 }
 
-// listed calls do for the documents of a crawl whose URLs a file lists, one a line. A URL that the crawl has no document of is an error.
+// listed calls do for each document of a crawl with its URL in the file list, one URL a line. A URL without a document is an error.
 func (a archiveFlags) listed(std *cli.Std, crawl, list string, do func(row *record.Fetch, doc *process.Document) error) error {
 	if crawl == "" {
 		return &fault.Error{Class: fault.Usage, File: list, Found: "a list of URLs without a crawl", Want: "--crawl DIR, the crawl that has their documents"}

@@ -98,7 +98,7 @@ func (c *expandCmd) each(std *cli.Std, f *words.Filter, do func(query string, li
 	if len(c.Query) > 0 && (len(c.Query) != 1 || c.Query[0] != "-") {
 		return text(joined(c.Query))
 	}
-	var query string // whose words are read
+	var query string // the query that the lines being read belong to
 	var list []string
 	flush := func() error {
 		if query == "" {

@@ -137,7 +137,7 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 	return err
 }
 
-// duplicate is the error for a URL whose document is a duplicate, with the page that it equals if the crawl's records name one; nil for others.
+// duplicate returns an error if the URL's document is a duplicate, and names the page that it equals if the crawl's records do; else nil.
 func (c *explainCmd) duplicate(std *cli.Std, u string) (error, error) {
 	rows := func(do func(row *record.Fetch)) error {
 		in, _, err := c.rows(std, []string{c.Crawl})

@@ -123,7 +123,7 @@ func (f ModelFlags) Fitted(warc, stores string) (*classify.Fitted, error) {
 	return classify.FitIn(m, warc, stores)
 }
 
-// checkPolicy refuses a round of a crawl whose policy uses the column score for itself.
+// checkPolicy refuses a round of a crawl if its policy uses the column score for itself.
 func (c *ScoreCmd) checkPolicy() error {
 	crawl := store.Folder(c.WARC, store.Options{}).CrawlDir()
 	if crawl == "" || c.Txn == "" {
@@ -152,7 +152,7 @@ func (f ModelFlags) Load() (*classify.Model, error) {
 	return m.Only(f.Topic, f.Model)
 }
 
-// withTopic is an input whose rows go out with one more column.
+// withTopic wraps an input; its rows go out with one more column, the topic.
 type withTopic struct {
 	stage.Input[record.Fetch]
 	schema *record.Schema

@@ -146,8 +146,8 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	})
 }
 
-// unseen refuses text for the frontier of a crawl whose set of URLs lets each through once: what
-// passes the set by is fetched again when a page links to it. A walk has no such test.
+// unseen refuses to add text to a crawl's frontier directly. The crawl's set of URLs would not know such
+// URLs, and so they would be fetched again when a page links to them. A walk has no such set.
 func (c *addCmd) unseen(f *frontier.Frontier) error {
 	crawl := f.Store().CrawlDir()
 	fromLinks, err := f.FromLinks()
@@ -335,8 +335,8 @@ const (
 	sayAgain = 30 * time.Second
 )
 
-// when is the round's time, waited for if need be; 0 for a round whose output is
-// kept and has its own.
+// when returns the round's time, and waits for it if needed; 0 if the round's output is
+// kept, which has its own time.
 func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, wait bool) (record.Time, error) {
 	clock := std.Now()
 	if c.Now != nil {

@@ -59,7 +59,7 @@ type stageFlags struct {
 	SilentOK bool `name:"silent-ok" help:"Go on where no server answers anything."`
 }
 
-// open makes the resolver of a stage whose store is in dir.
+// open makes the resolver of a stage with the store in dir.
 func (f *stageFlags) open(std *cli.Std, dir, family string) (r *resolve.Resolver, err error) {
 	if err := f.Lifetimes.Check(config.Flags); err != nil {
 		return nil, err

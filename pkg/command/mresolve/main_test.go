@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"mresolve": func() { os.Exit(Command.Main("")) }})
 }
 
-// TestScripts runs testdata/script with a name server on loopback, whose
-// address is in $DNS, and one that answers nothing in $MUTE: aN.test has the address 127.0.0.N, cN.test and www.aN.test are aliases of that,
+// TestScripts runs testdata/script with two name servers on loopback: $DNS, and
+// $MUTE, which never answers. In $DNS aN.test has the address 127.0.0.N, cN.test and www.aN.test are aliases of that,
 // anything else does not exist.
 func TestScripts(t *testing.T) {
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -184,7 +184,7 @@ func (s *Sheets) holding(c filter.Candidate, in *index) []int {
 	return j.Holding(&c, of)
 }
 
-// Host sets the settings of a host, with ":port" where it is not the default, in a struct whose fields are settings.
+// Host sets the settings of a host in the struct to, which has settings as fields. host has ":port" unless it is the default.
 func (s *Sheets) Host(host string, to any) {
 	if s == nil || len(s.ofHosts) == 0 {
 		return
@@ -234,7 +234,7 @@ func (x *index) of(host string) []int {
 	return slices.Compact(all)
 }
 
-// Apply sets what sheets say in a struct whose fields are settings.
+// Apply sets the values of sheets in the struct to, which has settings as fields.
 func (s *Sheets) Apply(sheets []int, to any) {
 	for _, i := range sheets {
 		config.Into(to, s.All[i].Values)

@@ -190,7 +190,7 @@ type tally struct {
 
 func (l *Learned) tally() *tally { return &tally{l: l, on: make([]int, len(l.Stems))} }
 
-// add takes a page whose words are known.
+// add counts a page by its words.
 func (t *tally) add(words Words) {
 	t.pages++
 	for _, w := range words {

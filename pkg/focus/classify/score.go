@@ -97,7 +97,7 @@ func (s *Scorer) result(words int, v vector, before float32) Result {
 	return r
 }
 
-// sense is the topic among those of a relevance whose own words, the query's aside, speak most for a page. Of equal ones it is the first that counts.
+// sense returns the relevant topic with the highest score of its own words, the query's left out. Of equal topics the first counts.
 func (f *Fitted) sense(v vector, relevance func(t int) float64) int {
 	best, most := -1, -1.0
 	for t := range f.own {

@@ -30,7 +30,7 @@ func scoreOf(payload []byte) (hub, authority float64) {
 // host is the part of a URL's key that is its host's.
 func host(key uint64) uint64 { return key >> 48 }
 
-// voices gives each of the links that share one voice: those in the order of their keys whose other ends have one host.
+// voices collects links in the order of their keys. Links with other ends on the same host share one voice.
 type voices struct {
 	others  []uint64
 	weights []float64

@@ -187,7 +187,7 @@ type Stats struct {
 	Put       int64 `json:"put"`       // words put in at the rear of the queue
 	Taken     int64 `json:"taken"`     // words taken at its front
 	Redundant int64 `json:"redundant"` // words that were in it already
-	Held      int64 `json:"held"`      // words of Taken whose similar words are beyond a limit
+	Held      int64 `json:"held"`      // words of Taken with similar words beyond a limit
 	Known     int64 `json:"known"`     // questions that the database answered
 	Asked     int64 `json:"asked"`     // questions to the dictionary
 }
@@ -496,8 +496,8 @@ func (x *Expansion) dictionary() (Dictionary, error) {
 	return x.opened, nil
 }
 
-// senses are those of a word: from the database, or from the dictionary, whose answer enters the database. Words that
-// the dictionary does not have are asked for again, since another may have them.
+// senses returns the senses of a word from the database, or from the dictionary, and then saves them in the database. A word that
+// the dictionary lacks is asked for again next time, since another dictionary may have it.
 func (x *Expansion) senses(ctx context.Context, tx *sql.Tx, word string, match Matching) (names []string, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT sense FROM entry WHERE word = ? AND match IN ('exact', ?) ORDER BY match = 'exact' DESC, rank", word, match)
 	if err != nil {
@@ -601,8 +601,8 @@ func (d *DB) Answer(ctx context.Context, query string) (a Answer, err error) {
 	return a, nil
 }
 
-// Topics calls do for each topic whose query and name are wanted: queries in the order of their names, topics by their senses, the most
-// usual first. A word that has several senses within a topic stands there once, with the largest weight.
+// Topics calls do for each wanted topic: queries in the order of their names, topics by their senses, the most
+// usual first. A word with several senses in a topic is there once, with its largest weight.
 func (d *DB) Topics(ctx context.Context, wanted func(query, topic string) bool, do func(Topic) error) error {
 	rows, err := d.db.QueryContext(ctx, "SELECT query, topic, coalesce((SELECT gloss FROM sense WHERE sense = topic), '') FROM topic ORDER BY query, rank")
 	if err != nil {

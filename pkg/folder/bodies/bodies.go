@@ -138,7 +138,7 @@ func ringLen(free int64, sharing int) int64 {
 	return min(free/roomShare/int64(sharing)-tableLen, ringMax)
 }
 
-// Put writes a document, whose first head bytes are the head. Enter has to follow.
+// Put writes document b; its first head bytes are the head. Enter has to follow.
 func (w *Writer) Put(b []byte, head int) Place {
 	n := int64(len(b))
 	if n == 0 || head > httpmsg.HeadMax || n-int64(head) > BodyMax || n > w.ring || w.bad.Load() {

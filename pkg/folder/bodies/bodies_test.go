@@ -133,7 +133,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestEntryOfTwo: an entry with the key of one row and the rest of the entry of another, whose body is as long, is none.
+// TestEntryOfTwo: an entry with the key of one row and the rest of another row's entry is not valid, even if both bodies have the same length.
 func TestEntryOfTwo(t *testing.T) {
 	dir := t.TempDir()
 	w := create(t, dir)

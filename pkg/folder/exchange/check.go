@@ -42,7 +42,7 @@ func CheckBound(file string, all []Bound, shards int) error {
 
 func isName(name string) bool { return store.CheckPath(name) && !strings.Contains(name, "/") }
 
-// Round is a round of a crawl, whose exchanges are looked at.
+// Round is a round of a crawl with the exchanges to check.
 type Round struct {
 	FS      durable.FS
 	Dir     string // rounds/r12 of the crawl folder

@@ -3,7 +3,7 @@
 // In an exchange each of N shards sends every shard, itself too, one part: rows, or none. All files
 // of an exchange are in one folder, such as rounds/r12/links of the crawl folder:
 //
-//	007.run    the parts of shard 7, one behind the other: a run whose keys are the receivers
+//	007.run    the parts of shard 7, one behind the other: a run with the receivers as keys
 //	007.json   the manifest of shard 7: rows and hash of each part, length of the file, and its ledger up to here
 //
 // SPEC.md beside this file has the layout. Run writes the parts and the manifest of one sender. Receive and Rows read
@@ -110,8 +110,8 @@ const magic = "mercator-bill"
 // version is that of manifests and parts.
 const version = 2
 
-// runKind is the kind of the runs that hold parts: the rows of key 0 are one record stream without rows, whose schema is
-// that of the parts' rows; those of key n+1 are the part for shard n, each a row in its byte form.
+// runKind is the kind of the runs that hold parts: the rows of key 0 are one record stream without rows, with the
+// schema of the parts' rows. The rows of key n+1 are the part for shard n, each a row in its byte form.
 const runKind = "exchange"
 
 // PartsPath is the place of a sender's parts in an exchange's folder.

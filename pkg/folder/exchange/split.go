@@ -96,7 +96,7 @@ func send[T record.Row](ctx context.Context, s Split, in *record.Source) (*Manif
 func sortRows[T record.Row](ctx context.Context, s Split, in merge.Rows[T], rows *merge.Sorter, parts []Sent) error {
 	to, hashes := owner[T](s), make([]xxh3.Hasher, len(parts))
 	has, ok := in.(interface{ Form() []byte })
-	ok = ok && !(s.ID.By == ByAddress && in.Schema().Kind == record.KindURL) // whose rows owner changes
+	ok = ok && !(s.ID.By == ByAddress && in.Schema().Kind == record.KindURL) // owner changes such rows, so their form would be old
 	var row T
 	var form []byte
 	for {
@@ -279,9 +279,9 @@ func (s Split) refuses(addr string) bool {
 	return err == nil && s.Refused != nil && s.Refused(a)
 }
 
-// ContactOf is that of a host's addresses by whose owner it is contacted in a round, whatever their order. In a round all
-// rows of a host go to one shard, since two would contact it at once; another round has another choice, so that a dead
-// address does not end the retries.
+// ContactOf chooses the address of a host that decides which shard contacts it in a round. The order of addrs does not matter.
+// In a round all rows of a host go to one shard, since two would contact it at once; another round has another choice, so
+// that a dead address does not end the retries.
 func ContactOf(round, host string, addrs []string) string {
 	return slices.MinFunc(addrs, func(a, b string) int {
 		return cmp.Compare(xxh3.HashString(round+" "+host+" "+a), xxh3.HashString(round+" "+host+" "+b))

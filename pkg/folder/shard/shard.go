@@ -12,7 +12,7 @@
 // moved with the hosts, whoever gives hosts away would fetch less than the others.
 //
 // The map is the file MAP-V of the crawl folder; CURRENT says which version V counts. The layout is SPEC.md beside
-// this file, version 2. A crawl folder whose CURRENT names no map has no shards.
+// this file, version 2. If CURRENT names no map, the crawl has no shards.
 package shard
 
 import (
@@ -222,7 +222,7 @@ func Dirs(fsys durable.FS, crawlDir string) ([]string, error) {
 	return dirs, nil
 }
 
-// At is the number of the shard whose folder dir is, or the folder of one of its stores; ok is false if it is none's.
+// At returns the number of the shard with the folder dir, or with a store in dir; ok is false if there is none.
 func At(dir string) (n int, ok bool) {
 	if _, _, is := store.ShardAt(dir); is {
 		dir = filepath.Join(dir, "any")

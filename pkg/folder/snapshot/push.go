@@ -805,7 +805,7 @@ func (c *copier) publish(ctx context.Context, last, l *List) error {
 	return err
 }
 
-// tidy deletes what no snapshot needs but the last, whose number and files are given. Only names that a push gives are touched.
+// tidy deletes all files that the last snapshot, with the given number and files, does not need. It touches only names that a push gives.
 func (c *copier) tidy(ctx context.Context, last *List, needed map[string]int64) error {
 	var names []string
 	for name := range c.have {

@@ -406,7 +406,7 @@ func (b *Batch[In, Out]) DropAll(reason string, n uint64) {
 // Dropped is how many rows were dropped so far, by reason. It is read only.
 func (b *Batch[In, Out]) Dropped() map[string]uint64 { return b.drops }
 
-// Consume accounts for an input row that was used up (a page whose links were made).
+// Consume accounts for an input row that was used up (a page that was turned into links).
 func (b *Batch[In, Out]) Consume() { b.consumed++ }
 
 // PassAll is the body of a stage that passes on all rows as they are. progress gets the number of rows.

@@ -166,7 +166,7 @@ func (s *Set) All() (merge.Source, error) {
 	return nil, &fault.Error{Class: fault.Usage, File: s.dir, Found: "a Bloom filter, which cannot list its fingerprints", Want: "a sorted set"}
 }
 
-// Extend puts into tx, whose base is the set, the filter with the fresh keys.
+// Extend puts the filter with the fresh keys into tx. The set is the base of tx.
 func (s *Set) Extend(tx *store.Tx, fresh *fpfile.Reader) error {
 	places, err := sortPlaces(fresh)
 	if err != nil {

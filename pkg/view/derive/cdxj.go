@@ -71,8 +71,8 @@ func appendRow(b []byte, r *record.Fetch) []byte {
 }
 
 // AppendCDXJ appends the index line of the record that r gave last, without line end, and
-// reads the record to its end. It appends nothing for records that an index leaves out: it
-// has replies, revisits, and documents that came without HTTP. A reply whose record has no payload digest gets one. file is the name in the line.
+// reads the record to its end. An index has only replies, revisits, and documents that came without
+// HTTP; for other records nothing is appended. If a reply's record has no payload digest, one is computed. file is the name in the line.
 func AppendCDXJ(b []byte, r *warc.Reader, rec *warc.Record, file string) ([]byte, error) {
 	return appendRecord(b, r, rec, file, nil)
 }
@@ -101,8 +101,8 @@ func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPag
 	case warc.TypeResource:
 		c.MIME, _ = httpmsg.MediaType(rec.ContentType)
 	}
-	var payload io.Reader // whose digest nobody has made
-	var unreadable error  // of a reply, which then has no status
+	var payload io.Reader // payload without a digest in the record
+	var unreadable error  // error of a reply that cannot be read: it has no status
 	if rec.IsReply() || strings.HasPrefix(strings.ToLower(rec.ContentType), "application/http") {
 		if m, err := httpmsg.OpenArchived(rec.Block); err != nil {
 			unreadable = err

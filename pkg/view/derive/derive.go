@@ -338,7 +338,7 @@ func readMessage(rec *warc.Record, max int64, digests bool) (*message, error) {
 		m.doc.MIME, m.doc.Charset = httpmsg.MediaType(rec.ContentType)
 	}
 	if entity.in != nil {
-		// A payload whose transfer coding is damaged ends early: what came counts.
+		// A damaged transfer coding ends the payload early: the bytes before count.
 		_, _ = io.Copy(io.Discard, entity)
 	}
 	if _, err := io.Copy(io.Discard, block); err != nil {

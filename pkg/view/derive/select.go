@@ -10,8 +10,8 @@ import (
 	"mercator/formats/warc"
 )
 
-// Select writes the records of WARC files whose target URI is kept to files of the same names in dir, byte for byte, with records that have none. The files
-// are of a record a member, as a crawl's are.
+// Select copies records of WARC files to files of the same names in dir, byte for byte: records with a target URI that is kept, and records without one.
+// The files have one record a member, as a crawl's files have.
 func Select(ctx context.Context, parts []warc.Part, dir string, keep func(uri string) (bool, error)) (kept []warc.Part, err error) {
 	for _, p := range parts {
 		path := filepath.Join(dir, partName(p))

@@ -88,13 +88,13 @@ func putOff(r *record.Fetch) bool {
 	return r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked
 }
 
-// target is a URL whose links are broken, as it waits in a sorter.
+// target is the URL that broken links lead to, as a row of a sorter.
 type target struct {
 	Broken
 	Seed bool `json:"seed,omitempty"`
 }
 
-// candidate is a link to it, whose page may have changed since.
+// candidate is a link to a target. Its page may have changed since.
 type candidate struct {
 	Broken
 	Number uint64      `json:"n"`

@@ -1,8 +1,8 @@
 // Package report writes what a crawl found as one HTML page that opens without a network.
 //
 // The page is made of the figures of pkg/view/stats and of where the crawl stands, so its memory is bounded as theirs
-// is. uPlot draws the figures, whose values stand in the page as JSON; tables can be searched and sorted, and are there
-// without JavaScript. Names, URLs and types come from servers: they are data everywhere (html/template), figures have
+// is. uPlot draws the figures from JSON in the page. Tables can be searched and sorted, and show without
+// JavaScript. Names, URLs and types come from servers: they are data everywhere (html/template), figures have
 // numbers and dates only, and the page's policy lets it load nothing.
 package report
 
@@ -39,7 +39,7 @@ type Crawl struct {
 	Documented *stats.Pages // nil: nobody read the documents
 }
 
-// Broken are links whose target failed.
+// Broken are links to a target that failed.
 type Broken struct {
 	Links, Pages uint64
 	Unchecked    string // URLs that nobody asked for, by reason

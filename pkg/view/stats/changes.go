@@ -29,8 +29,8 @@ type Changes struct {
 type Lives struct {
 	By        string  `json:"by"`             // "all", "type" or "domain"
 	Name      string  `json:"name,omitempty"` // of the type or domain
-	Ended     uint64  `json:"ended"`          // contents whose end was seen
-	Censored  uint64  `json:"censored"`       // contents that were there still
+	Ended     uint64  `json:"ended"`          // contents that were seen to end
+	Censored  uint64  `json:"censored"`       // contents that had not ended at the last visit
 	MedianS   float64 `json:"median_s"`       // seconds; 0: more than half of the contents live longer than was watched
 	ObservedS float64 `json:"observed_s"`     // sum of all times watched, seconds
 	RateS     float64 `json:"changes_per_s"`  // ends by time watched

@@ -44,7 +44,7 @@ type Stats struct {
 	Bytes     int64          `json:"bytes"`           // of their decoded bodies
 	Truncated uint64         `json:"truncated"`       // of the documents
 
-	Duplicates     uint64 `json:"duplicates"` // documents whose content another URL had before
+	Duplicates     uint64 `json:"duplicates"` // documents with content that another URL had before
 	DuplicateBytes int64  `json:"duplicate_bytes"`
 
 	Types     []Type   `json:"types"`        // of the documents, the most frequent first

@@ -93,7 +93,7 @@ func (b *bins) list() (list []Bin) {
 	return list
 }
 
-// timeline counts by equal spans of time, whose length doubles when there are too many.
+// timeline counts by equal spans of time. The span doubles when there are too many.
 type timeline struct {
 	width time.Duration
 	slots map[int64]*Slot // by number of the span since 1970

@@ -21,8 +21,8 @@ import (
 // URLs holds: "Measuring index quality using random walks on the Web" (Henzinger, Heydon, Mitzenmacher and Najork,
 // WWW8, 1999).
 //
-// By quality, a document counts as much as its PageRank. A walk visits documents that often, so the share is that of the
-// visits whose URLs the set has.
+// By quality, a document counts as much as its PageRank. A walk visits documents that often, so the share is the
+// part of the visits with a URL in the set.
 //
 // By size, each document counts the same. A visit then has the weight 1/p, where p is how often the page is visited,
 // estimated: for each visit v, the chance that the walk is at the page next. That is 1/known of a visit that the walk does

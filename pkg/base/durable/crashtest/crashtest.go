@@ -105,9 +105,9 @@ func (c *FS) SetSpace(n int64) {
 // Loss says what becomes of changes that were not synced.
 type Loss uint64
 
-// LoseAll loses them; KeepAll keeps them, as a killed process does whose
-// machine runs on. Every other value is the seed of a mixture: of each file
-// some of the new bytes, of the names some of the changes.
+// LoseAll loses them; KeepAll keeps them, as when a process is killed but the
+// machine runs on. Every other value is the seed of a mixture: some of the new
+// bytes of each file, some of the changes of names.
 const (
 	LoseAll Loss = iota
 	KeepAll
