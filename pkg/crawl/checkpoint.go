@@ -44,7 +44,7 @@ type Checkpoint struct {
 	Files  []RoundFile       `json:"files,omitempty"` // of rounds/TXN when the round was closed
 	Map    uint64            `json:"map,omitempty"`   // version of the bucket map; 0: the crawl has no shards
 	Shards []ShardRound      `json:"shards,omitempty"`
-	// Exchanges are those of the round among the shards, in order of name.
+	// Exchanges are the exchanges between shards in the round, by name.
 	Exchanges []exchange.Bound `json:"exchanges,omitempty"`
 }
 
@@ -52,10 +52,10 @@ type Checkpoint struct {
 type ShardRound struct {
 	Shard  int           `json:"shard"`
 	Ledger record.Ledger `json:"ledger"`
-	Files  []RoundFile   `json:"files,omitempty"` // of its rounds/TXN
+	Files  []RoundFile   `json:"files,omitempty"` // in rounds/TXN of the shard
 }
 
-// Ledgers are those of the round: one, or of several shards those of each, in order.
+// Ledgers returns the round's ledgers: one, or one for each shard in order.
 func (k *Checkpoint) Ledgers() []record.Ledger {
 	if k.Map == 0 {
 		return []record.Ledger{k.Ledger}
@@ -67,7 +67,7 @@ func (k *Checkpoint) Ledgers() []record.Ledger {
 	return all
 }
 
-// filesOf are those of the round in a shard, or in a crawl without any ("").
+// filesOf returns the round's files in a shard; "" is the crawl without shards.
 func (k *Checkpoint) filesOf(under string) []RoundFile {
 	if under == "" {
 		return k.Files
@@ -95,7 +95,7 @@ type RoundFile struct {
 	Sum    string `json:"sum"` // xxh3-128
 }
 
-// generations are those of CURRENT once it names the checkpoint.
+// generations returns the generations that CURRENT has when it names the checkpoint.
 func (k *Checkpoint) generations() map[string]uint64 {
 	g := map[string]uint64{}
 	for _, s := range k.Stores {

@@ -68,7 +68,7 @@ func kindOf(name string) string {
 // ledger is the ledger of a round of the test: urls, then frontier.
 func ledger(txn string) record.Ledger { return ledgerOf("", txn) }
 
-// ledgerOf is that of a shard.
+// ledgerOf makes the ledger of a shard.
 func ledgerOf(under, txn string) record.Ledger {
 	h := fmt.Sprintf("%032x", len(txn))
 	return record.Ledger{Stages: []record.Stage{
@@ -459,7 +459,7 @@ type modelStore struct {
 	round  string // open
 	runs   []string
 	last   string
-	names  []string // of this round and before
+	names  []string // transactions of this round and earlier ones
 	recent []string // "verb txn", the open round's and the last closed one's
 }
 

@@ -25,9 +25,9 @@ import (
 type Options struct {
 	FS       durable.FS        // nil: durable.OS
 	LockWait time.Duration     // as of a store
-	Shards   int               // of Init: how many the crawl has; 0: none, or as many as there are
+	Shards   int               // for Init: number of shards; 0: none, or as many as exist
 	Progress func(bytes int64) // gets the bytes that Verify and GC read; may be nil
-	Warn     func(err error)   // is told of damage that Restore passes by, and of files that Restore and TidyRounds move or Kept.Files misses; may be nil
+	Warn     func(err error)   // gets a warning of damage that Restore passes by, and of files that Restore and TidyRounds move or Kept.Files misses; may be nil
 }
 
 func (o Options) fs() durable.FS {
@@ -59,8 +59,8 @@ const maxConfig = 1 << 20 // as in pkg/config
 // checkpoints or stores that have changed: fault.Corrupt. A configuration
 // other than the one there is fault.Usage; nil keeps that one, or writes preset.
 //
-// With Options.Shards the crawl has a bucket map, and makeStores is called for the folder of each shard. Another
-// number than that of the folder is fault.Usage.
+// With Options.Shards the crawl has a bucket map, and makeStores is called for the folder of each shard. If the
+// folder has another number of shards, Init fails with fault.Usage.
 func Init(dir string, config, preset []byte, makeStores func(dir string) error, opt Options) (*Crawl, error) {
 	c := &Crawl{fs: opt.fs(), dir: dir, opt: opt}
 	if err := cmp.Or(c.notFile(), c.unfinished(), c.lost()); err != nil {

@@ -21,8 +21,8 @@ import (
 // that has the number in its name, and deletes a file when the transaction's round is closed. So who is killed anywhere
 // loses nothing, and finds out what is done already.
 //
-// No number is used twice: it is above those that wait, above those in the names of rounds that count or have files in
-// rounds, and above that of the last checkpoint.
+// No number is used twice. A new number is above all that wait, above the numbers in names of rounds that count or have files in
+// rounds, and above the last checkpoint's.
 
 // inboxDir is the folder in the crawl's.
 const inboxDir = "inbox"

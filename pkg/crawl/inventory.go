@@ -29,14 +29,14 @@ const (
 
 // CrawlFile is a file that a copy of a crawl needs.
 type CrawlFile struct {
-	Path   string    `json:"path"`           // in the crawl folder, slash-separated; of a growing file that of the manifest
-	OnDisk string    `json:"on_disk"`        // where it is now: Path, or Path.open
-	Class  FileClass `json:"class"`          //
-	Length int64     `json:"length"`         // length that counts; a growing file may be longer
-	Sum    string    `json:"sum,omitempty"`  // xxh3-128 of these bytes; "" where no manifest or checkpoint has one
-	Link   string    `json:"link,omitempty"` // Sum is that of a store.Chain, and this its last link
+	Path   string    `json:"path"`    // in the crawl folder, slash-separated; for a growing file as in the manifest
+	OnDisk string    `json:"on_disk"` // where it is now: Path, or Path.open
+	Class  FileClass `json:"class"`
+	Length int64     `json:"length"`         // committed bytes; a growing file may be longer
+	Sum    string    `json:"sum,omitempty"`  // xxh3-128 of the committed bytes; "" if no manifest or checkpoint has one
+	Link   string    `json:"link,omitempty"` // last link of the store.Chain that Sum belongs to; "": Sum is plain
 	Grows  bool      `json:"grows,omitempty"`
-	Round  bool      `json:"-"` // it is of a closed round, and Length and Sum are those of its checkpoint
+	Round  bool      `json:"-"` // file of a closed round: its checkpoint gives Length and Sum
 }
 
 // Inventory is what a copy of a crawl needs.
@@ -103,7 +103,7 @@ type collector struct {
 	files map[string]CrawlFile
 }
 
-// inventory is that of all checkpoints, or of one alone.
+// inventory returns the inventory of all checkpoints, or of only.
 func (c *Crawl) inventory(cur store.Current, only *Checkpoint) (*Inventory, error) {
 	inv := &Inventory{Current: cur}
 	in := collector{c, map[string]CrawlFile{}}

@@ -313,7 +313,7 @@ func (c *Crawl) chosen(e *evidence, number uint64) error {
 	return c.present(k)
 }
 
-// present refuses a checkpoint of which a manifest or a file is not there.
+// present refuses a checkpoint if one of its manifests or files is missing.
 func (c *Crawl) present(k *Checkpoint) error {
 	for _, ks := range k.Stores {
 		s := c.folder(ks.Name)

@@ -146,7 +146,7 @@ func (c *Crawl) Restore(ctx context.Context, number uint64) error {
 // complete refuses a checkpoint from which the crawl could not go on: each store's manifest must be
 // the one that it binds, and each file of it be there, be readable and have its length. What
 // is in the files Verify reads. k is the checkpoint of the number, nil if it was not read yet. damaged, if
-// not nil, is told of a newest generation that is damaged, and of the store's manifest at the checkpoint.
+// not nil, is called for each damaged newest generation, with the store's manifest at the checkpoint.
 func (c *Crawl) complete(number uint64, k *Checkpoint, damaged func(s *store.Store, m *store.Manifest, err error) error) (err error) {
 	if number > 0 && k == nil {
 		if k, err = readCheckpoint(c.fs, c.dir, number); err != nil {

@@ -22,7 +22,7 @@ type RoundFiles struct {
 	rounds []keptRound
 }
 
-// keptRound is a round. Its files are those of one epoch.
+// keptRound is a round. All its files are of one epoch.
 type keptRound struct {
 	in          *Crawl // the shard's view
 	name        string
@@ -127,7 +127,7 @@ func (c *Crawl) undone() (map[string][]string, error) {
 	return undone, nil
 }
 
-// epochs bounds the epoch of a forgotten checkpoint: it is between those of the kept ones nearest to it, by number.
+// epochs bounds the epoch of a forgotten checkpoint by the epochs of the nearest kept checkpoints before and after it.
 func (c *Crawl) epochs(cur store.Current) func(number uint64) (first, last uint64, err error) {
 	var numbers []uint64
 	known := map[uint64]uint64{cur.Last + 1: cur.Epoch}
@@ -184,7 +184,7 @@ func (k *RoundFiles) Until(round string) *RoundFiles {
 	return nil
 }
 
-// Names are those of the rounds, in their order.
+// Names returns the names of the rounds, in their order.
 func (k *RoundFiles) Names() (names []string) {
 	for _, r := range k.rounds {
 		if !slices.Contains(names, r.name) {

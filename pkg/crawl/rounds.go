@@ -92,8 +92,8 @@ func QuoteGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-// TidyRounds keeps under rounds/ the files of the rounds that count: it moves those of rounds that abandon or restore has
-// undone to rounds/undone/rN.EPOCH, so that no later round takes them for its own, and puts back those of rounds that a later
+// TidyRounds keeps under rounds/ the files of the rounds that count: it moves the files of rounds that abandon or restore has
+// undone to rounds/undone/rN.EPOCH, so that no later round takes them for its own, and puts back the files of rounds that a later
 // restore has taken again. It tells Options.Warn, in a line for each direction, and returns the number of the next round, as NextRound does.
 // Shards have files in rounds/ of their own. Each move is a rename, so a process that is killed leaves what the next call finishes.
 func (c *Crawl) TidyRounds(ctx context.Context) (next uint64, err error) {
@@ -275,18 +275,18 @@ func (c *Crawl) Back(each func(*Checkpoint) error) error {
 	return nil
 }
 
-// roundNumber is that of r1, r2, …
+// roundNumber returns the number in a name such as r1.
 func roundNumber(name string) (uint64, bool) { return numbered(name, "r") }
 
-// numbered is the number in a name that is a prefix and a number.
+// numbered returns the number in a name of prefix and number.
 func numbered(name, prefix string) (uint64, bool) {
 	digits, ok := strings.CutPrefix(name, prefix)
 	n, err := strconv.ParseUint(digits, 10, 53)
 	return n, ok && err == nil
 }
 
-// madeIn is the epoch in which a round's files were made: that of its mark or, in a folder that was made by hand, of its records. ""
-// where they do not say, or there are none: empty.
+// madeIn returns the epoch in which a round's files were made, from the folder's mark or, in a folder made by hand, from its records;
+// "" if neither says. empty: there are no files.
 func (c *Crawl) madeIn(round string) (epoch string, empty bool, err error) {
 	list, err := c.fs.ReadDir(c.roundsPath(round))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -131,8 +131,8 @@ func (c *Crawl) frontier() (*store.Store, error) {
 	return c.folder(filepath.Join(under, "frontier")), nil
 }
 
-// storesUnder lists the folders in which stores are: the crawl folder, those of the shards that are there, whatever the
-// map says, and modules in each.
+// storesUnder lists the folders that hold stores: the crawl folder, the folder of each shard that exists, whatever the
+// map says, and the modules folder in each of these.
 func (c *Crawl) storesUnder() ([]string, error) {
 	cur, err := c.current()
 	if err != nil || cur.Map == 0 {
@@ -213,8 +213,8 @@ func (c *Crawl) exchangesOf(k *Checkpoint, side []record.Ledger) exchange.Round 
 	return r
 }
 
-// sideLedgers are those of the record files that a shard keeps of a round: the frontier's ledger follows the links alone, and
-// its outcomes come as a file.
+// sideLedgers returns the ledgers of the record files that a shard keeps of a round. The frontier's ledger follows only the
+// links; outcomes reach it as a file.
 func (c *Crawl) sideLedgers(txn string) (ledgers []record.Ledger, err error) {
 	list, err := c.fs.ReadDir(c.roundsPath(txn))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

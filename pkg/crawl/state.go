@@ -129,11 +129,11 @@ type State struct {
 type StoreState struct {
 	Name       string   `json:"name"`
 	Kind       string   `json:"kind"`
-	Generation uint64   `json:"generation"` // that counts
+	Generation uint64   `json:"generation"` // the current one
 	Files      int      `json:"files"`
 	Bytes      int64    `json:"bytes"`
-	Round      string   `json:"round,omitempty"`     // open in this store
-	Committed  []string `json:"committed,omitempty"` // its verbs
+	Round      string   `json:"round,omitempty"`     // name of the open round in this store
+	Committed  []string `json:"committed,omitempty"` // verbs that the open round has committed
 }
 
 // State reads it without a lock.

@@ -272,7 +272,7 @@ type closedRound struct {
 	checkpoint uint64
 }
 
-// claim is what generations say of a file: those of consecutive checkpoints, or the current one.
+// claim is what the generations of consecutive checkpoints, or the current generation, say of a file.
 type claim struct {
 	said
 	first, last uint64 // checkpoints; 0: the current generation
@@ -454,7 +454,7 @@ func (v *verifier) checkpoint(number uint64) {
 	v.before = number
 }
 
-// ledgers are those of a round, with what its shards sent each other.
+// ledgers returns the ledgers of a round, and those of the exchanges between its shards.
 func (v *verifier) ledgers(k *Checkpoint) []record.Ledger {
 	ledgers := k.Ledgers()
 	if sent, err := v.c.sent(k); err == nil { // else the files are elsewhere, of an undone round, or exchanges tells what is wrong
@@ -463,7 +463,7 @@ func (v *verifier) ledgers(k *Checkpoint) []record.Ledger {
 	return ledgers
 }
 
-// ledgersOf are those of a checkpoint that was read before.
+// ledgersOf returns the ledgers of a checkpoint that was read before.
 func (v *verifier) ledgersOf(number uint64) ([]record.Ledger, error) {
 	if v.lastOf != number {
 		k, err := v.read(number)

@@ -132,7 +132,7 @@ type xmlFinder struct {
 	bases []xmlBase // xml:base attributes in force, outermost first
 
 	item  int    // index of the first link of the open item or entry, or -1
-	title string // of that item
+	title string // title of the open item
 }
 
 type xmlBase struct {

@@ -108,7 +108,7 @@ func (a *Auditor) Demand(d AuditOptions) {
 	a.all = append(a.all, d)
 }
 
-// Hold holds them to earlier demands: those of NewAuditor are 0, those of the first Demand 1.
+// Hold checks the rows that follow against the demands of number n: 0 is NewAuditor's, 1 the first Demand's.
 func (a *Auditor) Hold(n int) { a.held = n }
 
 // Close gives back memory and disk.

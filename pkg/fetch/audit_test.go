@@ -60,7 +60,7 @@ func TestAuditKnowsWhatServersAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		first  record.Fetch
-		second record.Time // its start
+		second record.Time // start of the second contact
 		want   uint64
 	}{
 		{"early", record.Fetch{Status: 503, RetryAfter: 12 * second}, 12*second - 1, 1},

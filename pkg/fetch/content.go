@@ -30,7 +30,7 @@ const (
 	retryMax = 366 * 24 * time.Hour
 )
 
-// scales weigh a body: what its row says of its bytes. Pooled.
+// scales compute digests and sizes of a body for its row. Pooled.
 type scales struct {
 	sha hash.Hash
 	fp  hash.Hash // its first 64 bits are content_fp

@@ -11,11 +11,11 @@ import (
 // Kept is what a fetch store keeps of a host.
 type Kept struct {
 	Robots time.Time // when its robots.txt came; zero: none is kept
-	Rules  []byte    // its text; nil: there was none, and all is allowed
+	Rules  []byte    // text of robots.txt; nil: the host had none, and all is allowed
 	Next   time.Time // no contact before, whatever the delays are; zero: at any time
 
-	Ended time.Time     // the last contact; zero: not known
-	Took  time.Duration // its duration
+	Ended time.Time     // when the last contact ended; zero: not known
+	Took  time.Duration // duration of the last contact
 }
 
 // May is when the host may be contacted by these rules; zero: at any time.

@@ -77,8 +77,8 @@ func (r *runner) addresses(ctx context.Context, h *host, row *record.URL, room [
 // addrsMax is how many addresses of a row count.
 const addrsMax = 64
 
-// lookup appends the host's addresses to room, each once: those of row, until they expire, or else the
-// resolver's, if it has any: what was good when the batch was resolved is better than none.
+// lookup appends the host's addresses to room, each once: the row's until they expire, then the resolver's.
+// If the resolver has none, expired ones are better than none.
 // In a crawl of several shards the addresses of row do not expire.
 // outcome is not "" if there are none. The error is errUnnamed if the resolver is to be asked.
 func (r *runner) lookup(h *host, row *record.URL, room []netip.Addr) (addrs []netip.Addr, outcome, detail string, err error) {

@@ -16,7 +16,7 @@ type Progress struct {
 	Command     string           `json:"command"`     // "mfetch"
 	Done        int64            `json:"done"`        // URLs that have their row
 	Total       int64            `json:"total"`       // URLs of the batch, as far as it was read
-	Outcomes    map[string]int64 `json:"outcomes"`    // of those that are done
+	Outcomes    map[string]int64 `json:"outcomes"`    // outcomes of the URLs in Done
 	Robots      int64            `json:"robots"`      // contacts for a robots.txt
 	Bytes       int64            `json:"bytes"`       // received
 	Connections int              `json:"connections"` // in use

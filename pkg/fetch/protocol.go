@@ -44,15 +44,15 @@ type Reply struct {
 
 	// Media is the media type of Response where that is no HTTP response; "": it is one.
 	Media string
-	// Status is the HTTP status that says what a server said who speaks no HTTP
+	// Status is the HTTP status for the reply of a server that speaks no HTTP
 	// (404: no such document); 0: 200 if there is a Response. Where Outcome is
 	// "fetched" there is a Response or a Status.
 	Status int
-	// Redirect is the URL at which a server who speaks no HTTP has the document, or "".
+	// Redirect is the URL to which a server that speaks no HTTP redirects, or "".
 	Redirect string
-	// ETag and LastModified are what the next Request for the document may have, where
-	// the server speaks no HTTP. One that says that it has not changed since those of
-	// this Request is a Reply with Outcome "not-modified" and Status 304.
+	// ETag and LastModified are for the next Request for the document, if the server
+	// speaks no HTTP. If the document has not changed since the values in this Request,
+	// the Reply has the Outcome "not-modified" and Status 304.
 	ETag, LastModified string
 
 	// Head is the parsed head of Response; nil: package fetch parses it.

@@ -24,7 +24,7 @@ import (
 //     after HurryTime.
 //   - A connection that did not come about is no load for the host: its next address is tried at once. One that
 //     stood was a contact: the host's gap follows. Between two tries at one address the address delay lies, whatever came of them.
-//   - A visit gives one row, that of its last try. If no address served, it is one attempt of the URL, and one failure
+//   - A visit gives one row, for its last try. If no address served, it is one attempt of the URL, and one failure
 //     of the host.
 //   - A visit begins at the address that served last, or behind the last one that did not. What is behind an
 //     address is the next larger one, and behind the largest the smallest, in whatever order the resolver has them.
@@ -52,7 +52,7 @@ const (
 	reachesMax = 1 << 16
 )
 
-// reaches holds, by name, hosts with several addresses one of which did not serve.
+// reaches holds, by name, hosts with several addresses of which at least one failed.
 type reaches map[string]reach
 
 // learn notes what is known of a host. With more than reachesMax hosts it keeps the half learnt last.

@@ -109,8 +109,8 @@ func CheckStore(st *store.Store) error {
 	return checkTails(st)
 }
 
-// checkTails refuses a WARC file with its last name of which a generation has a part, if what follows that part is not whole: whoever gave it the name
-// had written whole records. Other files have the length that their manifest says, which package crawl compares.
+// checkTails refuses a WARC file with its final name if the bytes behind the committed part are not whole records: only a
+// file of whole records gets that name. Other files have the length that their manifest says, which package crawl compares.
 func checkTails(st *store.Store) error {
 	v, err := st.Look()
 	if err != nil {

@@ -35,8 +35,8 @@ const (
 	robotsParsedMax = 16 << 20 // bytes of memory for parsed rules
 )
 
-// withRobots are the schemes by which robots.txt is asked for: those of the examples
-// in RFC 9309 section 2.3.
+// withRobots are the schemes that have a robots.txt, as in the examples of
+// RFC 9309 section 2.3.
 var withRobots = [...]string{"http", "https", "ftp"}
 
 // HasRobots says whether robots.txt is asked for by a scheme.

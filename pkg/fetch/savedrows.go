@@ -22,7 +22,7 @@ type savedRows struct {
 
 // savedRow is where a contact's group of records begins.
 type savedRow struct {
-	n    int64 // its number
+	n    int64 // number of the contact
 	file int64 // index in files
 	off  int64
 	page bool

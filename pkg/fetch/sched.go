@@ -276,11 +276,11 @@ func (s *scheduler) rules(name string) *politeness.Rules {
 // BackQueues says how the back queues of a batch stand at an instant.
 type BackQueues struct {
 	Opened  int64     `json:"opened"` // since the batch began
-	Most    int       `json:"most"`   // open at a time, until then
+	Most    int       `json:"most"`   // most open at the same time so far
 	Open    int       `json:"open"`
-	Busy    int       `json:"busy"`                  // of these: a contact is under way
+	Busy    int       `json:"busy"`                  // open, with a contact under way
 	Due     int       `json:"due"`                   // may be contacted
-	Waiting int       `json:"waiting"`               // for the time of the next contact; what remains waits for its address, or for another's robots.txt
+	Waiting int       `json:"waiting"`               // open, until the time of the next contact; the rest wait for their address or for another's robots.txt
 	Next    time.Time `json:"next_contact,omitzero"` // the first that is waited for; zero: none
 
 	Read     int64     `json:"read"`                  // URLs of the batch, so far

@@ -13,12 +13,12 @@ import (
 
 // output is a row on its way to the writer.
 type output struct {
-	group  *group // records; nil: they stand in the archive already
+	group  *group // records; nil: the archive has them already
 	row    *record.Fetch
-	made   string // reason of a row that no URL became; "": it is a page
+	made   string // ledger reason of a row that is not from a URL of the batch; "": a page
 	weight int64
-	whole  bool         // its payload is one that others may refer to
-	place  bodies.Place // of its document, for the commands behind
+	whole  bool         // revisit records may refer to its payload
+	place  bodies.Place // place of its document, for later commands
 }
 
 // writer brings what came of contacts into the archive, and their rows from there to the next stage.

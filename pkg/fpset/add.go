@@ -19,8 +19,8 @@ import (
 
 // AddStats counts what Add did.
 type AddStats struct {
-	Distinct uint64 // keys that there were, each counted once
-	Fresh    uint64 // of those, new ones
+	Distinct uint64 // distinct keys of the input
+	Fresh    uint64 // keys that the set did not have
 	Set      Usage
 }
 

@@ -37,7 +37,7 @@ func IsDocument(row *record.Fetch) bool {
 // MarkStats counts what Mark did.
 type MarkStats struct {
 	Documents  uint64 `json:"documents"`  // documents tested
-	Duplicates uint64 `json:"duplicates"` // of those, seen before
+	Duplicates uint64 `json:"duplicates"` // documents that were seen before
 	Set        Usage  `json:"set"`
 }
 

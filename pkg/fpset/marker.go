@@ -20,8 +20,8 @@ type Marker struct {
 	spills []*spill
 	asker  asker
 	batch  table    // keys of the batch that are not in table
-	fresh  []uint64 // of these, in order of arrival
-	at     []int    // their places in the batch
+	fresh  []uint64 // keys of batch in order of arrival
+	at     []int    // places of fresh in the batch
 	known  []bool   // of MarkBatch: whether each of fresh is in the set
 }
 

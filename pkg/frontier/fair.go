@@ -174,8 +174,8 @@ func (w *weighted) choose(draw uint64, ready func(queue int) bool) int {
 	return last
 }
 
-// random is the n-th number of a seed: SplitMix64 (Steele, Lea
-// and Flood, 2014), any number of which can be had without those before it.
+// random returns the n-th number of a seed by SplitMix64 (Steele, Lea and
+// Flood, 2014), which needs none of the numbers before it.
 func random(seed, n uint64) uint64 { return mix(seed + (n+1)*0x9e3779b97f4a7c15) }
 
 // unit makes such a number one of [0, 1).

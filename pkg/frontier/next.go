@@ -410,9 +410,9 @@ type picker struct {
 	draws  uint64
 	end    []uint64 // of each front queue, the virtual time that the batch must not reach; nil: any
 	sorts  []*sorter
-	asked  []Entry  // that the judge was asked about, for the next time
-	judged []*Entry // of these: that are wanted, and come next
-	gone   bool     // some were refused since within
+	asked  []Entry  // URLs that the judge was asked about; kept as memory for the next time
+	judged []*Entry // wanted URLs of asked, the next to come
+	gone   bool     // the judge refused some since the last call of within
 }
 
 // newPicker opens the frontier of s as of now: what waited for a time and is due

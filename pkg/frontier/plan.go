@@ -23,7 +23,7 @@ type Plan struct {
 	ByHost    time.Duration // the slowest host alone
 	ByAddr    time.Duration // the slowest address alone
 	ByWork    time.Duration // all contacts, shared evenly by the connections
-	Tail      time.Duration // by how much the slowest host is longer than ByAddr and ByWork
+	Tail      time.Duration // time that the slowest host takes beyond ByAddr and ByWork
 	Slow      []PlanHost    // the slowest first, at most ten
 }
 

@@ -280,7 +280,7 @@ func TestHostConnectionsInPlans(t *testing.T) {
 		over  uint64
 		gap   time.Duration
 		took  time.Duration // 41 contacts of 100 ms
-		begin time.Duration // of them, to end after a minute
+		begin time.Duration // of the contacts, so that they end after a minute
 	}{
 		{"as any other", Host{Host: numbered(2), Contacts: 1, DurationUS: 100_000, Addr: "127.0.0.1"}, 0, 2 * time.Second, 41*100*time.Millisecond + 80*time.Second, 0},
 		{"eight", Host{Host: numbered(0), Contacts: 1, DurationUS: 100_000, Addr: "127.0.0.1"}, 8, time.Second, 6*100*time.Millisecond + 5*time.Second, time.Minute - 6*1100*time.Millisecond},

@@ -231,8 +231,8 @@ type settlement struct {
 	c       *change
 	opic    *opicPolicy
 	links   *sorter // of all pages: by source, the target's order and key
-	n       int     // of these
-	source  string  // of the last link
+	n       int     // number of links
+	source  string  // source of the last link
 	order   uint64  // of source
 	givers  *sorter // pages that give their credit away: by order, the credit
 	gifts   *sorter // by target
@@ -561,8 +561,8 @@ func (m marks) has(key uint64) bool {
 // Credit is what a frontier of policy opic has given out, in units: 2^32 for each URL that was added.
 type Credit struct {
 	Total  uint64 `json:"total"`
-	Lambda uint64 `json:"lambda"` // of that, what the lambda page has
-	Kept   uint64 `json:"kept"`   // and what URLs were given that did not wait
+	Lambda uint64 `json:"lambda"` // part of Total that the lambda page has
+	Kept   uint64 `json:"kept"`   // part of Total given to URLs that were not waiting
 }
 
 // Lines has a line a number.

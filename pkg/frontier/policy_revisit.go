@@ -559,8 +559,8 @@ func (p *schedule) best(mean, multiplier float64) uint64 {
 	return min(max(uint64(whole), p.min), p.max)
 }
 
-// multiplier is the multiplier; as long as nothing tells what there is room for, a page of which nothing is known is
-// visited about as often as it changes, or more often if it is of high priority.
+// multiplier returns the multiplier. Before rounds have shown how many visits there is room for, a page with no history is
+// visited about as often as it changes, or more often if it has a high priority.
 func (p *schedule) multiplier(r *revisits) float64 {
 	if r.Multiplier == 0 {
 		return float64(p.prior) / 4 * p.worth[len(p.worth)-1]

@@ -72,7 +72,7 @@ func (w *Walk) policy(p *Params) hooks {
 // redirect is a page with one link. A visit that is tried again or put off stays where it is.
 //
 // All URLs found are starts, one as good as the other: Mercator's seed set grows by the pages discovered, and the
-// frequency of visits has a definition to be compared with, that of PageRank's jump. Henzinger et al. draw a host
+// frequency of visits can be compared with a definition, PageRank with its jump. Henzinger et al. draw a host
 // first and then one of its URLs: endless hosts then catch fewer walks, but pages of small hosts are jumped to more often.
 // Here a filter names the sites to leave out.
 //

@@ -60,7 +60,7 @@ type foundRun struct {
 const (
 	isRow     byte = iota // number and byte form
 	isWaiting             // number of the foundRun, number of the row in it, key, payload
-	isParked              // the same
+	isParked              // as isWaiting, for a parked URL
 	isFlying              // a payload
 )
 

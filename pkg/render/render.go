@@ -58,8 +58,8 @@ type Settings struct {
 // Report is what happened beside the ledger.
 type Report struct {
 	Chosen   map[string]uint64 `json:"chosen,omitempty"`   // pages, by reason
-	Rendered uint64            `json:"rendered"`           // times that a page was rendered
-	Gained   uint64            `json:"gained"`             // of these, with more links or text than without scripts
+	Rendered uint64            `json:"rendered"`           // renderings of pages
+	Gained   uint64            `json:"gained"`             // renderings with more links or text than the page has without scripts
 	Waiting  uint64            `json:"waiting"`            // pages that wait for parts, at the end
 	Failed   uint64            `json:"failed"`             // pages that no browser could load
 	Crashes  uint64            `json:"crashes"`            // of browsers, also by their bounds
@@ -452,7 +452,7 @@ func (s *session) closeBrowser() {
 	}
 }
 
-// links are those of a row's document, or of body in its place.
+// links returns the links of a row's document, or of body in its place.
 func (s *session) links(ctx context.Context, row record.Fetch, body []byte, by *filter.Filter) (*rows, error) {
 	row.Body = body
 	in := &rows{row: row, refused: map[string]uint64{}}

@@ -45,7 +45,7 @@ type Stats struct {
 	Cached uint64 `json:"cached"` // answered from the store or from this batch, or without any question
 	Asked  uint64 `json:"asked"`
 	Failed uint64 `json:"failed"` // asked, without an address
-	Silent uint64 `json:"silent"` // of those, without an answer of a server: timeout, network-error
+	Silent uint64 `json:"silent"` // failed names without an answer of any server: timeout, network-error
 
 	Special uint64 `json:"special"` // asked, with special-purpose addresses alone: not contacted unless that is allowed
 

@@ -31,7 +31,7 @@ const (
 	StoreKind    = "dns"
 	StoreVersion = 1
 	roleCache    = "cache"
-	KindAnswers  = "addrs" // of these runs
+	KindAnswers  = "addrs" // kind of the cache's runs
 )
 
 // Bounds of what a commit merges.
@@ -197,12 +197,12 @@ func (t *table) sorted(numbers []uint32) []sought {
 	return all
 }
 
-// search gives take what the file knows of names of t, which are sorted, and returns those of which
-// it knows nothing that take accepts.
+// search gives take the file's rows of the names of t, which are sorted, and returns the names for which
+// it has no row that take accepts.
 func (f *cacheFile) search(t *table, names []sought, take func(n uint32, row *record.URL) bool) (left []sought, err error) {
 	rows := f.run.Scan(run.Start)
-	var row record.URL // the last that was read
-	var key uint64     // its
+	var row record.URL // the row that was read last
+	var key uint64     // key of row
 	read, end := false, false
 	left = names[:0]
 	for _, s := range names {

@@ -40,10 +40,10 @@ type NameStats struct {
 	Names   uint64 `json:"names"`
 	Cached  uint64 `json:"cached"`  // names answered from memory
 	Failed  uint64 `json:"failed"`  // names with another status than NOERROR
-	Silent  uint64 `json:"silent"`  // of those, without an answer of a server: TIMEOUT, ERROR
-	TooLong uint64 `json:"toolong"` // of those that failed, longer than MaxLine
-	Illegal uint64 `json:"illegal"` // of those that failed, the others that are no name
-	First   string `json:"-"`       // where the first of these is
+	Silent  uint64 `json:"silent"`  // failed names without an answer of any server: TIMEOUT, ERROR
+	TooLong uint64 `json:"toolong"` // failed lines longer than MaxLine
+	Illegal uint64 `json:"illegal"` // other failed lines that are no name
+	First   string `json:"-"`       // where the first line of TooLong or Illegal is
 }
 
 // line is one of the input, without the space around it or, of one that is too long, its

@@ -126,9 +126,9 @@ func (q *query) unpack(wire []byte) (*dns.Msg, error) {
 type brief struct {
 	addrs   []netip.Addr
 	rcode   int
-	ttl     uint32        // of the addresses, seconds
-	soa     bool          // without addresses: there is a SOA record
-	minimum time.Duration // of that
+	ttl     uint32        // of the addresses, in seconds
+	soa     bool          // a reply without addresses has a SOA record
+	minimum time.Duration // lifetime that the SOA record gives
 }
 
 // brief reads a reply of the common shape, in a tenth of the time and stack that the

@@ -19,10 +19,10 @@ import (
 	"mercator/pkg/web/canon"
 )
 
-// spent is what became of the fetches of a crawl.
+// spent counts the fetches of a crawl.
 type spent struct {
 	traps   int // on pages of traps
-	entries int // of these, on the first page of a trap, for the first time
+	entries int // fetches in traps that were the first of a trap's first page
 	others  int // pages that are not of traps
 }
 

@@ -65,7 +65,7 @@ type Stats struct {
 	CacheMisses  uint64  `json:"cache_misses"`
 	CacheHitRate float64 `json:"cache_hit_rate"` // hits of a lookup
 	Keys         uint64  `json:"keys"`           // URL checksums that the set was asked for; distinct ones unless online
-	Fresh        uint64  `json:"fresh"`          // of those, never seen before
+	Fresh        uint64  `json:"fresh"`          // keys that were never seen before
 
 	Set         fpset.Usage `json:"set"`
 	ReadsPerURL float64     `json:"reads_per_url"` // reads of the set's files for a URL that came, cache hits included
@@ -118,7 +118,7 @@ func KeyOf(poly *fingerprint.Poly, form canon.Options, u *record.URL) uint64 {
 	return poly.URLKey(form.KeyForm(u.Host, u.URL))
 }
 
-// Polynomial is that of the set in st.
+// Polynomial returns the polynomial of the set in st.
 func Polynomial(st *store.Store) (*fingerprint.Poly, error) {
 	p, err := fpset.PolynomialOf(st)
 	if err != nil {

@@ -336,7 +336,7 @@ func (j *Jar) Dirty() bool {
 	return j.dirty
 }
 
-// All are the cookies that have not expired and are not foreign: those of the site that was contacted longest ago first, and of a site in order of creation.
+// All returns the cookies that are neither expired nor foreign, by site in the order of their last contact, oldest first, and within a site by creation.
 func (j *Jar) All(now time.Time) (all []Cookie) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -299,8 +299,8 @@ func (c *client) command(line, shown string) (code int, text string, err error) 
 	return c.answer(word(line))
 }
 
-// answer reads a reply, of one line or several (RFC 959 section 4.2). text is that of
-// its first line.
+// answer reads a reply of one or more lines (RFC 959 section 4.2). text is the text of
+// the first line.
 func (c *client) answer(command string) (code int, text string, err error) {
 	for first, more := true, true; more; first = false {
 		line, err := c.in.ReadSlice('\n')

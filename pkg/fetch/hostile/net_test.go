@@ -16,7 +16,7 @@ import (
 // the machine and no order of goroutines changes what a server does, or when.
 type network struct {
 	servers map[string]*server // by address and port
-	good    *tls.Config        // of those that speak TLS, for robots.txt
+	good    *tls.Config        // for robots.txt of servers that speak TLS
 	open    sync.WaitGroup     // connections
 }
 

@@ -113,7 +113,7 @@ type Conn struct {
 	wanted bool   // the server asked for a certificate of ours
 	probe  *probe
 	ctx    context.Context // its end ends the connection
-	forget func() bool     // of that
+	forget func() bool     // cancels the callback of ctx
 }
 
 // Close closes the connection, if there is one. The Conn may be used again.
@@ -230,7 +230,7 @@ func (c *Client) do(ctx context.Context, req *fetch.Request, conn *Conn) *exchan
 	return c.send(ctx, req, conn, nil)
 }
 
-// send makes one contact; step, unless nil, is that of a login.
+// send makes one contact; step is the request of a login, or nil.
 func (c *Client) send(ctx context.Context, req *fetch.Request, conn *Conn, step *formRequest) *exchange {
 	x := &exchange{step: step}
 	x.Outcome, x.NoBody, x.Memory = record.OutcomeFetched, req.Method == http.MethodHead, x

@@ -425,8 +425,8 @@ func (f *formLogin) enter() {
 	f.number++
 }
 
-// ended says whether the reply to a page says that the session is over, and the page is to be asked for again. number is that of the session
-// in which it was asked for. If a page says so again after a login, or while the check says otherwise, then that is its own reply.
+// ended reports whether the reply to a page says that the session is over, so that the page must be fetched again. number is the session
+// of the request. If a page says so again after a login, or while the check says otherwise, it is the page's usual reply.
 func (f *formLogin) ended(x *exchange, asked string, number int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

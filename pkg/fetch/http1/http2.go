@@ -135,7 +135,7 @@ func (c *Client) exchangeTwo(ctx context.Context, deadline time.Time, conn *Conn
 	return err
 }
 
-// uncut reads a body of which the end of the connection is not the end (RFC 9113 section 8.1).
+// uncut reads a body that must end with END_STREAM, not with the connection (RFC 9113 section 8.1).
 type uncut struct{ io.Reader }
 
 func (u uncut) Read(p []byte) (int, error) {

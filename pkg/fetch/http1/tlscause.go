@@ -68,7 +68,7 @@ func unsecured(err error, wanted bool) error {
 	failed := fetch.Classify(err, record.OutcomeTLS)
 	f, ok := errors.AsType[*fetch.Failure](failed)
 	if !ok {
-		return failed // of this machine
+		return failed // the fault is this machine's
 	}
 	f.Unreached = true
 	if f.Outcome != record.OutcomeTLS {
@@ -127,7 +127,7 @@ func causeOf(err error) string {
 
 const authoritiesMax = 4 << 20 // bytes of a file
 
-// ReadAuthorities reads a file of certificates in PEM, of authorities that are trusted as those of the system are.
+// ReadAuthorities reads a PEM file of certificates. Their authorities are trusted beside the system's.
 func ReadAuthorities(path string) (*tls.Config, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 	Firewall = Prefix + "its firewall or its routes forbid it"
 )
 
-// Is says whether a text is that of a fault of this machine.
+// Is reports whether a text names a fault of this machine.
 func Is(text string) bool { return strings.HasPrefix(text, Prefix) }
 
 // Passing says whether a kind is a shortage, which may be over in a second.

@@ -8,7 +8,7 @@
 // # Invariants
 //
 //   - Only records of the batch's transaction are used; if it ran more than once
-//     (a round that was abandoned), those of its last epoch.
+//     (a round that was abandoned), only records of its last epoch.
 //   - Each URL of the batch gets the row that was saved for it, or the run fails.
 //   - Memory does not grow with the batch or the archive: what is known of each URL and each
 //     record is in temporary files.
@@ -53,9 +53,9 @@ type archive struct {
 
 // contact is where a group of records stands.
 type contact struct {
-	n     uint64 // its number, in the order of the archive
+	n     uint64 // number of the contact, in the order of the archive
 	epoch uint64
-	file  uint64 // index of the archive
+	file  uint64 // index of the archive file
 	off   uint64
 }
 
@@ -353,7 +353,7 @@ func (r *run) emit(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]
 	}
 }
 
-// row emits one row; text is that of the batch where it is a page's.
+// row emits one row; for a page, text is the batch's.
 func (r *run) row(b *stage.Batch[record.URL, record.Fetch], saved *record.Fetch, text string) error {
 	if saved.Role != record.RolePage {
 		fetch.EnterCut(b, saved)

@@ -25,7 +25,7 @@ type Settings struct {
 	Archive string   // fetch store with the WARC files
 	MaxBody int64    // bytes of a decoded body; 0: extract.DefaultMaxBody
 	Threads int      // 0: 1
-	// Schema is that of the rows that go out: the input's, with TopicColumn (record.Schema.WithText).
+	// Schema is the schema of the output: the input's, with TopicColumn (record.Schema.WithText).
 	Schema *record.Schema
 	Done   func() // after each row; may be nil
 }
@@ -34,9 +34,9 @@ type Settings struct {
 type Report struct {
 	Scored     uint64            `json:"scored"`               // documents
 	Promised   uint64            `json:"promised,omitempty"`   // documents without text, which have the score that links promised
-	Relevant   uint64            `json:"relevant"`             // of both, with a score of Relevant or more
-	Topics     map[string]uint64 `json:"topics,omitempty"`     // of these
-	Duplicates uint64            `json:"duplicates,omitempty"` // that were not scored
+	Relevant   uint64            `json:"relevant"`             // Scored and Promised with a score of Relevant or more
+	Topics     map[string]uint64 `json:"topics,omitempty"`     // relevant documents by topic
+	Duplicates uint64            `json:"duplicates,omitempty"` // documents that were not scored, as duplicates
 }
 
 // Rows is a stage.Batch from fetch to fetch rows.

@@ -107,7 +107,7 @@ func fit(all, held []float64, chosen bool) scale {
 	return s
 }
 
-// stems are those of the words of all topics and of the examples, in order.
+// stems returns the stems of all topics' words and of the examples, in order.
 func (m *Model) stems() []string {
 	all := make(map[string]bool)
 	for _, t := range m.Topics {
@@ -153,7 +153,7 @@ func (m *Model) queried(topic int, l *Learned) (ids []int32) {
 	return ids
 }
 
-// words are those of a bag, in order.
+// words returns the words of a bag, in order.
 func (b Bag) words() (words Words) {
 	for _, s := range slices.Sorted(maps.Keys(b)) {
 		words = append(words, Word{s, int(b[s])})

@@ -13,7 +13,7 @@ import (
 
 // Bounds of what is learned of a crawl. It is kept in checkpoints and read and written once a round.
 const (
-	maxStems   = 1 << 17 // of which it is known on how many pages they stand
+	maxStems   = 1 << 17 // stems with a count of the pages that have them
 	maxSample  = 768     // pages that stand for all
 	maxPool    = 384     // pages that are likest to the topics
 	maxState   = 64 << 20

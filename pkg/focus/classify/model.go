@@ -145,7 +145,7 @@ func (m *Model) check(name string) error {
 	return bags("others", m.Others, maxOthers)
 }
 
-// Names are those of the topics.
+// Names returns the names of the topics.
 func (m *Model) Names() (names []string) {
 	for _, t := range m.Topics {
 		names = append(names, t.Name)

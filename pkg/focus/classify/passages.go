@@ -142,14 +142,14 @@ func (s *Scorer) speaks(text string, likely int) (topic, weight int) {
 	return topic, weight
 }
 
-// Columns of passages, beside those of module rows: their places in the document's text, which the module "text" and WET have too.
+// Columns of passages beside the columns of module rows: places in the document's text, as the module "text" and WET have it.
 var passageColumns = record.NewSchema(record.KindModule,
 	record.Column{Name: "start"}, record.Column{Name: "end"}, record.Column{Name: "start_char"}, record.Column{Name: "end_char"})
 
 // PassageModule is the module of rows of passages. Their key is the topic.
 const PassageModule = "passages"
 
-// PassageSchema is that of rows of passages.
+// PassageSchema is the schema of passage rows.
 func PassageSchema() *record.Schema { return passageColumns }
 
 // Rows are the passages of a document as rows.

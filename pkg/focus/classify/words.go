@@ -68,7 +68,7 @@ func stem(word string, forms map[string]string) string {
 	return english.Stem(word, true)
 }
 
-// stems are those of a text, each once, in its order.
+// stems returns the stems of a text, each once, in the text's order.
 func stems(text string, forms map[string]string) (list []string) {
 	eachWord(text, func(word []byte, _, _ int) bool {
 		if s := stem(string(word), forms); s != "" && !slices.Contains(list, s) {

@@ -83,7 +83,7 @@ type File struct {
 	Links bool
 }
 
-// Options are those of a Folder.
+// Options of a Folder.
 type Options struct {
 	Memory    int64            // bytes
 	Threshold float64          // relevance above which a page may be an authority

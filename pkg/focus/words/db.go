@@ -20,7 +20,7 @@ import (
 	"mercator/pkg/base/fault"
 )
 
-// Version is that of the database's tables.
+// Version is the version of the database's tables.
 const Version = 1
 
 // application marks our databases (SQLite's application_id): "MFWD".

@@ -78,7 +78,7 @@ func OpenDictionary(path string) (Dictionary, error) {
 // WordNet is where Debian's package has its files.
 const WordNet = "/usr/share/wordnet"
 
-// Forms are those of a dictionary. Without a path they are those of WordNet, or none if it is not installed.
+// Forms returns the forms of a dictionary. Without a path they are WordNet's, or none if it is not installed.
 func Forms(path string) (map[string]string, error) {
 	if path == "" {
 		if _, err := os.Stat(WordNet); errors.Is(err, fs.ErrNotExist) {

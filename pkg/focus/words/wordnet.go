@@ -206,7 +206,7 @@ func (d *wordNet) Senses(word string) ([]string, error) {
 	return nil, nil
 }
 
-// names are those of the senses that a lemma has in a part of speech.
+// names returns the names of a lemma's senses in a part of speech.
 func (d *wordNet) names(p *part, lemma string) ([]string, error) {
 	list, err := p.offsets(lemma)
 	names := make([]string, len(list))
@@ -271,7 +271,7 @@ func (d *wordNet) read(p *part, at int64) (s synset, err error) {
 	return s, nil
 }
 
-// part is that of a letter; nil if there are no files of it. Satellites are adjectives.
+// part returns the part of speech of a letter; nil if it has no files. Satellites are adjectives.
 func (d *wordNet) part(letter byte) *part {
 	if letter == 's' {
 		letter = 'a'
@@ -306,7 +306,7 @@ func (d *wordNet) nameAt(p *part, at int64) (string, error) {
 	return d.name(p, at, s)
 }
 
-// relations are those of WordNet's pointer symbols (wninput(5WN)); of a symbol of two letters the first counts.
+// relations maps WordNet's pointer symbols (wninput(5WN)) to relations; only the first character of a symbol counts.
 var relations = map[byte]Relation{
 	'@': Broader, '~': Kind, '#': Part, '%': Part,
 	'+': Related, '&': Related, '^': Related, '$': Related, '*': Related, '>': Related, '=': Related, '\\': Related, '<': Related, ';': Related, '-': Related,

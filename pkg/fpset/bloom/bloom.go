@@ -33,7 +33,7 @@ import (
 	"mercator/pkg/merge"
 )
 
-// Name is that of the implementation.
+// Name names this implementation.
 const Name = "bloom"
 
 // DefaultSize is the size of a filter, in bytes, unless its maker says otherwise:
