@@ -71,7 +71,7 @@ func entropy(buckets []uint64) (bits float64) {
 	return bits
 }
 
-// sizes are those to print, up to n.
+// sizes returns the sizes to print, up to n.
 func sizes(n uint64) []uint64 {
 	list := []uint64{}
 	for _, s := range []uint64{1e6, 1e7, 1e8, 2e8} {

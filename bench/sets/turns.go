@@ -58,7 +58,7 @@ func median(t []time.Duration) time.Duration {
 	return t[(len(t)-1)/2]
 }
 
-// processorTime is that of this process and of the children that have ended.
+// processorTime returns the processor time of this process and of its ended children.
 func processorTime() (sum time.Duration) {
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var u syscall.Rusage
@@ -122,8 +122,8 @@ func (b *bench) row(what string, ours cost, work float64, unit, peer string, the
 	verdict(what, figure(ours), peer, figure(theirs), ratio, theirs.cpu.Seconds()/ours.cpu.Seconds(), want, ratio >= atLeast)
 }
 
-// atMost prints a row of which the ratio is ours to theirs; most is 0 where nothing
-// is wanted.
+// atMost prints a row with the ratio of ours to theirs, which may be at most most;
+// 0: any ratio.
 func (b *bench) atMost(what string, ours cost, peer string, theirs cost, most float64) {
 	ratio := ours.clock.Seconds() / theirs.clock.Seconds()
 	want := ""

@@ -25,7 +25,7 @@ const (
 	maxOwn    = 64 // bytes of a name
 )
 
-// isOwn reports whether a name is that of an own column.
+// isOwn reports whether a name is the name of a user's own column.
 func isOwn(name string) bool {
 	rest, ok := strings.CutPrefix(name, ownPrefix)
 	return ok && rest != "" && len(name) <= maxOwn && !strings.ContainsFunc(rest, func(r rune) bool {

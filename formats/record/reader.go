@@ -433,7 +433,7 @@ func (r *Reader[T]) endStream(t *Trailer) error {
 	return nil
 }
 
-// join adds a stream's trailer to the total; hash is that of all rows so far.
+// join adds a stream's trailer to the total; hash covers all rows so far.
 func (r *Reader[T]) join(t *Trailer, hash Hash) {
 	r.n++
 	if r.n == 1 {

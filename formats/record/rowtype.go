@@ -18,10 +18,10 @@ import (
 type rowType struct {
 	kind    Kind
 	columns []column // in the order of the Go type
-	fields  []field  // where a row has each
-	texts   []field  // those of text
+	fields  []field  // where a row has each column
+	texts   []field  // fields of text
 	extra   uintptr  // offset of the field Extra
-	width   int      // bytes of a row in a batch, but those of text
+	width   int      // bytes of a row in a batch, without text
 	formed  []field  // of fields, those that stand in the byte form with a flag or without, in order: all but late ones, which are the last, by name
 	flags   int      // flags in the byte form, that of the unknown columns last
 }

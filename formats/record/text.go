@@ -41,7 +41,7 @@ type textColumn struct {
 	known *field // nil for any but a known column
 	extra int    // place in schema.extra
 	own   string // its name in the column x; "": it is none of x_NAME
-	round bool   // it is that of InRound
+	round bool   // the column of InRound
 }
 
 // roundColumn is no column of rows: it says in which round they were made.

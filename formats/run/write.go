@@ -99,7 +99,7 @@ var noHead [blockHead]byte
 type packed struct {
 	block []byte // with its head
 	first uint64
-	plain []byte // what it was made of
+	plain []byte // block before compression
 	spare []byte // memory for packing
 }
 

@@ -38,10 +38,10 @@ type Vector struct {
 	Name  string // of the file below testdata, without Format.Ext; bad ones begin with the rule that they break
 	Bytes []byte // of the file
 	Loose bool   // the file may have other bytes than these: those of another program, or of another version of a library. It is written only where there is none
-	Gives string // what reading a good one gives
+	Gives string // result of reading a good one
 	Class fault.Class
 	Says  string                   // part of a bad one's error, which has a place, but of none of another rule's
-	Case  func(t testing.TB) error // what reading gives, where the vector is no file
+	Case  func(t testing.TB) error // reads a vector that is no file
 }
 
 // A Format is what Check compares with the page.

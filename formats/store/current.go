@@ -228,7 +228,7 @@ func (s *Store) crawlDir() string {
 	return up
 }
 
-// shard is the folder that the store lies in, or for modules/NAME the one above; name is "007" if it is that of a shard.
+// shard returns the folder that the store is in, or for modules/NAME the folder above; name is "007" if that is a shard's.
 func (s *Store) shard() (up, name string) {
 	up = filepath.Dir(s.abs)
 	if filepath.Base(up) == ModulesDir {

@@ -230,7 +230,7 @@ func ReadOutcome(rec *Record) (o Outcome, ok bool, err error) {
 // outcomeColumn is a column of a row. Its type says how it is written: u64 as 16 hex digits, a time as WARC-Date is, the rest as in JSON.
 type outcomeColumn record.Field[record.Fetch]
 
-// outcomeColumns are those of fetch rows, without what a reader knows of where the response stands, and what is seen only behind the fetch.
+// outcomeColumns are the columns of fetch rows, without the place in the archive, which a reader knows, and duplicate, which is set after the fetch.
 var outcomeColumns = func() (all []outcomeColumn) {
 	for _, c := range record.Fields[record.Fetch]() {
 		if c.Name != "duplicate" && !strings.HasPrefix(c.Name, "warc_") {

@@ -18,8 +18,8 @@ import (
 // have little in common with themselves, and much with each other.
 const (
 	skippableMagic  = 0x184d2a50 // the last four bits are free
-	dictionaryMagic = 0x184d2a5d // the skippable frame's
-	trainedMagic    = 0xec30a437 // that of a dictionary that zstd --train makes
+	dictionaryMagic = 0x184d2a5d // of the skippable frame that holds a dictionary
+	trainedMagic    = 0xec30a437 // of a dictionary that zstd --train makes
 )
 
 // DictionaryMax bounds a dictionary, in bytes.

@@ -50,16 +50,16 @@ type Encoder struct {
 	Codec       Codec
 	BlockDigest bool // write WARC-Block-Digest: one SHA-1 pass over the block
 
-	// Dictionary is that of zstd frames; nil: none. The file must begin with its Frame. One goroutine.
+	// Dictionary is the dictionary of zstd frames; nil: none. The file must begin with its Frame. One goroutine.
 	Dictionary *Dictionary
 }
 
 // compressor is one pooled set of what encoding needs.
 type compressor struct {
-	block    []byte // what was read of one that is not in memory
+	block    []byte // memory for blocks that have to be read
 	header   []byte
 	whole    []byte    // the record, where it is compressed in one piece
-	name     [256]byte // what a record's id is made of, and then the id
+	name     [256]byte // input of a record's id, and then the id
 	date     time.Time // date that dateText shows: records come in groups of one date
 	dateText []byte
 	out      appender

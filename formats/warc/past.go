@@ -13,7 +13,7 @@ const rereadFree = 1 << 20
 type counter struct {
 	r   io.Reader
 	n   int64
-	err error // what r ended with
+	err error // error that ended r
 
 	keeps  bool
 	file   io.Seeker // r, if it is a file; else nil

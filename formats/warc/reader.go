@@ -79,10 +79,10 @@ type Reader struct {
 
 // tolerant is what a Reader knows more with a Tolerance.
 type tolerant struct {
-	front  []byte       // what the file begins with
+	front  []byte       // first bytes of the file
 	seen   bool         // a record was found
 	held   *fault.Error // the first damage, until a record is found
-	damage *fault.Error // what ended the current record
+	damage *fault.Error // damage that ended the current record
 	arc    bool         // there are ARC records
 	isARC  bool         // the current record is one
 	member int64        // offset of the member that was opened last
@@ -121,7 +121,7 @@ func OpenAt(file io.ReaderAt, offset, length int64, opt ReaderOptions) (*Record,
 }
 
 // At is OpenAt with a Reader that was used before, for its memory and decompressors.
-// name is that of the file, for messages.
+// name is the file's name for messages.
 func (r *Reader) At(file io.ReaderAt, name string, offset, length int64) (*Record, error) {
 	from := max(offset, 0)
 	if length <= 0 {

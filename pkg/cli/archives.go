@@ -2,7 +2,7 @@ package cli
 
 import "mercator/formats/warc"
 
-// ArchiveFlags are those of commands that read archives of other programs.
+// ArchiveFlags are flags of commands that read archives of other programs.
 type ArchiveFlags struct {
 	Strict bool `more:"" help:"Stop at the first damage in a WARC or ARC file, instead of skipping it."`
 }

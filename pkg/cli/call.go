@@ -27,7 +27,7 @@ type Call struct {
 type Failed struct {
 	Err   error
 	Code  int      // exit code of the command as a process
-	Lines []string // what the process prints of it: the error, and a hint if there is one
+	Lines []string // lines that the process prints: the error, and a hint if there is one
 
 	NamesSetting bool // the hint is the command that changes a setting of the crawl
 }
@@ -35,7 +35,7 @@ type Failed struct {
 func (f *Failed) Error() string { return f.Err.Error() }
 func (f *Failed) Unwrap() error { return f.Err }
 
-// FailedBy is the failure of a command by an error, of which nothing is printed yet.
+// FailedBy makes the failure of a command from an error that has not been printed.
 func FailedBy(err error) *Failed {
 	if errors.Is(err, ErrReaderGone) {
 		return &Failed{Err: err, Code: ExitReaderGone}

@@ -89,12 +89,12 @@ type Std struct {
 	call          *Call             // in which the command runs; nil: it is a process
 	parser        *parser           // of the command line
 	hintSets      bool              // the hint that was printed is the command that changes a setting
-	parsed        error             // what is wrong with the command line
+	parsed        error             // error in the command line
 	given         []string          // flags of the command line
 	takesText     bool              // it has the flag --text
 	stats         stats
 	profile       bytes.Buffer
-	AtOnce        atomic.Pointer[string]   // the hint after a second signal, which ends the command at once; nil: that of the first
+	AtOnce        atomic.Pointer[string]   // the hint after a second signal, which ends the command at once; nil: the first signal's hint
 	bar           atomic.Pointer[Progress] // set while the command runs, which a signal may outlast
 }
 
@@ -110,7 +110,7 @@ type Command struct {
 	Grammar func() any // a pointer to a new kong struct that embeds Common
 	Setting string     // setting that gives the default of --memory; "": none
 
-	Arguments func([]string) []string // what a command line means, where some words of it have another meaning first; nil: itself
+	Arguments func([]string) []string // rewrites the command line before it is parsed; nil: as it is
 }
 
 // Main runs the command that the command line asks for, prints the error if there is one, and returns the exit code. manual is the
@@ -735,8 +735,8 @@ func (s *Std) damageHint(err error) string {
 	return ""
 }
 
-// readerGone says whether err is that of writing to a standard output that
-// nobody reads any more. A broken pipe to a program or a server is another matter.
+// readerGone reports whether err came from writing to standard output after its
+// reader had gone. A broken pipe to a program or a server does not count.
 func readerGone(err error) bool {
 	var pe *fs.PathError
 	return errors.As(err, &pe) && pe.Path == os.Stdout.Name() && pe.Err == syscall.EPIPE

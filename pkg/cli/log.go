@@ -23,7 +23,7 @@ type entry struct {
 	Hint     string          `json:"hint,omitempty"`
 	Class    string          `json:"class,omitempty"` // of an error, such as "corrupt"
 	Exit     int             `json:"exit,omitempty"`
-	Progress json.RawMessage `json:"progress,omitempty"` // what --progress json prints
+	Progress json.RawMessage `json:"progress,omitempty"` // line of --progress json
 }
 
 // jsonLog makes each line that is written to it an entry. All of a line comes in one write.
@@ -91,7 +91,7 @@ func (l *jsonLog) lines(level string, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ours says whether a name may be that of a command: m and some letters.
+// ours reports whether a name may be one of our commands: m and some letters.
 func ours(name string) bool {
 	return len(name) > 1 && name[0] == 'm' && !strings.ContainsFunc(name, func(r rune) bool { return r < 'a' || r > 'z' })
 }

@@ -28,8 +28,8 @@ var (
 	idleMu sync.Mutex
 )
 
-// parser makes one for std.args, or in a Call takes an idle one. The options are those of this one use. No verb and no embedded struct of a
-// grammar may be a pointer, which kong sets once.
+// parser makes a parser for std.args, or in a Call takes an idle one. options hold for this use only. No verb and no embedded struct of a
+// grammar may be a pointer, because kong sets a pointer only once.
 func (c Command) parser(std *Std, options ...kong.Option) *parser {
 	grammar := c.Grammar()
 	if _, ok := grammar.(interface{ common() *Common }); !ok {

@@ -146,7 +146,7 @@ type Counted struct {
 	Total   int64   `json:"total,omitempty"`
 	Elapsed float64 `json:"elapsed_s"`
 	PerS    float64 `json:"per_s"`
-	Found   any     `json:"found,omitempty"` // what Tell was called with
+	Found   any     `json:"found,omitempty"` // argument of Tell
 }
 
 // Tell has all further reports of mode json hold what the command found, as "found".

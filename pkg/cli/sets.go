@@ -140,8 +140,8 @@ func (c CheckSet) Read(s *Std, kind string) error {
 	return in.Check(progress.Add)
 }
 
-// SetOptions are those with which a set is made. Of crawl.toml the size of Bloom filters is that of either set of a crawl, and no error
-// where one is none.
+// SetOptions returns the options to create a set with. crawl.toml has one size for both sets of a crawl, so a size
+// from there is no error if the set is no Bloom filter.
 func (s *Std) SetOptions(impl string, f config.NewSet) (fpset.CreateOptions, error) {
 	p, err := ChoosePolynomial(f.Polynomial)
 	size := int64(f.BloomSize)

@@ -40,7 +40,7 @@ func (f *Side[T]) Write(reason string, row *T) error {
 	return f.w.Write(row)
 }
 
-// Publish makes the file appear. Its ledger is that of the rows before, and own, with its In, InHash and Consumed.
+// Publish makes the file appear. Its ledger is before, the ledger of the input rows, and then own, with its In, InHash and Consumed.
 func (f *Side[T]) Publish(own record.Stage, before record.Ledger) error {
 	if f == nil {
 		return nil

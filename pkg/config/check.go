@@ -20,8 +20,8 @@ import (
 	"mercator/pkg/web/canon"
 )
 
-// Check refuses a value of a flag or a setting that no command takes, as far as one alone tells. tags are those of its
-// field; those of the setting's count if the field has its key and no others.
+// Check refuses a value of a flag or a setting that no command takes, as far as one alone tells. tags are the tags of its
+// field. If the field has a setting's key, the setting's tags count instead.
 func Check(name string, tags setting.Tags, v reflect.Value) error {
 	if k, found := keyAt(tags.Get("key")); found {
 		tags = k.tag

@@ -153,7 +153,7 @@ type partRound struct {
 	frontier *store.Store
 	end      *store.Done
 	missing  string        // if there is no end
-	moved    record.Ledger // what its stores noted of a move
+	moved    record.Ledger // ledger of a move, from the shard's stores
 	closed   bool
 }
 

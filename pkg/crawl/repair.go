@@ -21,7 +21,7 @@ import (
 // Repaired says what Repair made anew.
 type Repaired struct {
 	Heads   []RepairedHead `json:"heads"`
-	Current string         `json:"current,omitempty"` // what was wrong with CURRENT; "": it is as it was
+	Current string         `json:"current,omitempty"` // damage of CURRENT that was repaired; "": CURRENT is unchanged
 
 	// Of a CURRENT that was made anew.
 	Checkpoint uint64      `json:"checkpoint"`
@@ -34,7 +34,7 @@ type Repaired struct {
 // RepairedHead is a HEAD that was made anew.
 type RepairedHead struct {
 	Store      string `json:"store"`
-	Was        string `json:"was"` // what was wrong with it
+	Was        string `json:"was"` // its damage
 	Generation uint64 `json:"generation"`
 }
 

@@ -31,7 +31,7 @@ type failed struct {
 	shard int
 	node  string
 	code  int    // exit code; 0: none is known
-	why   string // what the engine says; the log may say more
+	why   string // the engine's reason; the log may say more
 }
 
 // retries is how often a failed task is run again.

@@ -221,7 +221,7 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 		}
 	}
 	var url string      // the present URL
-	var oracleIs string // what the oracle says of it
+	var oracleIs string // the oracle's verdict on it
 	var last string     // its last visit
 	n := [3]int{}
 	end := func() {

@@ -32,7 +32,7 @@ type archive struct {
 	sharded  *bool        // dir has shards; nil: not looked at yet
 	body     []byte       // memory of the reply read last
 
-	bodies *bodies.Reader // what mfetch has left of the round; nil: nothing
+	bodies *bodies.Reader // bodies that mfetch has left for the round; nil: none
 	asked  bool           // whether there is something
 	head   httpmsg.Head   // memory of the one read last
 }

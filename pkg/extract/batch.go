@@ -69,13 +69,13 @@ type Report struct {
 	Cut            map[string]uint64 `json:"bodies_cut,omitempty"`      // not searched to the end, by reason
 	ModuleFailures map[string]uint64 `json:"module_failures,omitempty"` // documents, by module
 	FirstFailures  map[string]string `json:"-"`                         // the first of these documents, and why, by module
-	ModuleEnds     map[string]string `json:"module_ends,omitempty"`     // what was wrong with a program that stays when it had to end, by module
+	ModuleEnds     map[string]string `json:"module_ends,omitempty"`     // errors of resident programs when they had to end, by module
 }
 
-// Reasons for which a document is not searched to its end, beside those of the column
-// truncated. In the ledger they stand among what was refused, behind "cut-".
+// Reasons why a document is not searched to its end, beside the values of the column
+// truncated. In the ledger they are refusals with the prefix "cut-".
 const (
-	CutMaxBody = "max-body" // it is longer than Settings.MaxBody
+	CutMaxBody = "max-body" // the document is longer than Settings.MaxBody
 	CutTag     = "tag"      // the search ended at a token that is too long
 )
 

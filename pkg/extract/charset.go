@@ -92,7 +92,7 @@ func ModuleCharset(doc *Document) string {
 	return name
 }
 
-// markEncoding is that of a byte order mark, or nil.
+// markEncoding returns the encoding of a byte order mark, or nil.
 func markEncoding(b []byte) (encoding.Encoding, string) {
 	switch {
 	case bytes.HasPrefix(b, utf8Mark):
@@ -160,9 +160,9 @@ const metaLimit = 1024
 // headTags may stand in a head.
 var headTags = []string{"html", "head", "base", "link", "meta", "noscript", "object", "script", "style", "template", "title"}
 
-// metaEncoding is that of the first meta element that tells one, or of the XML
-// declaration, or nil ("prescan a byte stream", HTML section 13.2.3.2). It knows
-// no scripts: what looks like an element in one counts.
+// metaEncoding returns the encoding of the first meta element that has one, or of the
+// XML declaration, or nil ("prescan a byte stream", HTML section 13.2.3.2). It does not
+// skip scripts: text in a script that looks like an element counts.
 func metaEncoding(b []byte) (encoding.Encoding, string) {
 	inHead := true
 	for i := 0; i < len(b) && (inHead || i < metaLimit); {
@@ -464,8 +464,8 @@ func (f *finder) encodeQuery(ref string) string {
 	return b.String()
 }
 
-// encodes reports whether an encoding has a character, as WHATWG's encoders see it:
-// those of EUC-JP and Big5 have less than they decode.
+// encodes reports whether WHATWG's encoder of an encoding has a character: for EUC-JP
+// and Big5 the encoder has fewer characters than the decoder.
 func encodes(enc encoding.Encoding, r rune) bool {
 	out, err := enc.NewEncoder().String(string(r))
 	switch {

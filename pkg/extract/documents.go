@@ -66,7 +66,7 @@ func (d *Documents) Read(row *record.Fetch) (*process.Document, error) {
 	return out, nil
 }
 
-// Header is that of a row's reply, of the archive; nil where it has no body, as in Read, and is none that says "not modified".
+// Header returns the header of a row's reply from the archive; nil if the reply has no body, as in Read, unless it says "not modified".
 func (d *Documents) Header(row *record.Fetch) (http.Header, error) {
 	if row.WARCFilename == "" || row.BodyLength <= 0 && row.Outcome != record.OutcomeNotModified {
 		return nil, nil

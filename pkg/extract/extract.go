@@ -47,11 +47,11 @@ func hopOf(kind string) bool {
 	return kind == linkkind.Redirect || kind == linkkind.Refresh || kind == linkkind.Canonical
 }
 
-// Reasons under which a candidate is refused, beside those of package canon.
+// Reasons why a candidate is refused, beside the reasons of package canon.
 const (
 	ReasonNofollow = "nofollow"       // the page asks that none of its links be followed
 	ReasonRepeated = "repeated"       // the page has the same link above, with the same text or none
-	ReasonHops     = "redirect-limit" // it is redirect MaxHops + 1 in a row
+	ReasonHops     = "redirect-limit" // the candidate is redirect MaxHops + 1 in a row
 	ReasonEntity   = "entity"         // the link has an entity that the document declares itself
 	ReasonTooMany  = "too-many"       // the page has more than Options.MaxLinks links, or more text in them than is kept
 )
@@ -130,8 +130,8 @@ type finder struct {
 	barred     bool              // the page says nofollow: what was found is refused
 	encoding   encoding.Encoding // the document's, where queries need it; else nil
 	inner      int               // documents that the one at hand stands in: see inline
-	base       *canon.Base       // what references are resolved against at once, where that is not Page.Base; else nil
-	guess      bool              // what is found is a guess: it has linkkind.ScriptGuess
+	base       *canon.Base       // base to resolve references against at once, if it is not Page.Base; else nil
+	guess      bool              // links found are guesses, of kind linkkind.ScriptGuess
 	text       bool              // references come from decoded text, not from a header
 	html       htmlState
 }

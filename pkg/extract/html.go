@@ -87,7 +87,7 @@ func (f *finder) findHTML(doc *Document) {
 // mostInner bounds documents within documents: a document in srcdoc, which may have one itself; HTML in the text of a feed.
 const mostInner = 4
 
-// innerFrames finds the links of the documents in srcdoc attributes; their references are those of the page.
+// innerFrames finds the links of documents in srcdoc attributes; their references count as the page's.
 func (f *finder) innerFrames() {
 	for _, frame := range f.html.frames {
 		f.inline(frame)

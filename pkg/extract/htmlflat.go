@@ -23,7 +23,7 @@ type flat struct {
 	inert     bool         // the current tag is in a template: its content is inert
 	cells     [3]int       // open td, th and caption elements in the innermost one, not less than there are
 	foreign   bool         // the current tag is in SVG or MathML
-	script    scriptSort   // what the script element at hand has
+	script    scriptSort   // content type of the current script element
 	depth     int          // the reader's within the a element of SVG that was opened last
 	styled    bool         // in a style or script element of SVG
 	sheet     []byte       // text of an open style element of SVG

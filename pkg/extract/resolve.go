@@ -86,7 +86,7 @@ func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filt
 	}
 	var (
 		base       *canon.Base
-		of         string // what base was read of
+		of         string // URL that base was parsed from
 		src, from  string // the page, and its host
 		page       uint64 // that the links in seen are of
 		seen       keySet

@@ -27,7 +27,7 @@ const (
 	foreignMax    = 100      // sitemaps on other hosts that one robots.txt may name
 )
 
-// ReasonSitemapDepth is that of a sitemap which is named by one of the last level (sitemapLevels).
+// ReasonSitemapDepth refuses a sitemap that a sitemap of the last level names (sitemapLevels).
 const ReasonSitemapDepth = "sitemap-depth"
 
 // robots adds the sitemaps that a robots.txt names.

@@ -61,7 +61,7 @@ func (in *WARCInput) Schema() *record.Schema {
 	return &record.Schema{Kind: record.KindFetch}
 }
 
-// Header is that of the row which was read last.
+// Header returns the header of the row that was read last.
 func (in *WARCInput) Header() http.Header { return in.header }
 
 // Trailer is the ledger of the input after io.EOF: its one stage, "warc".

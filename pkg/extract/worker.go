@@ -185,7 +185,7 @@ func (o *output) withinHops(links []record.Link) []record.Link {
 	return o.wait.links
 }
 
-// steps are the depth and the hops of the target of a link, where depth is that of the document's links.
+// steps returns the depth and the hops of a link's target. depth is the depth of the document's links.
 func (o *output) steps(kind string, depth uint16) (uint16, uint8) {
 	if row := &o.job.row; hopOf(kind) {
 		return row.Depth, uint8(min(int(row.Hops)+1, math.MaxUint8))

@@ -32,7 +32,7 @@ type levels struct {
 	dir  string // of temporary files, which have no name: nothing stays of them
 	kind string
 	runs []*level
-	keep func(value []byte) bool // what is kept when runs are merged; nil: all
+	keep func(value []byte) bool // values to keep when runs are merged; nil: all
 }
 
 // level is one run.

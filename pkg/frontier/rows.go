@@ -57,7 +57,7 @@ func NewRow(kind string) Row {
 
 // Entry is a URL in a queue.
 type Entry struct {
-	Key         uint64 // what the queue is sorted by; the queue says what it is
+	Key         uint64 // sort key; its meaning depends on the queue
 	VirtualTime uint64 // the key in the queue that the row was taken from; 0 while it is in one. With policy opic, its credit
 	URL         record.URL
 	Visit       Visit

@@ -359,7 +359,7 @@ type change struct {
 	fresh  *sorter               // arrivals, by hostKey
 	deads  *runWriter            // dead hosts; nil: none
 	parked [len(parking)]*sorter // URLs that are parked; nil: none
-	events *sorter               // what happened to hosts, by hostKey and time
+	events *sorter               // events of hosts, by hostKey and time
 	queue  *sorter               // URLs with a virtual time, by key
 	later  *sorter               // URLs that wait for a time
 	held   *sorter               // URLs by the round that they are held for; nil: none

@@ -37,9 +37,9 @@ type Op int
 
 // The operations.
 const (
-	OpUnion     Op = iota // what is in any set
-	OpIntersect           // what is in every set
-	OpDiff                // what is in the first set and in no other
+	OpUnion     Op = iota // keys in any set
+	OpIntersect           // keys in every set
+	OpDiff                // keys in the first set and in no other
 )
 
 // Options of Files.
@@ -66,8 +66,8 @@ const (
 	blockKeys = 4096
 )
 
-// Files adds to dst the result of an operation on sets, of which there is one at
-// least. The key space is cut into ranges of about equally many blocks, by the
+// Files adds to dst the result of an operation on one or more sets.
+// The key space is cut into ranges of about equally many blocks, by the
 // files' indexes; workers decode a range and combine it while others do the same
 // with the next ones, and results are added in order. So dst gets the same keys
 // for any Options, though in slices of other lengths.

@@ -127,8 +127,8 @@ func ascend(keys []uint64) bool {
 	return true
 }
 
-// keySorter collects sorted runs. levels[i] has runs of which each was merged of
-// sortRuns of the level below; the last run of levels[0] is still open. The others
+// keySorter collects sorted runs. Each run of levels[i] was merged from sortRuns
+// runs of the level below; the last run of levels[0] is still open. The others
 // were finished: a writer's memory for each would be more than that for sorting.
 type keySorter struct {
 	mem        int64

@@ -17,7 +17,7 @@ import (
 // module is the name under which findings stand.
 const module = "rendered"
 
-// output is the WARC file of a round. Its records are those of browsertrix-crawler: "urn:pageinfo:URL", what the page asked for and what became of it,
+// output is the WARC file of a round. It has the records of browsertrix-crawler: "urn:pageinfo:URL", what the page asked for and what became of it,
 // as JSON; "urn:text:URL", its text; "urn:view:URL", a picture. The replies themselves are where mfetch wrote them.
 type output struct {
 	file *store.NewFile

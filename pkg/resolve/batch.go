@@ -99,7 +99,7 @@ type batch[R record.Row] struct {
 	learnt *learnt
 	stats  Stats
 
-	blocks chan *block // what was read
+	blocks chan *block // rows that were read
 	ended  error       // of the input, valid when blocks is closed; io.EOF too
 	queue  []*block    // blocks not written yet
 	memory int64       // bytes of their rows

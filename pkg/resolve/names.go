@@ -75,7 +75,7 @@ type names struct {
 	out      *bufio.Writer
 	stats    NameStats
 	expected int  // lines that are to come
-	timed    bool // what waits in out is flushed in time
+	timed    bool // a timer will flush out
 }
 
 // Names resolves one name a line to one JSON object a line, as results are known; empty lines are

@@ -31,7 +31,7 @@ type question struct {
 	tcp     bool      // the same server is asked once more
 	began   time.Time // to ask at all
 	start   time.Time
-	wire    []byte // what the transport brought
+	wire    []byte // reply from the transport
 	err     error
 }
 

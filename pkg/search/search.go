@@ -39,7 +39,7 @@ import (
 	"mercator/pkg/base/fault"
 )
 
-// Version is that of the tables.
+// Version is the version of the tables.
 const Version = 3
 
 // application marks our databases (SQLite's application_id): "MFTX".
@@ -161,7 +161,7 @@ func schemaOf(ctx context.Context, conn *sql.Conn) (lines []string, err error) {
 	return lines, errors.Join(rows.Err(), rows.Close())
 }
 
-// ownSchema is that of a new index.
+// ownSchema returns the schema of a new index.
 var ownSchema = sync.OnceValues(func() ([]string, error) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {

@@ -44,7 +44,7 @@ func (f File) store(crawl string) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
-// Settings are those of an update.
+// Settings of an update.
 type Settings struct {
 	Retries  frontier.Retries // when a failure is final; the zero value: frontier.DefaultRetries
 	Agent    string           // product name, for directives that are for it; "": process.DefaultAgent
@@ -54,7 +54,7 @@ type Settings struct {
 
 // Report says what an update did. To an index that was empty all URLs are new, each once, however often they were fetched.
 type Report struct {
-	Anew    bool  `json:"anew"`    // what was indexed is no part of the crawl any more, and the index was made again
+	Anew    bool  `json:"anew"`    // the index was made again: indexed pages are no longer part of the crawl
 	Files   int   `json:"files"`   // record files read
 	New     int64 `json:"new"`     // URLs with a document that had none
 	Changed int64 `json:"changed"` // URLs with another document

@@ -7,7 +7,7 @@ import (
 )
 
 // Lives are the mean times between two changes of the pages of a changing web
-// (Config.Changing). Each is that of as many pages; 0 are pages that never change.
+// (Config.Changing). Each holds for the same number of pages; 0: these never change.
 var Lives = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour, 4 * time.Hour, 64 * time.Hour, 128 * time.Hour, 256 * time.Hour, 512 * time.Hour, 0}
 
 // Ending is when the time of a changing web ends, and with it the changes; before 1970

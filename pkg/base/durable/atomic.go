@@ -149,8 +149,8 @@ func notAFile(path string) error {
 		Hint: "to write to a device or a pipe, use the shell: > " + path}
 }
 
-// RemoveLeftovers removes, from the folder of path, unpublished files that a process of this machine
-// began which is gone, and of which is says yes to the name that they were meant to have.
+// RemoveLeftovers removes unpublished files from the folder of path, if is accepts their final name and the process of
+// this machine that began them has ended.
 func RemoveLeftovers(path string, is func(name string) bool) {
 	dir, _ := filepath.Split(path)
 	list, _ := OS.ReadDir(filepath.Clean(dir)) // no folder yet: nothing to remove

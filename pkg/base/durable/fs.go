@@ -34,7 +34,7 @@ type File interface {
 	Stat() (fs.FileInfo, error)
 }
 
-// FS is the part of a file system that the toolkit uses. Paths are those of
+// FS is the part of a file system that the toolkit uses. Paths are as in
 // the operating system. Errors are *fs.PathError or *os.LinkError, so
 // errors.Is with fs.ErrNotExist and fs.ErrExist works.
 type FS interface {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// bootID is that of the kernel, with the set of process numbers that this process sees: a container has its own.
+// bootID returns the kernel's boot id and this process's PID namespace: a container has process numbers of its own.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, errSpace := os.Readlink("/proc/self/ns/pid")

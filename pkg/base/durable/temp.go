@@ -57,7 +57,7 @@ func (t *Temp) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// ReadAt is that of io.ReaderAt.
+// ReadAt implements io.ReaderAt.
 func (t *Temp) ReadAt(p []byte, off int64) (int, error) {
 	if t.file != nil {
 		return t.file.ReadAt(p, off)

@@ -123,7 +123,7 @@ func (e *Error) As(target any) bool {
 	return ok
 }
 
-// ClassOf returns the outermost class in err's chain, or "". An Error without one has that of its cause.
+// ClassOf returns the outermost class in err's chain, or "". An Error without a class takes its cause's.
 func ClassOf(err error) (c Class) {
 	errors.As(err, &c)
 	return c

@@ -193,7 +193,7 @@ func (f *Poly) DocKey(contentFP uint64, length int64, truncated bool) uint64 {
 // New returns a hash with this polynomial.
 func (f *Poly) New() hash.Hash64 { return &digest{poly: f, fp: f.p} }
 
-// extend returns the fingerprint of a+b, where fp is that of a.
+// extend returns the fingerprint of a+b; fp is the fingerprint of a.
 func (f *Poly) extend(fp uint64, b []byte) uint64 {
 	if len(b) >= clmulMin {
 		return clmul(f.fold, fp, &b[0], len(b), wideMin)

@@ -53,7 +53,7 @@ func Text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// Tags are those of a field: a reflect.StructTag, or what kong keeps of one.
+// Tags are the tags of a field: a reflect.StructTag, or kong's copy of one.
 type Tags interface{ Get(key string) string }
 
 // Want says what the tags take, beside a value's type; "" if they say nothing.

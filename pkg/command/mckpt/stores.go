@@ -70,8 +70,8 @@ type maker struct {
 	make func(dir string, opt store.Options) error
 }
 
-// makersOf are those of a crawl as its configuration, of the file path, has it, each of the package
-// that owns the store. What they would refuse is refused here, before anything is made.
+// makersOf returns a maker for each store of a crawl with the configuration conf, from the file path. Each comes from the package
+// that owns the store. Errors in the configuration are found here, before anything is made.
 func makersOf(path string, conf *config.File, polynomial uint64) ([]maker, error) {
 	bad := func(place string, err error) error {
 		return &fault.Error{Class: fault.Usage, File: path, Place: place, Err: err}
@@ -203,7 +203,7 @@ func made(crawl, kind string, version int) (st *store.Store, m *store.Manifest) 
 	return st, m
 }
 
-// setOptions are those of a set of an implementation. The size is that of every Bloom filter of the crawl.
+// setOptions returns the options of a set with an implementation. All Bloom filters of a crawl have one size.
 func setOptions(impl string, conf *config.File, polynomial uint64) fpset.CreateOptions {
 	with := fpset.CreateOptions{Polynomial: polynomial, Impl: impl}
 	if impl == fpset.Bloom {

@@ -202,7 +202,7 @@ func (c *linksCmd) openRefused(std *cli.Std, in *record.Schema) (*cli.Side[recor
 	return cli.CreateSide[record.Link](std, c.Refused, o)
 }
 
-// sideOptions are those of a file beside the links: it is of the same round.
+// sideOptions returns the writer options of a file beside the links, for the same round.
 func (c *linksCmd) sideOptions(in *record.Schema) record.WriterOptions {
 	return record.WriterOptions{Txn: cmp.Or(c.Txn, in.Txn), Now: in.Now, Epoch: in.Epoch}
 }

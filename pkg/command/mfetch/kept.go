@@ -70,7 +70,7 @@ func (c *fetchCmd) keepPoliteness() error {
 // demandsMax bounds the kinds of politeness that an audit has in memory.
 const demandsMax = 100
 
-// demands are those of the flags.
+// demands returns the audit options that the flags give.
 func (c *auditCmd) demands() (opt fetch.AuditOptions, err error) {
 	schemes, err := canon.ParseSchemes(c.Scheme)
 	if err != nil {

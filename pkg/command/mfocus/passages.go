@@ -130,7 +130,7 @@ func noDocument(row *record.Fetch) string {
 	return ""
 }
 
-// model is that of --model, or one of the words of --query.
+// model returns the model of --model, or one made from the words of --query.
 func (c *passagesCmd) model() (*classify.Model, error) {
 	query := strings.TrimSpace(c.Query)
 	switch {

@@ -82,7 +82,7 @@ func (c *urlsCmd) Run(ctx context.Context, std *cli.Std) error {
 	return errors.Join(err, out.Flush())
 }
 
-// model is that of the crawl; nil, with a note, if it has none.
+// model returns the crawl's model; nil, with a note, if it has none.
 func (c *urlsCmd) model(std *cli.Std) (*classify.Model, error) {
 	conf, err := config.Load(filepath.Join(c.Crawl, config.Name))
 	if err != nil {

@@ -52,7 +52,7 @@ type askFlags struct {
 // are slow, or never answer.
 const besideQuestions = 24 << 20
 
-// stageFlags are those of both stages.
+// stageFlags are the flags of both stages.
 type stageFlags struct {
 	askFlags
 	config.Lifetimes
@@ -214,7 +214,7 @@ type batch[R record.Row] struct {
 	own    ownstage.Program                                                        // that gives the addresses, if one does
 	saved  []string                                                                // archives to answer from in place of servers
 	replay func(saved []string, txn string, memory int64) (*resolve.Replay, error) // reads these archives
-	with   func(stage.Input[R]) stage.Input[R]                                     // what becomes of the input; nil: nothing
+	with   func(stage.Input[R]) stage.Input[R]                                     // wraps the input; nil: it stays as it is
 }
 
 // do runs the stage. Its body returns what --stats prints of names, or nil.

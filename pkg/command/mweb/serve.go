@@ -137,12 +137,12 @@ func (c *replayCmd) Run(ctx context.Context, std *cli.Std) error {
 	})
 }
 
-// time is that of --at; zero without.
+// time returns the time of --at; zero without it.
 func (c *replayCmd) time() (at time.Time, err error) {
 	if c.At == "" {
 		return at, nil
 	}
-	for _, layout := range []string{time.DateOnly, time.RFC3339, "20060102150405"} { // the last one is that of CDXJ
+	for _, layout := range []string{time.DateOnly, time.RFC3339, "20060102150405"} { // the last layout is CDXJ's
 		if at, err = time.Parse(layout, c.At); err == nil && !at.IsZero() {
 			return at, nil
 		}

@@ -46,10 +46,10 @@ type Explained struct {
 	hold time.Time // no host is contacted before this time, since the last run was killed; zero: it was not
 
 	Filter *DecidedBy    `json:"filter,omitempty"` // nil: the crawl has no filter
-	rule   string        // what refused it, with its place in today's filter; "": nothing did
+	rule   string        // rule that refused it, with its place in today's filter; "": none did
 	Sheets []SheetOf     `json:"sheets,omitempty"`
 	Robots RobotsVerdict `json:"robots"`
-	Logins []string      `json:"logins,omitempty"` // what is sent to its server alone, without values
+	Logins []string      `json:"logins,omitempty"` // names of login fields that only its server gets, without values
 	Login  *LastOutcome  `json:"login,omitempty"`  // the last contact of a login with its host
 
 	Known  bool         `json:"known"` // the crawl has found it, or it was given

@@ -40,7 +40,7 @@ type Status struct {
 	Open       []string `json:"open,omitempty"`  // open rounds
 	Inbox      uint64   `json:"inbox,omitempty"` // requests of mcrawl add and again that wait
 	Driver     string   `json:"driver,omitempty"`
-	Running    *Status  `json:"running,omitempty"` // what the driver wrote; nil: no driver works, or it wrote nothing yet
+	Running    *Status  `json:"running,omitempty"` // status from the driver; nil: no driver works, or it has written none yet
 
 	Stages *RoundStatus `json:"stages,omitempty"` // stages of the open or next round, in a crawl of several shards
 
@@ -80,7 +80,7 @@ type Status struct {
 	Active      int             `json:"active_hosts,omitempty"` // hosts of the batch with URLs left
 	Connections int             `json:"connections,omitempty"`
 	Batch       json.RawMessage `json:"batch,omitempty"`                 // mfetch's own line
-	Waits       string          `json:"waits,omitempty"`                 // what a command waits for
+	Waits       string          `json:"waits,omitempty"`                 // reason for a command's wait
 	Bound       float64         `json:"bound_by_politeness_s,omitempty"` // time of this run in which only politeness held fetching back
 	Elapsed     float64         `json:"elapsed_s,omitempty"`
 }

@@ -81,7 +81,7 @@ func (c *Client) two() *twoHosts {
 type exchange struct {
 	fetch.Reply
 	stream *rewind.Stream // Response, once there is one
-	head   httpmsg.Head   // what Reply.Head refers to
+	head   httpmsg.Head   // memory of Reply.Head
 	reused bool           // on a connection that stood before
 	step   *formRequest   // of a login; nil: it is none
 

@@ -147,7 +147,7 @@ func (m *Module) run(ctx context.Context, req *fetch.Request) (*fetch.Reply, err
 
 // process is a program that runs.
 type process struct {
-	out, messages *os.File // what it writes
+	out, messages *os.File // files that the program writes to
 	ended         chan error
 	said          chan *coprocess.Tail
 	forget        func() bool

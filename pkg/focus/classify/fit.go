@@ -52,7 +52,7 @@ const (
 	between                  = 0.6
 	folds                    = 6
 	leastAlike               = 0.07 // cosine of a page with the words of a topic, to be an example of it
-	promised                 = 0.15 // what the promise of links adds to a likeness
+	promised                 = 0.15 // added to a likeness by the promise of links
 )
 
 // likeness of a page, of its cosine with a topic and of what links promise.
@@ -66,7 +66,7 @@ const (
 	chosenAbove  = 1.5 // spreads that the mean of the topic may lie below theirs
 )
 
-// fit finds the two distributions of the likeness of pages, of which held are surely about the topic: a person's examples, or pages that were chosen.
+// fit finds the two distributions of the likeness of pages. held are pages surely about the topic: a person's examples, or chosen pages.
 func fit(all, held []float64, chosen bool) scale {
 	s := scale{firstMean, firstSpread, firstMean1, firstSpread1, firstShare, 0}
 	n1 := float64(max(len(held), heldOut))

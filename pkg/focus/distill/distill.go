@@ -385,7 +385,7 @@ func sortTargets(list []byte) []byte {
 	return list
 }
 
-// join makes a run from that of number from and sorted rows. Rows of one key are folded into one, which end may change at last.
+// join merges run number from with sorted rows into a new run. Rows of one key are folded into one; end may then change it.
 func (f *Folder) join(kind string, from, runs int, rows *merge.Sorter, fold func(have, later []byte) []byte, end func([]byte) []byte) error {
 	fresh, err := rows.Sort()
 	if err != nil {

@@ -17,7 +17,7 @@
 //
 //   - The file is derived: it is made from the folder of package distill, and replaced whole by a rename.
 //   - The header holds an application number and a version; another file is refused.
-//   - Memory is that of SQLite's cache, some 16 MB, whatever the number of URLs.
+//   - Memory is SQLite's cache, some 16 MB, whatever the number of URLs.
 package urldb
 
 import (

@@ -72,8 +72,8 @@ func dice(a, b map[[3]rune]bool) float64 {
 	return 2 * float64(common) / float64(len(a)+len(b))
 }
 
-// Find returns the senses of a word. If the dictionary lacks it, they are those of the word that it has which is most
-// similar by m, the first of equals. found is that word; no senses if none matches.
+// Find returns the senses of a word. If the dictionary lacks it, they are the senses of the dictionary's word that is most
+// similar by m, the first of equals. found is the word used; there are no senses if none matches.
 func Find(d Dictionary, w string, m Matching) (found string, senses []string, err error) {
 	w = fold(w)
 	senses, err = d.Senses(w)

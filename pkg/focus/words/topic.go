@@ -17,7 +17,7 @@ import (
 type Topic struct {
 	Topic string `json:"topic"`           // name of the sense, unique among topics: "mouse.n.01"
 	Query string `json:"query"`           // that it is of
-	Gloss string `json:"gloss,omitempty"` // what the sense means
+	Gloss string `json:"gloss,omitempty"` // meaning of the sense
 	Words []Word `json:"words"`           // heaviest first, then by name; each once
 }
 
@@ -27,8 +27,8 @@ type Word struct {
 	Weight float64 `json:"weight"` // above 0, at most 1, which is the query's own words
 }
 
-// Join makes one topic of those of one name, which are a sense that several queries have: it has the words of all, each with its
-// greatest weight. It keeps the query of the first.
+// Join makes one topic of all topics with the same name: several queries may share a sense. It has the words of all, each with its
+// largest weight, and the query of the first.
 func Join(topics []Topic) []Topic {
 	var joined []Topic
 	at := map[string]int{}

@@ -180,8 +180,8 @@ func (p *part) offsets(lemma string) ([]int64, error) {
 
 func lemmaOf(word string) string { return strings.ReplaceAll(word, " ", "_") }
 
-// Senses are those of the first part of speech that has the word: of nouns, verbs, adjectives, adverbs. A word that none
-// has may be an irregular form: "mice" has the senses of "mouse".
+// Senses returns the senses from the first part of speech that has the word: nouns, verbs, adjectives, adverbs. A word in
+// none may be an irregular form: "mice" has the senses of "mouse".
 func (d *wordNet) Senses(word string) ([]string, error) {
 	lemma := lemmaOf(word)
 	for _, p := range d.parts {

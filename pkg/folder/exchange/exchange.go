@@ -107,7 +107,7 @@ type Sent struct {
 // magic begins a manifest's file.
 const magic = "mercator-bill"
 
-// version is that of manifests and parts.
+// version is the version of the layout of manifests and parts.
 const version = 2
 
 // runKind is the kind of the runs that hold parts: the rows of key 0 are one record stream without rows, with the

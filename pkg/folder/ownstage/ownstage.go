@@ -48,7 +48,7 @@ type Program struct {
 	Timeout time.Duration
 }
 
-// Open opens the store of the stage: one of the kind without a program, and else that of the program's state, which is in its place.
+// Open opens the store of the stage: a store of the kind or, with a program, the store of the program's state in its place.
 func (p Program) Open(dir, kind string, version int, opt store.Options) (*store.Store, error) {
 	if p.Command == "" {
 		st, err := store.Open(dir, kind, version, opt)
@@ -71,7 +71,7 @@ func (p Program) Open(dir, kind string, version int, opt store.Options) (*store.
 	return st, err
 }
 
-// Verb is that of the stage's transactions, which has another one without a program.
+// Verb returns the verb of the stage's transactions: builtin, or process.Verb with a program.
 func (p Program) Verb(builtin string) string {
 	if p.Command == "" {
 		return builtin

@@ -119,8 +119,8 @@ func (m *Map) OfAddress(addr string) int {
 	return first(addressKey(addr)>>(64-bucketBits), m.Shards)
 }
 
-// addressKey is the key of an address: the xxh3-64 of its text. Fingerprints would not spread addresses: the top bits
-// of one are those of the text's last characters, which are digits.
+// addressKey is the key of an address: the xxh3-64 of its text. Fingerprints would not spread addresses: their top bits
+// depend on the last characters of the text alone, which are digits.
 func addressKey(addr string) uint64 { return xxh3.HashString(addr) }
 
 // Encode gives the content of the map's file.

@@ -20,8 +20,8 @@ import (
 	"mercator/pkg/crawl"
 )
 
-// Pull makes a crawl folder of the last snapshot at a remote. The folder must not be there, or be empty, or be that of a pull that was
-// interrupted, which goes on. The crawl has a new epoch and an identity of its own. prepare is as in crawl.TakeOver.
+// Pull makes a crawl folder of the last snapshot at a remote. The folder must be missing, empty, or left by an
+// interrupted pull, which then goes on. The crawl has a new epoch and an identity of its own. prepare is as in crawl.TakeOver.
 func Pull(ctx context.Context, spelling, dir string, prepare func(dir, name string, newest uint64) error, opt Options) (*Done, error) {
 	fresh, err := empty(dir)
 	if err != nil {

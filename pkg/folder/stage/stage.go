@@ -443,7 +443,7 @@ func Enter(m map[string]uint64, reason string, n uint64) {
 		if len(m) >= maxReasons || len(reason) > maxReason {
 			reason = ReasonOther
 		}
-		reason = strings.Clone(reason) // that of a row would keep its batch in memory
+		reason = strings.Clone(reason) // a reason in a row's memory would keep the row's batch alive
 	}
 	m[reason] += n
 }

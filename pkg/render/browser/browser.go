@@ -35,7 +35,7 @@ import (
 // Names are those under which Chromium is looked for.
 var Names = []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome"}
 
-// switches are those of each browser, beside those with values of their own.
+// switches are the command-line switches of every browser; others have a value for each.
 var switches = []string{
 	"--headless", "--remote-debugging-pipe", "--no-first-run", "--no-default-browser-check", "--disable-gpu", "--mute-audio", "--hide-scrollbars", "--lang=en-US",
 	// No network: no name has an address, and all go by a proxy that has none, loopback too.
@@ -73,7 +73,7 @@ type Browser struct {
 // profiles begin with this and the number of the process that made them.
 const profiles = "mrender-"
 
-// maxParent bounds the name of the folder that profiles are in: Chromium has a socket there, of which the path is at most 107 bytes.
+// maxParent bounds the name of the folder that profiles are in: Chromium has a socket there, and a socket's path has at most 107 bytes.
 const maxParent = 107 - len("/mrender-4194304-4294967295/org.chromium.Chromium.XXXXXX/SingletonSocket")
 
 // Start starts a browser.

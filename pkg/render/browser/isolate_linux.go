@@ -7,8 +7,8 @@ import (
 	"mercator/pkg/base/coprocess"
 )
 
-// attributes are those of the browser's process: it ends with us, in a group of its own. Apart, it is in a network of its own that has no
-// interface, not even loopback, so that the kernel refuses what the switches should have refused.
+// attributes returns the attributes of the browser's process: it ends with us and has a process group of its own. apart: it has a network
+// namespace without any interface, even loopback, so that the kernel refuses connections that the switches should have refused.
 func attributes(apart bool) (a *syscall.SysProcAttr, is bool) {
 	a = coprocess.EndWithUs()
 	a.Setpgid = true

@@ -8,7 +8,7 @@ import (
 	"mercator/pkg/base/coprocess"
 )
 
-// attributes are those of the browser's process. Systems other than Linux have no networks for one process: the switches alone keep it from any.
+// attributes returns the attributes of the browser's process. Only Linux has network namespaces: elsewhere the switches alone keep it off the network.
 func attributes(bool) (a *syscall.SysProcAttr, is bool) {
 	a = coprocess.EndWithUs()
 	a.Setpgid = true

@@ -221,7 +221,7 @@ func (p *page) evaluate(ctx context.Context, js string, result any) error {
 // The scripts that are run in a page.
 var (
 	//go:embed document.js
-	document string // what is taken of it: a function of how many characters
+	document string // function of a number of characters that reads the document
 	//go:embed scroll.js
 	scroll string // goes to its end: how high it is
 	//go:embed more.js

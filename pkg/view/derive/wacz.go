@@ -32,7 +32,7 @@ type WACZOptions struct {
 	Progress func(n int64) // gets the number of records indexed; may be nil
 }
 
-// waczVersion is that of the specification: https://specs.webrecorder.net/wacz/1.1.1/
+// waczVersion is the version of the specification: https://specs.webrecorder.net/wacz/1.1.1/
 const waczVersion = "1.1.1"
 
 // zipNumLines is how many lines of an index are compressed together, as other programs have it.

@@ -148,7 +148,7 @@ func (l *Links) Each(mem int64, each func(*Broken) error) (unchecked Unchecked, 
 // maxKeys bounds keys.
 const maxKeys = 1 << 17
 
-// keys are those of rows that are of interest, as long as there are not too many: then all rows may be.
+// keys are the keys of wanted rows. With more than maxKeys all rows are wanted.
 type keys map[uint64]struct{}
 
 func (k keys) addKey(key uint64) {

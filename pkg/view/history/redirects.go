@@ -195,8 +195,8 @@ func Finals(files []string, mem int64, redirect Target, use func(*merge.Iter) er
 	return use(it)
 }
 
-// join goes through two sorted lists, of which the first has each key once. one gets each row of the first, both each row of the second with that
-// of its key in the first, or nil.
+// join merges two sorted lists; the first has each key once. one gets each row of the first, both gets each row of the second with the
+// row of the same key in the first, or nil.
 func join(a, b func() (uint64, []byte, error), one func(key uint64, row []byte) error, both func(of, row []byte) error) error {
 	keyA, rowA, errA := a()
 	keyB, rowB, errB := b()

@@ -53,7 +53,7 @@ func (f *figure) reach(o *figure) {
 	f.YMax = max(f.YMax, o.YMax)
 }
 
-// figures are those of a crawl, with the axes of all crawls that the page shows. One with too few values yet is left out.
+// figures returns the figures of a crawl, with the axes of all crawls on the page. A figure with too few values is left out.
 func figures(c *Crawl, shown []*Crawl) (list []*figure) {
 	rounds := 0
 	for _, c := range shown {

@@ -273,7 +273,7 @@ func (r *rounds) endRound() {
 	r.spent, r.contacts, r.yield = nil, 0, Yield{}
 }
 
-// Round says of which round the rows are that come next, and what its commands took as far as that is on record. Several shards may have it,
+// Round begins a round: the next rows belong to it. spent is the recorded cost of its commands. Several shards may have the same round,
 // one after the other.
 func (c *Collector) Round(name string, spent []Spent) {
 	if c.rounds.name != name {

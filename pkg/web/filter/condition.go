@@ -44,7 +44,7 @@ type leaf struct {
 	suffix bool     // an argument is a public suffix
 	names  []string // of a test of hosts without lists: it holds for these, or for what lies below
 	text   string
-	value  func(*view) string // what it looked at, for people; nil if that is the URL
+	value  func(*view) string // text that the test looked at, for messages; nil: the URL
 	test   func(*view) bool
 }
 
@@ -127,7 +127,7 @@ func (v *view) reset(i int, c *Candidate, document bool) {
 	v.rest = c.URL[at:]
 }
 
-// grams are those of the URL.
+// grams returns the grams of the URL.
 func (v *view) grams() *grams {
 	if !v.glanced {
 		v.glanced = true

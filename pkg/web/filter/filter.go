@@ -177,7 +177,7 @@ type Verdict struct {
 // "filter:default".
 func (v Verdict) Reason() string { return "filter:" + v.Name() }
 
-// Name is that of the rule that decided, or "default".
+// Name returns the name of the rule that decided, or "default".
 func (v Verdict) Name() string {
 	if v.Rule == nil {
 		return "default"
@@ -223,8 +223,8 @@ func (j *Judge) Close() error {
 	return first
 }
 
-// URLs judges URLs and stores a verdict for each; both slices have one length. The
-// error is that of a list that cannot be read or of a program.
+// URLs judges URLs and stores a verdict for each; both slices have one length. It
+// fails if a list cannot be read or a program fails.
 func (j *Judge) URLs(ctx context.Context, candidates []Candidate, verdicts []Verdict) error {
 	return j.all(ctx, candidates, verdicts, false)
 }

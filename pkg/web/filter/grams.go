@@ -118,7 +118,7 @@ func (e *expression) mayMatch(url string, g *grams) bool {
 // mostTexts bounds how many texts a part of an expression is taken apart into.
 const mostTexts = 64
 
-// close makes a need of texts, one of which stands in what matches. nil: they are not known.
+// close makes a need of texts: every match has at least one of them. nil: no such texts are known.
 func (e *expression) close(texts []string) {
 	if len(texts) == 1 && len(texts[0]) == 1 && !alnum[texts[0][0]] {
 		e.marks = append(e.marks, texts[0][0])
@@ -127,7 +127,7 @@ func (e *expression) close(texts []string) {
 	}
 }
 
-// literals are those of texts, nil if one is too short.
+// literals returns the literals of texts; nil if one is too short.
 func literals(texts []string) (all []literal) {
 	for _, s := range texts {
 		l := newLiteral(s)

@@ -101,7 +101,7 @@ func newTable(text []byte, n int) *table {
 	return &table{newSieve(sieveBits * int64(n)), text, make([]uint8, places), make([]uint32, places)}
 }
 
-// sieveBits are those of a sieve for a key: one in 200 keys passes that is not there.
+// sieveBits is the size of a sieve in bits for each key: one in 200 absent keys passes.
 const sieveBits = 16
 
 // tableCost bounds the memory of a table of a list, in bytes.

@@ -170,7 +170,7 @@ var groups = map[string][]string{
 // Own is how kinds begin that programs of the user give their links.
 const Own = "x-"
 
-// Names are those of all kinds.
+// Names returns the names of all kinds.
 func Names() (names []string) {
 	for _, k := range All {
 		names = append(names, k.Name)

@@ -71,7 +71,7 @@ func (d *Document) decode(s stream) []byte {
 		default:
 			return nil
 		}
-		// What stands before damage counts: the error is that of the damage.
+		// Bytes before damage count, so the error is dropped.
 		data, _ = io.ReadAll(io.LimitReader(r, MaxStream+1))
 		if len(data) > MaxStream {
 			data = data[:MaxStream]

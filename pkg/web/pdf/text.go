@@ -164,7 +164,7 @@ func (w *writer) run(content []byte, resources dict, depth int) {
 				w.do(v, args, resources, depth)
 			}
 			clear(args)
-			args, p.nodes = args[:0], 0 // those of one operator are bounded, and all of them by the work
+			args, p.nodes = args[:0], 0 // arguments of one operator are bounded, and their total by the work
 		default:
 			if len(args) < maxOperands {
 				args = append(args, v)
