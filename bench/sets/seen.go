@@ -52,7 +52,7 @@ func sweep(r *fpfile.Reader, batch []uint64, seen []bool) (hits int, err error) 
 	return hits, nil
 }
 
-// seen asks for a batch of 1 %, half of which is there.
+// seen asks for a batch of 1 %; half of it is in the set.
 func seen(b *bench) error {
 	m := b.n / 100
 	if err := b.gen("-n %d -m %d -both %d -a a.fps,a.bin -b batch.bin", b.n, m, m/2); err != nil {

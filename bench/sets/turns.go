@@ -122,8 +122,8 @@ func (b *bench) row(what string, ours cost, work float64, unit, peer string, the
 	verdict(what, figure(ours), peer, figure(theirs), ratio, theirs.cpu.Seconds()/ours.cpu.Seconds(), want, ratio >= atLeast)
 }
 
-// atMost prints a row with the ratio of ours to theirs, which may be at most most;
-// 0: any ratio.
+// atMost prints a row with the ratio of ours to theirs, which should be at most most;
+// 0: the row names no wanted ratio.
 func (b *bench) atMost(what string, ours cost, peer string, theirs cost, most float64) {
 	ratio := ours.clock.Seconds() / theirs.clock.Seconds()
 	want := ""

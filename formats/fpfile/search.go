@@ -96,8 +96,8 @@ func (v *block) markListed(keys []uint64, seen []bool, at *places, zeros int) {
 	}
 }
 
-// twoAre reports whether d's low bits, those of mask, are at bit or, w bits further,
-// those after it, of which size are there to be compared.
+// twoAre reports whether d's low bits under mask equal one of the two entries at bit and
+// at bit+w. size tells how many of the two there are.
 func (v *block) twoAre(d uint64, bit int, mask uint64, size int) bool {
 	next := bit + v.w
 	is1 := (le.Uint64(v.rest[bit>>3:])>>(bit&7)^d)&mask == 0

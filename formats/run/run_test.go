@@ -72,7 +72,7 @@ func decodeNamed(b []byte, name string) (rows []row, err error) {
 	}
 }
 
-// sample makes rows of which some have equal keys and some have no payload.
+// sample makes rows: some have equal keys, and some have no payload.
 func sample(n int) (rows []row) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	key := uint64(0)

@@ -34,7 +34,7 @@ const (
 
 // Attempt is the content of ATTEMPT-G.K.
 type Attempt struct {
-	Generation uint64 `json:"generation"` // that the change will make
+	Generation uint64 `json:"generation"` // generation that the change will make
 	Number     uint64 `json:"attempt"`    // 0 is the first
 	durable.Process
 	Time  string `json:"time"`            // when it began, as its machine says; for people

@@ -34,7 +34,7 @@ const (
 // crawl folder count. A store reads it; package crawl writes it, each time by one rename.
 type Current struct {
 	Epoch      uint64            `json:"epoch"`               // raised when the crawl goes back
-	Checkpoint uint64            `json:"checkpoint"`          // that the crawl goes on from; 0 is the empty crawl
+	Checkpoint uint64            `json:"checkpoint"`          // checkpoint that the crawl goes on from; 0 is the empty crawl
 	Txn        string            `json:"txn,omitempty"`       // the name that this checkpoint closed
 	Stores     map[string]uint64 `json:"stores,omitempty"`    // generation of each store in it, by folder: "urls", "modules/NAME", "shard/007/urls"
 	Last       uint64            `json:"last"`                // the highest number that a checkpoint ever had

@@ -109,7 +109,7 @@ func Create(dir, kind string, version int, params map[string]string, opt Options
 	return s.writeHead(1)
 }
 
-// Lost refuses a store without manifests of which c, the crawl's CURRENT, names a generation.
+// Lost refuses a store without manifests if c, the crawl's CURRENT, names a generation of it.
 func (s *Store) Lost(c Current) error {
 	want := c.Stores[s.NameInCrawl()]
 	if want == 0 {

@@ -55,7 +55,7 @@ type Tx struct {
 // journal is the content of JOURNAL-G, or JOURNAL-G.K of attempt K: the growing files of the transaction that is
 // to make generation G, which no manifest knows yet. Once there is one, nobody reads it.
 type journal struct {
-	Generation uint64   `json:"generation"` // that the transaction will make
+	Generation uint64   `json:"generation"` // generation that the transaction will make
 	Epoch      uint64   `json:"epoch"`
 	Verb       string   `json:"verb"`
 	Txn        string   `json:"txn"`

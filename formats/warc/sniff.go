@@ -149,10 +149,10 @@ func describe(b []byte, depth int) string {
 // Misfit is the error for a file that is no archive, by its first bytes; nil if these say nothing.
 func Misfit(front []byte, name, want string) error {
 	what := Describe(front)
-	if what == "" && !strings.HasSuffix(name, ".arrows.zst") { // of those the reader says more
+	if what == "" && !strings.HasSuffix(name, ".arrows.zst") { // the reader of records says more about these
 		what = undecoded(front)
 	}
-	if what == "" || what == "JSON" { // of which records are made
+	if what == "" || what == "JSON" { // JSON may be rows of records
 		return nil
 	}
 	return &fault.Error{Class: fault.WrongKind, File: name, Found: what, Want: want, Hint: HintFor(front, name)}

@@ -20,8 +20,8 @@ func widenPipe(f any) {
 	}
 }
 
-// standardInput is os.Stdin. A pipe is opened once more, as one of which a read that waits can be ended
-// by a deadline: to let os.Stdin be such a one would change it for all processes that share it.
+// standardInput returns os.Stdin. It opens a pipe once more, without blocking, so that a deadline can end a read
+// that waits. To change os.Stdin itself would change it for all processes that share it.
 func standardInput() *os.File {
 	if isPipe(os.Stdin) {
 		if file, err := os.OpenFile("/proc/self/fd/0", unix.O_NONBLOCK, 0); err == nil { // a socket cannot be opened

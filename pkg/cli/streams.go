@@ -488,8 +488,8 @@ func (t *text) skip(said string, bad error) error {
 	return nil
 }
 
-// refuseBinary returns a fault if what is to be read as text begins as records or
-// compressed data do, of which every line would be a bad one.
+// refuseBinary returns a fault if text input begins like records or compressed data:
+// one message instead of an error for each line.
 func refuseBinary(r *bufio.Reader, name string) error {
 	head, _ := r.Peek(4) // an error is met again by who reads
 	e := &fault.Error{Class: fault.WrongKind, File: name, Want: "text, one entry a line"}

@@ -34,7 +34,7 @@ const magic = store.MagicCheckpoint
 // Checkpoint binds together the generations of all stores of a crawl.
 type Checkpoint struct {
 	Number uint64            `json:"number"`
-	Parent uint64            `json:"parent"` // that the crawl went on from; 0 is the empty crawl
+	Parent uint64            `json:"parent"` // checkpoint that the crawl went on from; 0 is the empty crawl
 	Epoch  uint64            `json:"epoch"`
 	Txn    string            `json:"txn"`  // the round that it closed
 	Made   string            `json:"made"` // RFC 3339, UTC

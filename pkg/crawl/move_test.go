@@ -56,7 +56,7 @@ func testMovers() (movers []Mover) {
 	return movers
 }
 
-// testOwners are those of two shards, with the buckets that move exchanged.
+// testOwners are the owners with two shards, with the buckets that move exchanged.
 func testOwners(t *testing.T, moved ...int) []int {
 	t.Helper()
 	m, err := shard.New(2)
@@ -83,7 +83,7 @@ func mapState(t *testing.T, fsys durable.FS) string {
 	return fmt.Sprint(m.Version, m.Owners)
 }
 
-// grownOwners are those of three shards, with which two become three.
+// grownOwners are the owners after two shards have become three.
 func grownOwners(t *testing.T) []int {
 	owners := testOwners(t, 7)
 	owners[8], owners[4000] = 2, 2

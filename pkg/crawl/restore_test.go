@@ -29,7 +29,7 @@ func rounds(t *testing.T, fsys durable.FS, from, to int, interval time.Duration)
 	}
 }
 
-// TestRestoreRefusesFirst: a checkpoint of which a manifest or a file is damaged or gone is
+// TestRestoreRefusesFirst: a checkpoint with a damaged or missing manifest or file is
 // refused while the crawl still stands where it stood.
 func TestRestoreRefusesFirst(t *testing.T) {
 	for what, damage := range map[string]func(*crashtest.FS, string) error{

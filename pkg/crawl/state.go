@@ -118,7 +118,7 @@ func (c *Crawl) List(each func(*Checkpoint) error) error {
 // State is what a crawl folder stands at.
 type State struct {
 	Epoch      uint64       `json:"epoch"`
-	Checkpoint uint64       `json:"checkpoint"`        // that it goes on from; 0: the empty crawl
+	Checkpoint uint64       `json:"checkpoint"`        // checkpoint that the crawl goes on from; 0: the empty crawl
 	Txn        string       `json:"txn,omitempty"`     // the round that this one closed
 	Rounds     []string     `json:"rounds,omitempty"`  // open rounds: one, unless commands ran with different names
 	Changed    []string     `json:"changed,omitempty"` // stores that changed since the checkpoint, with a round or without a name

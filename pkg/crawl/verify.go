@@ -44,7 +44,7 @@ type Verified struct {
 	Output string     `json:"-"` // a kept output of the open round that is damaged or missing
 	Longer []LongFile `json:"-"` // files with bytes after their end, which are whole without these
 	Repair bool       `json:"-"` // a pointer is lost, damaged or old, which Repair makes anew
-	Other  string     `json:"-"` // which release reads a file that this one does not; "": there is no such file
+	Other  string     `json:"-"` // release that reads a file which this one cannot; "": there is no such file
 	Sound  uint64     `json:"-"` // the newest checkpoint without such a file; 0: none
 }
 

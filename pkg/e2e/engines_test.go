@@ -370,7 +370,7 @@ func sparkCrawl(t *testing.T, w *web) *onEngine {
 	return c
 }
 
-// snakemakeCrawl is a crawl of which Snakemake makes two rounds.
+// snakemakeCrawl is a crawl with two rounds made by Snakemake.
 func snakemakeCrawl(t *testing.T, w *web) *onEngine {
 	c := newOnEngine(t, w)
 	for range 2 {

@@ -41,7 +41,7 @@ func mouseModel(t *testing.T) (file string) {
 	return file
 }
 
-// scores are those of the pages of a crawl that were fetched, as lines "URL score topic".
+// scores returns the scores of a crawl's fetched pages, as lines "URL score topic".
 func scores(t *testing.T, files []string) string {
 	t.Helper()
 	var lines []string

@@ -159,7 +159,7 @@ func kill(pid int) bool {
 	return false
 }
 
-// commandLines are those of the processes that name a folder.
+// commandLines returns the command lines of processes that name a folder.
 func commandLines(dir string) (all []string) {
 	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, p := range procs {

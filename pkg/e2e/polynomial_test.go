@@ -35,7 +35,7 @@ func TestRandomPolynomial(t *testing.T) {
 	}
 }
 
-// polynomial is that of a set.
+// polynomial returns the polynomial of a set.
 func polynomial(t *testing.T, command, store string) string {
 	t.Helper()
 	m := regexp.MustCompile(`"polynomial": "(\w+)"`).FindStringSubmatch(output(t, command, "stat", store))

@@ -18,7 +18,7 @@ import (
 	"mercator/pkg/base/must"
 )
 
-// chainHost serves pages of which each links to the next, and notes when it was asked.
+// chainHost serves pages that each link to the next, and notes when it was asked.
 type chainHost struct {
 	pages int
 	mu    sync.Mutex

@@ -49,8 +49,8 @@ func (h *flat) reset() {
 
 func (h *flat) decline() { h.declined = true }
 
-// flatHTML finds the links of a document. It returns false for one of which a tree
-// finds other links, or may.
+// flatHTML finds the links of a document without a tree. It returns false if a tree
+// might give other links.
 func (f *finder) flatHTML(doc *Document) bool {
 	h, r := &f.html.flat, &f.html.reader
 	h.reset()

@@ -88,7 +88,7 @@ func Resolve(ctx context.Context, b Links, opt canon.Options, rules *filter.Filt
 		base       *canon.Base
 		of         string // URL that base was parsed from
 		src, from  string // the page, and its host
-		page       uint64 // that the links in seen are of
+		page       uint64 // key of the page of the links in seen
 		seen       keySet
 		rows       []record.Link
 		candidates []filter.Candidate

@@ -291,12 +291,12 @@ func (r *AuditReport) check(ctx context.Context, s *merge.Sorter, worst int, nam
 }
 
 // lanes are the connections of a host that may have several. Records do not say which connection made a contact, so it is
-// checked that there is a way to share the contacts out, which come by time, to so many connections, each of which keeps its gaps.
-// Of those connections that may make a contact, the one that ended last is taken to have made it: what it leaves to the contacts to come is
-// the most. (Another would do only if one of these had to be taken: then they may be exchanged.)
+// checked that the contacts, in order of time, can be shared among so many connections so that each keeps its gaps.
+// Among the connections that may make a contact, the one that ended last is taken: this leaves the most to later contacts.
+// (If a later contact needs that one, the two can be exchanged.)
 //
-// What a Retry-After asks for holds for all connections: until then, the others begin one contact each, at most, for which they
-// were on their way.
+// A Retry-After holds for all connections. Before its end each other connection may begin at most one contact, which was
+// under way already.
 type lanes struct {
 	max   int
 	ended []contactSpan // the last of each connection

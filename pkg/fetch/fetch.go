@@ -97,9 +97,9 @@ type Options struct {
 
 	Deadline    time.Duration // after this long the rest is deferred; 0: never. It counts from when hosts may be contacted, see recovery.go
 	Patience    bool          // the rest is deferred when only slow hosts hold up the batch
-	BytesMax    int64         // received, after which the rest is deferred; 0: never
-	BodyMax     int64         // decoded bytes that count of a body
-	ContentHash string        // that makes content_fp: what the store was made with, or ""
+	BytesMax    int64         // bytes received after which the rest is deferred; 0: never
+	BodyMax     int64         // most decoded bytes of a body that count for its length and digests
+	ContentHash string        // hash function of content_fp that the store was made with, or ""
 	BackQueues  int           // open at a time, each of one host; further input waits. 0: 65,536, see scheduler
 
 	Logins    Logins       // nil: none

@@ -59,7 +59,7 @@ func (r *runner) addresses(ctx context.Context, h *host, row *record.URL, room [
 	}
 	if c := r.s.claims; c != nil {
 		r.mu.Lock()
-		given := row != nil && h.dnsArchived // what is asked again may be of a host of which the batch has no URL
+		given := row != nil && h.dnsArchived // a URL asked again may be of a host without URLs in the batch
 		r.mu.Unlock()
 		if allowed = c.allowed(h.name, given, allowed); len(allowed) == 0 {
 			return nil, record.OutcomeDeferred, ofAnotherShard, nil

@@ -93,7 +93,7 @@ type witness struct {
 	early string // what came early
 }
 
-// visits are those to one host.
+// visits are the visits to one host.
 type visits struct {
 	n   int
 	end time.Time // of the last; zero while one is under way

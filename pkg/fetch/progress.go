@@ -22,10 +22,10 @@ type Progress struct {
 	Connections int              `json:"connections"` // in use
 	Hosts       int              `json:"hosts"`       // with URLs left
 	Waits       []Holding        `json:"waits,omitempty"`
-	Bound       float64          `json:"bound_by_politeness_s"` // so long a connection was free, and no host with URLs left might be contacted yet
-	Names       float64          `json:"names_s,omitempty"`     // sum of the times that names took which were looked up here
-	Held        time.Time        `json:"held_until,omitzero"`   // after an unclean stop: no host is contacted before
-	Earlier     int64            `json:"earlier,omitempty"`     // of the replies: those to earlier attempts at the batch
+	Bound       float64          `json:"bound_by_politeness_s"` // time in which a connection was free, but no host with URLs left might be contacted yet
+	Names       float64          `json:"names_s,omitempty"`     // sum of the times of name look-ups by mfetch itself
+	Held        time.Time        `json:"held_until,omitzero"`   // after an unclean stop no host is contacted before this time
+	Earlier     int64            `json:"earlier,omitempty"`     // replies to earlier attempts at the batch
 	Elapsed     float64          `json:"elapsed_s"`
 }
 

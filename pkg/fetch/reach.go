@@ -52,7 +52,7 @@ const (
 	reachesMax = 1 << 16
 )
 
-// reaches holds, by name, hosts with several addresses of which at least one failed.
+// reaches holds, by name, hosts with several addresses if at least one failed.
 type reaches map[string]reach
 
 // learn notes what is known of a host. With more than reachesMax hosts it keeps the half learnt last.

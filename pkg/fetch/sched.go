@@ -27,21 +27,21 @@ type party struct {
 
 	fails    int    // contacts in a row that failed
 	timeouts int    // contacts that were broken off: see patience
-	deferred string // why its URLs are not tried; "" if they are
+	deferred string // why the host's URLs are not tried; "" if they are
 	rules    [len(withRobots)]*authority
 
-	conns []*host // its connections; the first does all but the pages of the queue; nil: there is one
-	gone  bool    // it has no work any more, and the heaps may still hold connections; with several
+	conns []*host // the host's connections; the first does all but the pages of the queue; nil: there is one
+	gone  bool    // the host has no work any more, but heaps may still hold connections; with several connections
 
 	crawlDelay micros
-	floor      micros // no contact before, over any connection: what the server asked for; with several
+	floor      micros // the server asked for no contact before this time, over any connection; with several connections
 	floored    micros // the gap that floor keeps
 }
 
 // pages is what a host is asked for in this batch.
 type pages struct {
-	queue          queue            // its URLs, in the spool
-	dnsArchived    bool             // it had a URL, and its DNS records are archived
+	queue          queue            // the host's URLs, in the spool
+	dnsArchived    bool             // the host had a URL, and its DNS records are archived
 	robotsRequests []*robotsRequest // robots contacts to make here, before any page
 	blocked        int              // robots contacts elsewhere that its pages wait for
 	again          []*led           // URLs to be asked again, before those of the queue
@@ -64,10 +64,10 @@ type pace struct {
 	last      micros // end of the last contact; 0: none in this run
 	before    micros // end of the last contact of earlier runs; 0: not known
 	took      micros // duration of the last contact
-	serverGap micros // the gap after it that the server asked for
-	next      micros // no contact before
+	serverGap micros // the gap after the last contact that the server asked for
+	next      micros // no contact before this time
 	required  micros // the gap that next keeps
-	copied    micros // next, as another shard keeps it; 0: it does not
+	copied    micros // next as another shard keeps it; 0: none does
 }
 
 // addressing is where a host is contacted.
@@ -75,11 +75,11 @@ type addressing struct {
 	addr         netip.Addr   // of the next contact; invalid until a worker found it
 	localErrors  int          // contacts in a row that this machine could not make
 	unrouted     []netip.Addr // addresses to which this machine has no route
-	noRoute      string       // error of the last of these
-	lastMiss     miss         // the latest in the visit under way that may pass
-	naming       bool         // its name is being looked up, and it waits
+	noRoute      string       // error of the last unrouted address
+	lastMiss     miss         // the latest miss of the visit under way that may pass
+	naming       bool         // the host waits while its name is being looked up
 	resolved     []netip.Addr // addresses from the resolver
-	nameError    string       // why there are none
+	nameError    string       // why there are no resolved addresses
 	expires      micros       // until when resolved and nameError hold
 	lastAddr     netip.Addr   // address last contacted
 	lastAddrText string       // lastAddr as text
@@ -89,15 +89,15 @@ type addressing struct {
 type resting struct {
 	lastScheme   string    // of the last contact
 	session      io.Closer // nil: none
-	newer, older *host     // its neighbours in sessions.ring
+	newer, older *host     // neighbours in sessions.ring
 }
 
 // dispatch is where the scheduler keeps a host.
 type dispatch struct {
 	slot       *slot // while busy: the address it was granted
 	ownSlot    slot  // for this host alone
-	workerLine *line // of the worker that it is assigned to; nil: any worker serves it
-	holdsLine  bool  // that worker is busy with it
+	workerLine *line // line of the assigned worker; nil: any worker serves the host
+	holdsLine  bool  // the worker of workerLine is busy with this host
 	state      hostState
 	pos        int64 // while ready: its position among hosts that are due
 }
@@ -279,15 +279,15 @@ type BackQueues struct {
 	Most    int       `json:"most"`   // most open at the same time so far
 	Open    int       `json:"open"`
 	Busy    int       `json:"busy"`                  // open, with a contact under way
-	Due     int       `json:"due"`                   // may be contacted
+	Due     int       `json:"due"`                   // open, and may be contacted now
 	Waiting int       `json:"waiting"`               // open, until the time of the next contact; the rest wait for their address or for another's robots.txt
-	Next    time.Time `json:"next_contact,omitzero"` // the first that is waited for; zero: none
+	Next    time.Time `json:"next_contact,omitzero"` // the earliest next contact that a host waits for; zero: none
 
 	Read     int64     `json:"read"`                  // URLs of the batch, so far
 	Received int64     `json:"received_bytes"`        // from servers
-	Bound    float64   `json:"bound_by_politeness_s"` // so long a connection was free, and no host with URLs left might be contacted yet
-	Names    float64   `json:"names_s"`               // sum of the times that names took which were looked up here
-	Held     time.Time `json:"held_until,omitzero"`   // after an unclean stop: no host is contacted before
+	Bound    float64   `json:"bound_by_politeness_s"` // time in which a connection was free, but no host with URLs left might be contacted yet
+	Names    float64   `json:"names_s"`               // sum of the times of name look-ups by mfetch itself
+	Held     time.Time `json:"held_until,omitzero"`   // after an unclean stop no host is contacted before this time
 	Longest  []Holding `json:"longest,omitempty"`     // the hosts that hold the batch up longest
 }
 

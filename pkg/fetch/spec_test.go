@@ -150,7 +150,7 @@ func otherStore(kind string, version int) func(t testing.TB) error {
 	}
 }
 
-// missingPayloads opens runs of payloads of which there are no files.
+// missingPayloads opens runs of payloads without files.
 func missingPayloads(t testing.TB) error {
 	st := memoryStore(t)
 	tx, _, err := st.Begin(t.Context(), "fetch", "")

@@ -36,7 +36,7 @@ func addAll(t *testing.T, st *store.Store, keys []uint64) {
 	must.OK(t, err)
 }
 
-// allKeys are those of a set, which is checked.
+// allKeys checks a set and returns its keys.
 func allKeys(t *testing.T, st *store.Store) (keys []uint64) {
 	t.Helper()
 	set, err := LoadCurrent(st, Options{})

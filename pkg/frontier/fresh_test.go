@@ -16,7 +16,7 @@ import (
 	"mercator/pkg/base/politeness"
 )
 
-// Runs of hosts of which nothing is known need not be read, and a batch comes out the same.
+// Runs of hosts without history need not be read, and a batch comes out the same.
 func TestFresh(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
 	b.f.layout.hostFan = 4

@@ -596,7 +596,7 @@ func TestPerHost(t *testing.T) {
 	}
 }
 
-// deferred are the outcomes of a batch of which nothing was tried.
+// deferred returns fetch rows that defer every URL of a batch.
 func deferred(batch []record.URL) (outcomes []record.Fetch) {
 	for _, u := range batch {
 		outcomes = append(outcomes, fetchOf(u, record.OutcomeDeferred, 0, 0))

@@ -87,7 +87,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// mergeDue has three runs of 5,000 URLs, of which a merge is due, and begins a change.
+// mergeDue makes three runs of 5,000 URLs, which are due for a merge, and begins a change.
 func mergeDue(t *testing.T) (*bench, *state, *store.Tx, list) {
 	t.Helper()
 	b := open(t, crashtest.New(), Params{Policy: dynamic})

@@ -649,11 +649,11 @@ func (p *revisitPolicy) taken(s *state, now record.Time, taken []uint64, limit u
 
 // Pages are what policy revisit has learnt about the pages that it visits.
 type Pages struct {
-	Known     uint64        `json:"known"`           // found at least once, and visited again
-	Visits    float64       `json:"visits_a_day"`    // that their intervals ask for
+	Known     uint64        `json:"known"`           // pages found at least once, and visited again
+	Visits    float64       `json:"visits_a_day"`    // visits that the intervals of the known pages ask for
 	Room      float64       `json:"room_a_day"`      // visits that the rounds have room for; 0: not known yet
-	IntervalS float64       `json:"mean_interval_s"` // Known, divided by the visits
-	Fresh     float64       `json:"expected_fresh"`  // share of the copies that are as the page is, if visits are in time and estimates right
+	IntervalS float64       `json:"mean_interval_s"` // Known divided by Visits, in seconds
+	Fresh     float64       `json:"expected_fresh"`  // expected share of copies that equal their page, if visits are in time and estimates right
 	Change    []ChangeCount `json:"change"`          // by estimated mean time between two changes
 	// Priorities are the pages of each priority, the last of all lower ones, too; nil: one front queue has all.
 	Priorities []PriorityCount `json:"priorities,omitempty"`

@@ -147,7 +147,7 @@ func runOf(t testing.TB, kind string, payloads ...[]byte) []byte {
 	return b.Bytes()
 }
 
-// exampleEntry is that of SPEC.md.
+// exampleEntry is the entry of the example in SPEC.md.
 func exampleEntry() Entry {
 	u := record.URL{URL: "http://a.test/", Host: "a.test"}
 	u.Key = fingerprint.URLKey(u.Host, u.URL)

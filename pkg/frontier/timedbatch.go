@@ -151,11 +151,11 @@ func (t *timedBatch) decide(number uint64, d decision) error {
 	return t.decisions.addPayload(number, t.buf)
 }
 
-// timedHost is a host at which the join is.
+// timedHost is the host that the join has reached.
 type timedHost struct {
 	pace
 	left   int  // contacts that the host still has time for
-	robots bool // its robots.txt is fetched first
+	robots bool // robots.txt of the host is fetched first
 }
 
 func (t *timedBatch) judgeHosts(ctx context.Context, fs files, n int) error {

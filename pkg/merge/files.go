@@ -165,9 +165,9 @@ func (p *plan) addFile(r *fpfile.Reader, lo uint64) error {
 	return nil
 }
 
-// size chooses the number of blocks to a range and returns that of workers. Each
-// holds a range, of which some keys of every file may be of a block that was begun
-// before, and makes results in two other places.
+// size chooses the number of blocks in a range and returns the number of workers. Each
+// worker holds a range, with keys of every file from a block that began before the range,
+// and makes results in two other places.
 func (p *plan) size(threads int, memory int64) int {
 	if len(p.inputs) == 0 {
 		p.blocks = 1

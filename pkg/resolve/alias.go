@@ -76,8 +76,8 @@ func Canon(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, rec
 	return stats, err
 }
 
-// ReplayAliases answers for Canon from link rows that it made in transaction txn ("": in any), of which mem bytes are kept in memory: a host
-// is an alias if AliasColumn has it.
+// ReplayAliases answers for Canon from link rows that Canon made in transaction txn ("": in any). It keeps up to mem bytes of them in memory. A
+// host is an alias if AliasColumn has it.
 func ReplayAliases(files []string, txn string, mem int64) (_ *Replay, err error) {
 	r := &Replay{saved: newLearnt(nil), txn: txn, aliases: true}
 	defer func() {

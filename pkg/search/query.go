@@ -219,8 +219,8 @@ func marks(s string) (line string, of [][2]int) {
 // Stat is the size of an index.
 type Stat struct {
 	Documents int64 `json:"documents"`
-	URLs      int64 `json:"urls"`     // with a document that is in it
-	Textless  int64 `json:"textless"` // URLs of which nothing is in it: pictures, styles
+	URLs      int64 `json:"urls"`     // URLs with a document in the index
+	Textless  int64 `json:"textless"` // URLs without text in the index: pictures, styles
 	Gone      int64 `json:"gone"`     // URLs that had a document once, or ask not to be indexed
 	Bytes     int64 `json:"bytes"`
 	Files     int64 `json:"files"` // record files read

@@ -22,7 +22,7 @@ import (
 	"mercator/pkg/web/canon"
 )
 
-// linkKinds are those of links that a walk follows, but for redirects.
+// linkKinds are the kinds of links that a walk follows, without redirects.
 var linkKinds = map[element]string{elemA: "a", elemNofollow: "a", elemArea: "area", elemFrame: "frame"}
 
 // graph is what a walk can reach of a web: pages by number, as they are found breadth first.

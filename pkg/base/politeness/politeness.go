@@ -10,7 +10,7 @@ type Rules struct {
 	DelayFactor float64       // gap as a multiple of the contact's duration, if that is longer
 	MaxDelay    time.Duration // longest gap of our own making
 
-	HostConnections int     // at a time, each of which keeps the gaps, with a host of a person's own; 0: 1
+	HostConnections int     // connections at a time to a host of one's own; each keeps the gaps. 0: 1
 	Window          *Window // when contacts begin; nil: at any time
 	NoRobots        bool    // robots.txt is asked for, and does not count: a person's own host
 }

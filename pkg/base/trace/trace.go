@@ -32,7 +32,7 @@ type tracer struct {
 // now is set before the work begins, by Start.
 var now atomic.Pointer[tracer]
 
-// Start traces the URLs and hosts into a file, of which there may be any number of writers. Canonical URLs have "://".
+// Start traces URLs and hosts into a file. Any number of processes may write to it. An entry with "://" is a canonical URL, others are hosts.
 func Start(file string, urls []string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {

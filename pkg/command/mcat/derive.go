@@ -95,8 +95,8 @@ func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format
 	return out.Flush()
 }
 
-// isArchive reports whether the files are crawl folders and fetch stores, of which
-// --format cdxj is the sorted index of what they have committed.
+// isArchive reports whether all files are crawl folders or fetch stores. For these
+// --format cdxj is the sorted index of what is committed.
 func (g *grammar) isArchive() bool {
 	for _, name := range g.Files {
 		if st, err := os.Stat(name); err != nil || !st.IsDir() {

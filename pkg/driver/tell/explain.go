@@ -49,7 +49,7 @@ type Explained struct {
 	rule   string        // rule that refused it, with its place in today's filter; "": none did
 	Sheets []SheetOf     `json:"sheets,omitempty"`
 	Robots RobotsVerdict `json:"robots"`
-	Logins []string      `json:"logins,omitempty"` // names of login fields that only its server gets, without values
+	Logins []string      `json:"logins,omitempty"` // kinds of credentials that only its server gets, without values
 	Login  *LastOutcome  `json:"login,omitempty"`  // the last contact of a login with its host
 
 	Known  bool         `json:"known"` // the crawl has found it, or it was given

@@ -307,7 +307,7 @@ func (l *Logins) line(t *target, now time.Time) (line string, names []string) {
 	return line, names
 }
 
-// Kinds are what the server of a URL is sent that is for nobody else, without secrets.
+// Kinds names the credentials that only the server of a URL gets, without secrets.
 func (l *Logins) Kinds(url string, now time.Time) (kinds []string) {
 	t, err := parseTarget(url)
 	if err != nil {

@@ -216,9 +216,9 @@ type Answer struct {
 	Unknown []string `json:"unknown,omitempty"` // words that the dictionary does not have: each is a topic of itself alone
 }
 
-// Put puts the words of a query in at the rear of the queue. Words side by side of which the dictionary has the
-// whole ("computer mouse") become one. The same query again puts nothing; larger limits, and another technique of
-// matching for words that are not known, open it again. No word is fault.Usage.
+// Put appends the words of a query to the queue. Adjacent words that the dictionary has as one entry
+// ("computer mouse") become one word. The same query again adds nothing, unless limits are larger or unknown words
+// are matched in another way. An empty list is fault.Usage.
 func (x *Expansion) Put(ctx context.Context, query string, list []string) error {
 	if len(list) == 0 || len(list) > MaxQueryWords {
 		e := &fault.Error{Class: fault.Usage, File: "query", Place: fmt.Sprintf("%q", query), Found: "no important word", Want: "a word that is no stop word and no year, volume or page number",

@@ -70,7 +70,7 @@ func (m *Move) Senders() (list []int) {
 	return list
 }
 
-// Spans calls each, in order, for the ranges of keys with one owner before and one after. last is in the range.
+// Spans calls each, in order, for the key ranges that have one owner before and one after the move, if m.Shard is either. last is in the range.
 func (m *Move) Spans(each func(first, last uint64, was, is int) error) error {
 	for from := 0; from < Buckets; {
 		was, is := m.Old.Owners[from], m.New.Owners[from]

@@ -195,7 +195,7 @@ func (b *Browser) event(session, method string, params json.RawMessage) {
 	}
 }
 
-// maxProcs bounds the processes of a browser: itself, those for graphics and networks, and some for a page, of which all frames and workers are in one.
+// maxProcs bounds the processes of a browser: its own, those for graphics and networks, and some for a page. All frames and workers of a page share one.
 const maxProcs = 24
 
 // watch ends a browser that takes too much memory, or has too many processes.

@@ -152,7 +152,7 @@ func at(v any, path string) any {
 	return v
 }
 
-// The names are those of Common Crawl's files.
+// The names are as in Common Crawl's files.
 func TestWAT(t *testing.T) {
 	got := derived(t, Options{Format: WAT}, 0, archive(t, warc.Gzip, reply("text/html", page)))
 	if len(got) != 4 {

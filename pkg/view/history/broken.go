@@ -50,7 +50,7 @@ type Unchecked map[string]uint64
 // Failures are the names of those that are no statuses.
 var Failures = append(slices.Clone(unreached), FailureLoop, FailureLimit, FailureURL)
 
-// unreached are the outcomes of URLs of which nobody knows a document.
+// unreached are the outcomes of contacts that gave no whole reply.
 var unreached = []string{record.OutcomeDNS, record.OutcomeConnect, record.OutcomeTLS, record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeProtocol}
 
 // failed names the failure of a row; "" if it is none. checked is false of an outcome that says nothing of a document.

@@ -66,10 +66,10 @@ func Became(r *record.Fetch) string {
 	return r.Outcome + " " + strconv.Itoa(int(r.Status))
 }
 
-// Differences compares two crawls, or two states of one, in about mem bytes of memory. Each is a function that gives its rows, of which only those
-// of pages count, in the order in which they were made. It gives to each the last row of each URL on both sides, with the columns that say where its
-// document is, and nil where a side does not have it; what is as in Difference, "" where both are the same. Not modified leaves
-// the row before. URLs come in the order of their hashes.
+// Differences compares two crawls, or two states of one, in about mem bytes of memory. here and there give the rows of a side in the order in which
+// they were made; only rows of pages count. It calls each with the last row of a URL on both sides, with the columns that say where its
+// document is, or nil if a side lacks the URL. what is as in Difference, "" if both are the same. A row "not modified" does not
+// replace the row before. URLs come in the order of their hashes.
 func Differences(mem int64, here, there func(row func(*record.Fetch) error) error, each func(what string, here, there *record.Fetch) error) (err error) {
 	sorter := merge.NewSorter(mem, "")
 	defer func() { err = errors.Join(err, sorter.Close()) }()

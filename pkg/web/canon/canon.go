@@ -36,8 +36,8 @@
 //   - Two URLs with the same text for their keys have the same key.
 //   - A canonical URL is ASCII without spaces and control characters, and
 //     not longer than Options.MaxURL.
-//   - Time and memory are linear in the input, of which at most
-//     4 × MaxURL bytes are looked at; to sort a query costs n log n.
+//   - Time and memory are linear in the input, and at most 4 × MaxURL
+//     bytes of it are read; sorting a query takes n log n.
 //
 // All functions are safe for many goroutines, and but for a Base, which remembers
 // what the parser made of it, pure.

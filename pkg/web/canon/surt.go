@@ -151,8 +151,8 @@ func cdxPath(path []byte) string {
 	return out
 }
 
-// cdxSessions are session ids in a query, of which the last is cut out with the "&"
-// behind it. These are not whole arguments: of "xsid=…" an "x" stays.
+// cdxSessions match session ids in a query. The last match is cut out with the "&"
+// behind it. A match need not be a whole argument: "xsid=…" leaves an "x".
 var cdxSessions = sync.OnceValue(func() []*regexp.Regexp {
 	return []*regexp.Regexp{
 		regexp.MustCompile(`(?is)^(.*)jsessionid=[0-9a-z]{32}(?:&(.*))?$`),

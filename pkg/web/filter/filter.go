@@ -23,8 +23,8 @@
 // folder of the file that names them.
 //
 // A condition is made of tests with and, or, not and parentheses; not binds
-// closest and or loosest. A test is a word and its arguments, of which one must
-// hold. Arguments with spaces, parentheses or "#" stand in double quotes, in which
+// closest and or loosest. A test is a word and its arguments; it holds if one
+// argument does. Arguments with spaces, parentheses or "#" stand in double quotes, in which
 // \" is a quote, and \ before anything else is itself.
 //
 //	any                     every URL

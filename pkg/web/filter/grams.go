@@ -80,7 +80,7 @@ type expression struct {
 	once  sync.Once
 	marks []byte      // in this order, others between them
 	needs [][]literal // one of each
-	run   int         // so many letters and digits in turn
+	run   int         // least length of a run of letters and digits
 }
 
 func newExpression(re *regexp.Regexp) *expression { return &expression{Regexp: re} }

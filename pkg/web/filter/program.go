@@ -20,7 +20,7 @@ func appendQuestion(b []byte, c *Candidate) []byte {
 	return append(b, '\n')
 }
 
-// appendField appends a field, of which tabs and line ends make no new ones.
+// appendField appends a field. Control characters become spaces, so that tabs and line ends do not begin new fields.
 func appendField(b []byte, s string) []byte {
 	for i := range len(s) {
 		c := s[i]

@@ -64,8 +64,8 @@ type Document struct {
 	body    []byte
 	objects map[int]place
 	trailer dict // Root, Info, Encrypt, ID of all trailers, the last ones
-	work    int  // left
-	entries int  // so far, of fonts
+	work    int  // work left, see spend
+	entries int  // entries of fonts so far
 	cut     bool
 	streams []inflated // kept, MaxStream bytes of them; the last one used is last
 
