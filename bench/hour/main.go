@@ -158,7 +158,7 @@ type processes struct {
 	log  bytes.Buffer
 }
 
-// status is what is read of a line of mcrawl --progress json.
+// status is the part of a line of mcrawl --progress json that is used.
 type status struct {
 	Known    float64 `json:"known"`
 	Pending  float64 `json:"pending"`

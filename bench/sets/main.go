@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// bench is what the groups share.
+// bench is the state that the groups share.
 type bench struct {
 	n    uint64
 	seed uint64

@@ -22,7 +22,7 @@ type contender struct {
 	run    func() error
 }
 
-// cost is what a contender took: medians of the clock, and of processor time (user
+// cost is the cost of a contender: medians of the clock, and of processor time (user
 // and system, of this process and of those that it ran).
 type cost struct{ clock, cpu time.Duration }
 

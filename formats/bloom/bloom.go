@@ -137,7 +137,7 @@ func dropRate(n float64) float64 {
 	return math.Pow(1-math.Pow(1-1.0/blockBits, Bits*n), Bits)
 }
 
-// Header says what a filter holds.
+// Header describes a filter.
 type Header struct {
 	Polynomial uint64 // polynomial of the fingerprints
 	Keys       uint64 // keys added

@@ -86,7 +86,7 @@ func view(b []byte) block {
 	return v
 }
 
-// flaw says what is wrong with a block.
+// flaw is an error in a block: the value found, and the value wanted.
 type flaw struct{ found, want string }
 
 // parseBlock verifies the checksum, the bounds, and the number of ones: all

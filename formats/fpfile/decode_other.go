@@ -7,7 +7,7 @@ func ones(dst []uint16, high []byte, flip uint64) { onesGo(dst, high, flip) }
 
 func (v *block) join(keys []uint64, at []uint16) bool { return v.joinGo(keys, at, 0) }
 
-// useAVX512 is what tests switch where there is assembly.
+// useAVX512 is for tests, which switch it where there is assembly.
 var useAVX512 bool
 
 func pack(rest []byte, keys []uint64, first uint64, w int) { packGo(rest, keys, first, w) }

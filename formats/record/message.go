@@ -84,7 +84,7 @@ func parseMetadata(meta, body []byte) (message, error) {
 	return m, nil
 }
 
-// layout is what a stream's schema message says.
+// layout is the content of a stream's schema message.
 type layout struct {
 	schema  Schema
 	columns []layoutColumn // in the stream's order

@@ -185,7 +185,7 @@ func (s *Source) nextFrame() error {
 	return nil
 }
 
-// magic is what each frame but the trailer begins with.
+// magic returns the first word of each frame except the trailer.
 func (s *Source) magic() uint32 {
 	if s.bare {
 		return arrowMagic
@@ -193,7 +193,7 @@ func (s *Source) magic() uint32 {
 	return zstdMagic
 }
 
-// ending is what closes a stream.
+// ending names the end that closes a stream.
 func (s *Source) ending() string {
 	if s.bare {
 		return "end of stream"
@@ -388,7 +388,7 @@ func (r *Reader[T]) advance() error {
 	}
 }
 
-// next is what Source.nextBatch gave.
+// next is a result of Source.nextBatch.
 type next struct {
 	batch   batch
 	trailer *Trailer

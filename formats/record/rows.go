@@ -173,7 +173,7 @@ const (
 	OutcomeDeferred          = "deferred"           // not tried in this batch: deadline, budget, parked host; or this machine could not (package localfault)
 )
 
-// OutcomeRefused is what became of a URL that waited until a rule of the filter refused it. It is in no row: nothing was fetched.
+// OutcomeRefused is the outcome of a URL that waited until a rule of the filter refused it. It is in no row: nothing was fetched.
 const OutcomeRefused = "refused"
 
 // WasColumn is the further column of url rows of URLs that are to be fetched again: the outcome that they had.

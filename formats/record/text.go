@@ -614,7 +614,7 @@ func (f *filler[T]) set(c textColumn, s string) error {
 	return nil
 }
 
-// wanted is what a value should have been.
+// wanted is an error that describes the value expected.
 type wanted string
 
 func (w wanted) Error() string { return string(w) }

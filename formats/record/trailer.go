@@ -54,7 +54,7 @@ func (h *RowHasher[T]) Sum() (uint64, Hash) {
 // hashBlock is how many bytes of rows are hashed at a time.
 const hashBlock = 16 << 10
 
-// Trailer is what stands after Arrow's end of stream, on success only.
+// Trailer follows Arrow's end of stream, on success only.
 type Trailer struct {
 	Verified bool // false for bare Arrow
 	Rows     uint64

@@ -229,7 +229,7 @@ func (r *Reader) block(from uint64, room []byte) (b block) {
 	return b
 }
 
-// buffers are what packed blocks are read with.
+// buffers are buffers for reading packed blocks.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 func (r *Reader) read(b *block) error {

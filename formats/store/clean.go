@@ -167,7 +167,7 @@ func (t *Tx) sweep(base, next *Manifest) {
 	}
 }
 
-// Freed says what a clean-up removed.
+// Freed counts the files and bytes that a clean-up removed.
 type Freed struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`

@@ -180,7 +180,7 @@ func CheckpointFiles(fsys durable.FS, dir string) ([]uint64, error) {
 	return numbers, nil
 }
 
-// HintCurrent is what to do about a CURRENT that is lost or damaged.
+// HintCurrent returns the hint for a lost or damaged CURRENT.
 func HintCurrent(dir string) string {
 	return "make the file anew from checkpoints and manifests: " + fault.Quote("mckpt", "repair", dir)
 }
@@ -284,7 +284,7 @@ func (s *Store) CrawlDir() string {
 	return ""
 }
 
-// NameInCrawl is what CURRENT calls the store: "urls", "modules/NAME", "shard/007/urls".
+// NameInCrawl returns the store's name in CURRENT: "urls", "modules/NAME", "shard/007/urls".
 func (s *Store) NameInCrawl() string {
 	rel, err := filepath.Rel(s.crawlDir(), s.abs)
 	if err != nil {

@@ -251,7 +251,7 @@ func (s *Store) noHead() error {
 // Dir is the store's folder, as given to Open.
 func (s *Store) Dir() string { return s.dir }
 
-// Name is what ledgers call the store: the base name of the folder, and within a shard its name in the crawl.
+// Name returns the store's name in ledgers: the base name of the folder, and within a shard its name in the crawl.
 func (s *Store) Name() string {
 	if s.Shard() != "" {
 		return s.NameInCrawl()
@@ -668,7 +668,7 @@ func (s *Store) outputGone(verb, txn string, checkpoint uint64) error {
 	return e
 }
 
-// HintMissing is what to do about a store, or a file of one, that is missing or damaged.
+// HintMissing returns the hint for a store, or a file of a store, that is missing or damaged.
 func (s *Store) HintMissing() string {
 	if s.CrawlDir() != "" {
 		return "see all that is missing or damaged, and what to do: " + fault.Quote("mckpt", "verify", s.Root())
@@ -676,7 +676,7 @@ func (s *Store) HintMissing() string {
 	return "put it back from a copy"
 }
 
-// hintHead is what to do about a HEAD that is lost, damaged or old.
+// hintHead returns the hint for a HEAD that is lost, damaged or old.
 func (s *Store) hintHead() string {
 	if dir := s.repairable(); dir != "" {
 		return "make it anew: " + fault.Quote("mckpt", "repair", dir)

@@ -730,7 +730,7 @@ func (f *NewFile) Secret() error {
 // Close flushes. The file is synced and gets its name when the change commits.
 func (f *NewFile) Close() error { return f.buf.Flush() }
 
-// Open returns what was written so far, for reading it back before the commit.
+// Open opens the bytes written so far, for reading them back before the commit.
 func (f *NewFile) Open() (io.ReaderAt, int64, error) {
 	return f.file.File(), f.length, f.buf.Flush()
 }

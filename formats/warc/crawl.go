@@ -96,7 +96,7 @@ func badField(rec *Record, f Field) error {
 	return &fault.Error{Class: fault.Corrupt, Place: place(rec), Found: fmt.Sprintf("field %s: %.60q", f.Name, f.Value)}
 }
 
-// Hostname is what a round's input said of one host's addresses.
+// Hostname holds the addresses of one host in a round's input.
 type Hostname struct {
 	Host    string // as in the column host
 	Addr    string // addresses in order of preference, comma-separated

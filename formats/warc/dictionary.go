@@ -83,7 +83,7 @@ func (d *Dictionary) encoder(size int) (*zstd.Encoder, error) {
 	return *to, nil
 }
 
-// Frame is what a file with the dictionary begins with.
+// Frame returns the first frame of a file with the dictionary.
 func (d *Dictionary) Frame() []byte {
 	content := zstdEncoder().EncodeAll(d.content, nil)
 	if len(content) >= len(d.content) {

@@ -66,7 +66,7 @@ type compressor struct {
 	gzip     *gzip.Writer
 }
 
-// appender is what compressed bytes are appended to.
+// appender is a writer that appends to a slice, for compressed bytes.
 type appender []byte
 
 func (a *appender) Write(p []byte) (int, error) {

@@ -77,7 +77,7 @@ type Reader struct {
 	tolerant
 }
 
-// tolerant is what a Reader knows more with a Tolerance.
+// tolerant is the extra state of a Reader with a Tolerance.
 type tolerant struct {
 	front  []byte       // first bytes of the file
 	seen   bool         // a record was found

@@ -58,7 +58,7 @@ func startsArchive(b []byte) bool {
 	return ok
 }
 
-// inside is what the first bytes of a gzip or zstd file decompress to; coded is "" for others.
+// inside decompresses the first bytes of a gzip or zstd file; coded is "" for other files.
 func inside(b []byte) (content []byte, coded string) {
 	var z io.Reader
 	switch {

@@ -124,7 +124,7 @@ func (l *LineWriter) End() {
 	}
 }
 
-// Wait is what a command waits for before it can go on.
+// Wait is the reason why a command waits before it can go on.
 type Wait struct {
 	Text  string    // all of it, for a person
 	URL   string    // URL that is due first; "": it waits for something else
@@ -132,7 +132,7 @@ type Wait struct {
 	Why   string    // with URL
 }
 
-// Wait says what the command waits for.
+// Wait reports the reason why the command waits.
 func (s *Std) Wait(w Wait) {
 	if s.call != nil && s.call.Wait != nil {
 		s.call.Wait(w)

@@ -350,12 +350,12 @@ func mistyped(kctx *kong.Context, verbs []string) error {
 	return &fault.Error{Class: fault.Usage, File: name, Found: "no such file, and no verb", Want: "one of them", Hint: hint}
 }
 
-// ofOneURL is what kong says of a URL behind a verb that takes none.
+// ofOneURL matches kong's error for a URL behind a verb that takes none.
 var ofOneURL = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^unexpected argument (\S+://\S+)`)
 })
 
-// notInEnum is what kong says of a value that is none of a flag's.
+// notInEnum matches kong's error for a value that the flag does not allow.
 var notInEnum = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(--[\w-]+) must be one of (\S+) but got "(.*)"$`)
 })
@@ -371,7 +371,7 @@ var (
 	})
 )
 
-// negative is what kong says of a negative number in the place of an argument.
+// negative matches kong's error for a negative number in the place of an argument.
 var negative = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unknown flag -\d`) })
 
 // notVerb is what kong says of a verb that a command has not; others has those that people look for in the other of the two.
@@ -387,7 +387,7 @@ var (
 	elsewhere = map[string]string{"search": "msearch query", "replay": "mweb replay", "serve": "mweb replay"}
 )
 
-// wanted is what a flag takes, as its help has it: "ADDRESS: the operator's address".
+// wanted describes the value of a flag, as its help has it: "ADDRESS: the operator's address".
 func wanted(kctx *kong.Context, name string) string {
 	if kctx != nil {
 		flags := kctx.Flags()
@@ -648,7 +648,7 @@ func (s *Std) fail(err error) int {
 	return code
 }
 
-// systemHint says what to do about an error of the system that any command may meet; "" of others.
+// systemHint returns the hint for an error of the system that any command may meet; "" for others.
 func systemHint(err error) string {
 	var pe *fs.PathError
 	if !errors.As(err, &pe) {
@@ -679,7 +679,7 @@ func systemHint(err error) string {
 	return ""
 }
 
-// permissionHint is what to do about a file that this user may not read or write: its permission, or its owner.
+// permissionHint returns the hint for a file that this user may not read or write: change its permission, or its owner.
 func permissionHint(path string) string {
 	const owner = "run it as the user who owns the file or the folder: ls -ld shows whose it is"
 	st, err := os.Stat(path)
@@ -700,7 +700,7 @@ func permissionHint(path string) string {
 	return "give its owner the permission: " + fault.Quote("chmod", mode, path)
 }
 
-// damageHint is what to do about a damaged file of a crawl; "" of other errors.
+// damageHint returns the hint for a damaged file of a crawl; "" for other errors.
 func (s *Std) damageHint(err error) string {
 	class := fault.ClassOf(err)
 	if class == fault.Version || class.ExitCode() != fault.Corrupt.ExitCode() && !((class == "" || class == fault.Usage) && errors.Is(err, fs.ErrNotExist)) {

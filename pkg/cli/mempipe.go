@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// ErrReaderGone is what the writer of a MemoryPipe meets when nobody reads any more.
+// ErrReaderGone is the error of writes to a MemoryPipe after its reader has ended.
 var ErrReaderGone = errors.New("the reader has had enough")
 
 // MemoryPipe takes bytes from one command of this process to the next, as a pipe of the system does between two processes:

@@ -15,7 +15,7 @@ type parser struct {
 	use     use
 }
 
-// use is what a parser is for: a command, by its name and grammar, without the fields of a pattern.
+// use identifies the parsers that can replace each other: a command's name and grammar, and a pattern of left-out fields.
 type use struct {
 	command string
 	grammar reflect.Type

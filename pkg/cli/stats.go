@@ -17,7 +17,7 @@ import (
 	"mercator/pkg/base/durable"
 )
 
-// stats is what --stats writes.
+// stats is the content of --stats.
 type stats struct {
 	mu     sync.Mutex
 	values map[string]any

@@ -48,7 +48,7 @@ type Checkpoint struct {
 	Exchanges []exchange.Bound `json:"exchanges,omitempty"`
 }
 
-// ShardRound is what one shard had to do with a round.
+// ShardRound is one shard's part in a round.
 type ShardRound struct {
 	Shard  int           `json:"shard"`
 	Ledger record.Ledger `json:"ledger"`

@@ -147,7 +147,7 @@ func (c *Crawl) removeParts(cur store.Current, checkpoints ...uint64) {
 	}
 }
 
-// partRound is what a commit finds of a round in one shard, or in a crawl without any.
+// partRound is the part of a round in one shard, or the round in a crawl without shards.
 type partRound struct {
 	view     *Crawl
 	frontier *store.Store

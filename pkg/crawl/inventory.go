@@ -39,7 +39,7 @@ type CrawlFile struct {
 	Round  bool      `json:"-"` // file of a closed round: its checkpoint gives Length and Sum
 }
 
-// Inventory is what a copy of a crawl needs.
+// Inventory lists the files that a copy of a crawl needs.
 type Inventory struct {
 	Current store.Current
 	Files   []CrawlFile // by class, then by path; CURRENT is the last

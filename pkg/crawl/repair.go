@@ -18,7 +18,7 @@ import (
 	"mercator/pkg/folder/shard"
 )
 
-// Repaired says what Repair made anew.
+// Repaired lists the pointers that Repair made anew.
 type Repaired struct {
 	Heads   []RepairedHead `json:"heads"`
 	Current string         `json:"current,omitempty"` // damage of CURRENT that was repaired; "": CURRENT is unchanged
@@ -107,7 +107,7 @@ func (c *Crawl) Repair(ctx context.Context, to *uint64) (done *Repaired, err err
 	return done, store.WriteCurrent(c.fs, c.dir, next)
 }
 
-// evidence is what a crawl folder says of where it stands, but for HEAD.
+// evidence is what a crawl folder tells of its state without HEAD.
 type evidence struct {
 	current store.Current // as far as it can be read
 	broken  error         // why it cannot

@@ -115,7 +115,7 @@ func (c *Crawl) List(each func(*Checkpoint) error) error {
 	return nil
 }
 
-// State is what a crawl folder stands at.
+// State is the current state of a crawl folder.
 type State struct {
 	Epoch      uint64       `json:"epoch"`
 	Checkpoint uint64       `json:"checkpoint"`        // checkpoint that the crawl goes on from; 0: the empty crawl

@@ -27,7 +27,7 @@ import (
 	"mercator/pkg/folder/shard"
 )
 
-// Verified says what Verify looked at, and what was wrong with it.
+// Verified is the result of Verify: what it read, and the damage found.
 type Verified struct {
 	Checkpoints int      `json:"checkpoints"`
 	Files       int      `json:"files"`

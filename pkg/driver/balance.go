@@ -58,7 +58,7 @@ type WholeHost struct {
 	Waiting uint64 `json:"waiting"`
 }
 
-// bucketLoad is what a bucket has.
+// bucketLoad is the load of a bucket.
 type bucketLoad struct {
 	hosts, known, waiting uint64
 	most                  uint64 // URLs that wait on the host with most of them

@@ -95,7 +95,7 @@ func (d *Driver) resumeCommand() string {
 	return fault.Quote(words...)
 }
 
-// tasks is what engines on other machines have in common.
+// tasks is the common part of engines that run tasks on other machines.
 type tasks struct {
 	d    *Driver
 	dir  string // the crawl folder, absolute
@@ -115,7 +115,7 @@ func (t *tasks) command(round, stage string) []string {
 // logsDir has a folder of logs for each of the last rounds.
 const logsDir, logsKept = crawl.LogsDir, 10
 
-// log is what a task writes; shard may be a pattern.
+// log returns the path of a task's log; shard may be a pattern.
 func (t *tasks) log(round, stage, shard string) string {
 	return filepath.Join(t.dir, logsDir, round, stage+"-"+shard+".log")
 }

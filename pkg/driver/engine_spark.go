@@ -42,7 +42,7 @@ type sparkStage struct {
 	Shards  []int    `json:"shards"`
 }
 
-// sparkAnswer is what spark.py writes.
+// sparkAnswer is a line from spark.py.
 type sparkAnswer struct {
 	Error  string
 	Failed []struct {
@@ -92,7 +92,7 @@ func (s *spark) runStage(ctx context.Context, round, stage string, shards []int)
 	return list, nil
 }
 
-// appLog is what the application says.
+// appLog returns the path of the application's log.
 func (s *spark) appLog() string { return filepath.Join(s.dir, logsDir, "spark.log") }
 
 // start starts the application. Its program stays beside the logs.

@@ -27,7 +27,7 @@ import (
 // A kill leaves the request in the inbox. The next run continues its transaction, or finds it closed; a
 // command that is repeated changes nothing.
 
-// Request is what a person asks of a crawl.
+// Request is a user's request to a crawl.
 type Request struct {
 	Verb     string      `json:"verb"`               // add or again
 	Outcomes []string    `json:"outcomes,omitempty"` // again: URLs with one of these last outcomes
@@ -274,7 +274,7 @@ func (d *Driver) stillURLs(txn string, rows bool, in io.Reader, file, asked, lef
 	return err
 }
 
-// accounted says what became of the URLs of a request; known is the word for URLs that the crawl had seen.
+// accounted describes the outcomes of a request's URLs; known is the word for URLs that the crawl had seen.
 func accounted(l record.Ledger, known string) string {
 	var queued, seen, waiting, released, other uint64
 	var walk func(l record.Ledger)

@@ -25,7 +25,7 @@ func (d *Driver) tasksOf(stage string) int {
 	return min(n, d.plan.tasks())
 }
 
-// need is what the commands of one task may take together, in bytes: each has its own bound.
+// need returns the most memory that the commands of one task may take together, in bytes: each has its own bound.
 func (s stage) need(conf *config.Config) (most config.Size) {
 	for _, step := range s.steps {
 		var sum config.Size

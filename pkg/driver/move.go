@@ -23,7 +23,7 @@ import (
 	"mercator/pkg/web/process"
 )
 
-// Moved says what a move did.
+// Moved is the result of a move.
 type Moved struct {
 	Round      string     `json:"round"`
 	Checkpoint uint64     `json:"checkpoint"`
@@ -31,7 +31,7 @@ type Moved struct {
 	Lots       []MovedLot `json:"moved"`
 }
 
-// MovedLot is what went from one shard to another.
+// MovedLot counts what went from one shard to another.
 type MovedLot struct {
 	From    int    `json:"from"`
 	To      int    `json:"to"`
@@ -40,7 +40,7 @@ type MovedLot struct {
 	Known   uint64 `json:"known"`   // URLs that the set of URLs has
 }
 
-// String says what moved, in words.
+// String describes the move in words.
 func (m *Moved) String() string {
 	var b strings.Builder
 	for _, l := range m.Lots {

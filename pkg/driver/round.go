@@ -159,7 +159,7 @@ type step struct {
 	lists []string   // files of URLs: the pipe reads the shard's part of them
 }
 
-// shown is what a person types for the step.
+// shown returns the step as a user would type it.
 func (s step) shown() pipe.Pipe {
 	switch {
 	case s.sent != nil:

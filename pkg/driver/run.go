@@ -218,7 +218,7 @@ func (d *Driver) AtOnce() string {
 	return d.costOfKill() + "; go on: " + d.resumeCommand()
 }
 
-// runRounds is what Run does while it holds the crawl.
+// runRounds is the part of Run that holds the crawl's lock.
 func (d *Driver) runRounds(ctx context.Context, begun time.Time) error {
 	if moved, err := d.finishMove(ctx); err != nil {
 		return err

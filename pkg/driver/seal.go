@@ -15,7 +15,7 @@ import (
 	"mercator/pkg/view/derive"
 )
 
-// indexMemory is what sorting an index may take, in bytes; the rest waits on disk.
+// indexMemory bounds the memory of sorting an index, in bytes; the rest waits on disk.
 const indexMemory = 16 << 20
 
 // Seal gives the WARC files of the crawl in dir their final names, and brings their index up to date. It

@@ -55,7 +55,7 @@ func (x exchanged) dir() string {
 	return plan{crawl: x.plan.whole}.path("rounds", x.round, x.name)
 }
 
-// command is what a person types to send or to gather.
+// command returns the command that a user would type to send or to gather.
 func (x exchanged) command(verb string, more ...string) []string {
 	words := []string{"mmerge", verb, "--by", x.by, "--map", x.plan.whole, "--round", x.round, "--exchange", x.name, "--shard", fmt.Sprint(x.plan.shard)}
 	return append(words, more...)
@@ -123,7 +123,7 @@ func (d *Driver) isSent(x *exchanged) (bool, error) {
 	return manifest != nil && manifest.Present(durable.OS, x.dir()) == nil, err
 }
 
-// exchangeMemory is what sorting the rows that a shard sends may take, in bytes; the rest waits on disk.
+// exchangeMemory bounds the memory of sorting the rows that a shard sends, in bytes; the rest waits on disk.
 const exchangeMemory = 16 << 20
 
 // exchangesAtOnce bounds how many shards sort rows at a time, for their memory.

@@ -279,5 +279,5 @@ const (
 	crawled        // a visit
 )
 
-// triedMemory is what compare sorts in, in bytes; the rest waits in temporary files.
+// triedMemory bounds the memory of sorts in compare, in bytes; the rest waits in temporary files.
 const triedMemory = 16 << 20

@@ -63,7 +63,7 @@ type Rows interface {
 	Refuse(reason string, n uint64)
 }
 
-// Report is what happened beside the ledger.
+// Report has the counts of a batch that the ledger does not have.
 type Report struct {
 	Bytes          uint64            `json:"body_bytes"`                // of bodies searched
 	Cut            map[string]uint64 `json:"bodies_cut,omitempty"`      // not searched to the end, by reason

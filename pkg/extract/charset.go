@@ -115,7 +115,7 @@ func cssCharset(b []byte) string {
 	return string(label)
 }
 
-// xmlEncoding is what an XML declaration says, or nil.
+// xmlEncoding returns the encoding that an XML declaration names, or nil.
 func xmlEncoding(b []byte) (encoding.Encoding, string) {
 	b = b[:min(len(b), 1024)]
 	switch {

@@ -86,7 +86,7 @@ const (
 // xml:base, may have many times as much as its body.
 const maxReferences = 8 << 20
 
-// Document is what links are looked for in.
+// Document is a document to find links in.
 type Document struct {
 	URL    string      // canonical
 	Header http.Header // of the reply; may be nil
@@ -106,7 +106,7 @@ type Link struct {
 	Text     string // of an anchor, or an image's alt, with single spaces
 }
 
-// Page is what was found in one document.
+// Page is the links and facts found in one document.
 type Page struct {
 	Base     *canon.Base // nil if Document.URL has no canonical form
 	Links    []Link

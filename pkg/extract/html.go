@@ -48,7 +48,7 @@ const presentation = 1<<markup.AttrClipPath | 1<<markup.AttrCursor | 1<<markup.A
 // linkAttrs are the attributes that links come from or depend on.
 var linkAttrs = markup.Want(lazy|1<<markup.AttrAction|1<<markup.AttrAlt|1<<markup.AttrArchive|1<<markup.AttrBackground|1<<markup.AttrCite|1<<markup.AttrCode|1<<markup.AttrCodebase|1<<markup.AttrContent|1<<markup.AttrData|1<<markup.AttrFormaction|1<<markup.AttrFormmethod|1<<markup.AttrLongdesc|1<<markup.AttrSrcdoc|1<<markup.AttrHref|1<<markup.AttrHreflang|1<<markup.AttrHTTPEquiv|1<<markup.AttrImageSrcset|1<<markup.AttrItemprop|1<<markup.AttrMethod|1<<markup.AttrName|1<<markup.AttrPoster|1<<markup.AttrProperty|1<<markup.AttrRel|1<<markup.AttrSrc|1<<markup.AttrSrcset|1<<markup.AttrStyle|1<<markup.AttrType|1<<markup.AttrXlinkHref, presentation)
 
-// htmlState is what the links of an HTML document depend on beside the tag at hand.
+// htmlState is the state that links of an HTML document depend on, beside the current tag.
 // Both engines keep it, by the calls of startTag, addText and endAnchor.
 type htmlState struct {
 	based   bool     // the first base element counts

@@ -9,7 +9,7 @@ import (
 	"mercator/pkg/web/markup"
 )
 
-// scriptSort is what a script element has.
+// scriptSort is the kind of a script element's content.
 type scriptSort uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 	scriptLD                       // JSON-LD
 )
 
-// scriptOf is what the script element of a start tag has, by its type.
+// scriptOf returns the kind of content of a script element, by the type in its start tag.
 func scriptOf(e *markup.Element) scriptSort {
 	if e.Has>>markup.AttrType&1 == 0 {
 		return scriptSource

@@ -190,7 +190,7 @@ func (in *WARCInput) fill(row *record.Fetch, rec *warc.Record) (bool, error) {
 // movedMax bounds the memory for redirects that are never followed.
 const movedMax = 10_000
 
-// Damage tells what was skipped, after io.EOF; nil: nothing.
+// Damage returns an error that counts the damage skipped, after io.EOF; nil: none.
 func (in *WARCInput) Damage() error {
 	if in.lax == nil {
 		return nil

@@ -95,7 +95,7 @@ func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) 
 	return a, a.writeInfo()
 }
 
-// openAlone is what openArchive does where nobody else is at work, since the store's lock is held.
+// openAlone is openArchive when no other process can be at work, since the store's lock is held.
 func (a *archive) openAlone() error {
 	var last string // the open file that is appended to
 	for _, e := range a.tx.Base().Files {
@@ -363,7 +363,7 @@ func (a *archive) place(name string, offset, length int64, plain bool) {
 	}
 }
 
-// placesOf is what a generation says of the records that an index has. ok is false where it does not say it.
+// placesOf returns the places of indexed records that a generation's manifest has. ok is false if it has WARC files without places.
 func placesOf(m *store.Manifest) (p warc.Places, ok bool) {
 	if text, said := m.State[statePlaces]; said {
 		return warc.ParsePlaces(text)
@@ -514,7 +514,7 @@ func (g *Group) head() (*httpmsg.Head, error) {
 	return &m.Head, nil
 }
 
-// robotsText is what Body gives of a robots.txt: as much as its first reader had.
+// robotsText returns the start of a robots.txt, up to robotsTextMax bytes: the part that was parsed when it was fetched.
 func (g *Group) robotsText() ([]byte, error) {
 	return g.Body(min(g.Row.BodyLength, robotsTextMax))
 }

@@ -43,7 +43,7 @@ type Bucket struct {
 	N    uint64
 }
 
-// AuditReport is what an audit found of the hosts, or of the addresses.
+// AuditReport is the result of an audit for hosts, or for addresses.
 type AuditReport struct {
 	Names      uint64 // hosts, addresses
 	Gaps       uint64
@@ -52,7 +52,7 @@ type AuditReport struct {
 	Margins    []Bucket // by powers of two
 }
 
-// Audit is what the records of some rounds prove.
+// Audit is the result of an audit of the records of some rounds.
 type Audit struct {
 	Rows, Contacts, Robots uint64
 	Outside                uint64 // contacts that began outside of their host's window

@@ -52,7 +52,7 @@ type Stats struct {
 	LookupsS float64 `json:"lookups_s"` // sum over the names asked of the time from the first question to the answer, seconds
 }
 
-// use is what a batch does with rows of one kind.
+// use is how a batch handles rows of one kind.
 type use[R record.Row] struct {
 	name func(row *R) string           // returns the name to look up
 	tell func(row *R, a *answer) error // puts the answer into the row

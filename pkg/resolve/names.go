@@ -56,7 +56,7 @@ type line struct {
 	object bool // its other fields are passed through
 }
 
-// size is what a line takes while its result is not written, bytes.
+// size returns the memory of a line while its result is not written, in bytes.
 func (l *line) size() int64 { return int64(lineCost + len(l.text)) }
 
 // names is one run of Names.
@@ -395,7 +395,7 @@ func specialIP(ip net.IP) string {
 	return addrguard.Special(addr)
 }
 
-// rdata is what a record says, as in zone files, but for the last dot of a name at its end.
+// rdata returns the data of a record as in zone files, without the final dot of a name at its end.
 func rdata(rr dns.RR) string {
 	if rr, ok := rr.(*dns.RFC3597); ok { // of a type that the library does not know
 		return fmt.Sprintf(`\# %d %s`, len(rr.Rdata)/2, rr.Rdata)

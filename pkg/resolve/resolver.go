@@ -119,7 +119,7 @@ const (
 	failureTTL     = 30 * time.Second // of RFC 9520's 1 s to 5 minutes (section 3.2)
 )
 
-// Answer is what became of a name.
+// Answer is the result of a look-up of a name.
 type Answer struct {
 	Addrs   []netip.Addr // in order of preference
 	CNAME   string       // canonical name, where it differs

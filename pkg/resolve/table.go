@@ -14,7 +14,7 @@ import (
 	"mercator/pkg/base/durable"
 )
 
-// answer is what is known of a name: addresses, or why there are none.
+// answer is a known answer for a name: addresses, or why there are none.
 type answer struct {
 	addr    string // as in column addr
 	status  string // StatusOK, or why there is no address

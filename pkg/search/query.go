@@ -18,7 +18,7 @@ const (
 	maxQuery = 1024 // bytes
 )
 
-// Query says what is looked for.
+// Query is a search.
 type Query struct {
 	Words string // see Expression
 	Site  string // only pages of this host, with or without port, and of hosts below it; "": all

@@ -52,7 +52,7 @@ type Settings struct {
 	Progress func(rows int64) // may be nil
 }
 
-// Report says what an update did. To an index that was empty all URLs are new, each once, however often they were fetched.
+// Report is the result of an update. For an empty index all URLs are new, each counted once, however often it was fetched.
 type Report struct {
 	Anew    bool  `json:"anew"`    // the index was made again: indexed pages are no longer part of the crawl
 	Files   int   `json:"files"`   // record files read
@@ -481,7 +481,7 @@ func (u *update) release(ctx context.Context, doc sql.NullInt64) error {
 	return err
 }
 
-// text is what is indexed of a document.
+// text is the indexed text of a document.
 type text struct {
 	title, body string
 	packed      []byte // the body

@@ -14,7 +14,7 @@ var Lives = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour, 4 *
 // there are none either.
 var Ending = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Change is what becomes of a page around a time.
+// Change is the change of a page around a time.
 type Change struct {
 	Mean time.Duration // between two changes; 0: it never changes
 	Last time.Time     // change at that time or before; zero: none

@@ -8,7 +8,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Answer is what the web's name service knows of a name.
+// Answer is the answer of the web's name service for a name.
 type Answer struct {
 	Rcode int          // dns.RcodeSuccess, RcodeNameError or RcodeServerFailure
 	Alias string       // the name that the asked one is an alias of, lower case, without a final dot; or empty

@@ -72,7 +72,7 @@ func (w *Web) declaration(r resource) declaration {
 	return x
 }
 
-// page is what the spelling of a link depends on.
+// page has the facts that the spelling of a link depends on.
 type page struct {
 	host     int32 // of the base URL
 	depth    int   // folders in the path of the base URL

@@ -7,7 +7,7 @@ import (
 	"mercator/formats/record"
 )
 
-// Verdict is what a correct crawl reports of one URL.
+// Verdict is the report of a correct crawl on one URL.
 type Verdict struct {
 	URL     string `json:"url"`
 	Outcome string `json:"outcome"`         // one of record.Outcome…

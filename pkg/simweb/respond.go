@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Request is what a reply depends on.
+// Request has the parts of a request that a reply depends on.
 type Request struct {
 	Method      string     // GET or HEAD; others get 405
 	Host        string     // Host header: name, with or without a port

@@ -42,7 +42,7 @@ func (w *Web) rough(r resource) string {
 	return ""
 }
 
-// roughly is what a rough host sends instead of a reply; not a nil one.
+// roughly returns the bytes that a rough host sends instead of a reply; never nil.
 func roughly(r resource) []byte {
 	if position(r.host) != posHostile {
 		return []byte{}

@@ -82,7 +82,7 @@ func (w *Web) word(topic, i int) string {
 	return string(append(word, 'a'+byte(topic%23))) // topics differ in their last letters too
 }
 
-// topic is what a document is about: 1 to Config.Topics, or 0.
+// topic returns the topic of a document: 1 to Config.Topics, or 0 for none.
 func (w *Web) topic(r resource) int {
 	if w.Topics == 0 {
 		return 0

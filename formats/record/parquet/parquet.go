@@ -346,7 +346,7 @@ func nodeOf(f arrow.Field) (schema.Node, error) {
 	return schema.NewPrimitiveNodeLogical(f.Name, repetition, logical, typ, -1, -1)
 }
 
-// scratch is what columns stand in while they are written, one after the other.
+// scratch is the memory of columns while they are written, one after the other.
 type scratch struct {
 	levels []int16 // 1 where a value is
 	flags  []bool

@@ -56,7 +56,7 @@ func Text(value any) string {
 // Tags are the tags of a field: a reflect.StructTag, or kong's copy of one.
 type Tags interface{ Get(key string) string }
 
-// Want says what the tags take, beside a value's type; "" if they say nothing.
+// Want describes the values that the tags allow, beside the value's type; "" if they set no bounds.
 func Want(tags Tags) string {
 	if words := tags.Get("enum"); words != "" {
 		return Or(strings.Split(words, ","))

@@ -155,7 +155,7 @@ func (g *grammar) runFrom(ctx context.Context, std *cli.Std) error {
 		func() error { return fromText[record.Module](ctx, g, std, like) })()
 }
 
-// likeFile is what --like says of the rows that the text was made from.
+// likeFile is the file of --like: it describes the rows that the text was made from.
 type likeFile struct {
 	kind    record.Kind
 	schema  *record.Schema

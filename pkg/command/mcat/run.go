@@ -100,7 +100,7 @@ func newRow(kind string) parser {
 	return nil
 }
 
-// answer is what is known of a name.
+// answer is the saved answer for a name.
 type answer struct {
 	Host    string `json:"host"`
 	Addr    string `json:"addr"`

@@ -361,7 +361,7 @@ func lineOfCSV[T record.Row](p *printer, x *record.Text[T]) (func([]byte, *T) []
 	}, nil
 }
 
-// trailerText is what --trailer prints.
+// trailerText is the output of --trailer.
 type trailerText struct {
 	File     string        `json:"file"`
 	Kind     record.Kind   `json:"kind"`

@@ -587,7 +587,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 	return nil
 }
 
-// hints says what to do about files of stores, and ledgers.
+// hints returns the hints for damaged files of stores, and for ledgers.
 func (c *verifyCmd) hints(v *crawl.Verified) (hints []string) {
 	if len(v.Needed) > 0 {
 		way := "put it back from a copy"

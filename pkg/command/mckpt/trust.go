@@ -156,7 +156,7 @@ var secretNames = map[string]string{
 	"cookies.json": "cookies", "cookies.sqlite": "cookies", "cookies.sqlite-wal": "cookies", "cookies.txt": "cookies", "Cookies": "cookies",
 }
 
-// secretName says what a file has that is secret, by its name.
+// secretName names the secret that a file has by its name; "": none.
 func secretName(name string) string {
 	base := filepath.Base(name)
 	what := cmp.Or(secretNames[base], secretNames[filepath.Base(filepath.Dir(name))+"/"+base])
@@ -181,7 +181,7 @@ var (
 	})
 )
 
-// secretIn says what a text has that is secret.
+// secretIn names the secret in a text; "": none.
 func secretIn(name string, text []byte) string {
 	if bytes.Contains(text, []byte("PRIVATE KEY-----")) || bytes.HasPrefix(text, []byte("PuTTY-User-Key-File")) {
 		return "a private key"
@@ -294,7 +294,7 @@ func listsOutside(conf *config.Config, folder string) (outside []string, err err
 // asItCame ends the names of files as they were in a copy, before what runs programs was switched off.
 const asItCame = ".untrusted"
 
-// disarmed is what disarm has switched off.
+// disarmed lists the settings that disarm has switched off.
 type disarmed struct {
 	what  []string // settings and commands
 	files []string // files changed

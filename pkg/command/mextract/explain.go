@@ -57,7 +57,7 @@ func (x *explainer) all(ctx context.Context, std *cli.Std) error {
 	return nil
 }
 
-// explanation is what --json writes.
+// explanation is the output of --json.
 type explanation struct {
 	Input            string       `json:"input"`
 	Canonical        string       `json:"canonical,omitempty"`

@@ -116,7 +116,7 @@ func (c *auditCmd) Run(ctx context.Context, std *cli.Std) error {
 	return audit.Err()
 }
 
-// auditJSON is what --json prints; names end in their units.
+// auditJSON is the output of --json; names end in their units.
 type auditJSON struct {
 	Rows      uint64          `json:"rows"`
 	Contacts  uint64          `json:"contacts"`

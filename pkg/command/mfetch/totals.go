@@ -13,7 +13,7 @@ import (
 	"mercator/pkg/web/httpmsg"
 )
 
-// totals are what --stats and --progress print of a batch.
+// totals are the figures of a batch that --stats and --progress print.
 type totals struct {
 	mu       sync.Mutex
 	now      func() time.Time
@@ -44,7 +44,7 @@ func newTotals(now func() time.Time) *totals {
 	return &totals{now: now, started: now(), outcomes: map[string]int64{}, cut: map[string]int64{}}
 }
 
-// progress is what --progress tells.
+// progress returns the figures for --progress.
 func (t *totals) progress() (string, any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

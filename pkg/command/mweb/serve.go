@@ -70,7 +70,7 @@ func (c *serveCmd) clock(now func() time.Time) func() time.Time {
 	}
 }
 
-// readyLine is what serve prints once it takes requests.
+// readyLine is the line that serve prints once it takes requests.
 type readyLine struct {
 	Seed       uint64   `json:"seed"` // 0 of a saved crawl
 	Port       int      `json:"port"`

@@ -80,7 +80,7 @@ func findProgram(command string) (string, error) {
 	return path, nil
 }
 
-// shellName is what a person types for a command: its name, or its file if PATH has another one.
+// shellName returns the word that a user would type for a command: its name, or its file if PATH has another one.
 func shellName(command string) string {
 	path, err := findProgram(command)
 	if err != nil {
@@ -108,7 +108,7 @@ var ownCommands = map[string]cli.Command{
 // a process: with the folder of our own commands all stages are processes.
 const CommandsVariable = "MERCATOR_COMMANDS"
 
-// command is what runs a command of a pipe.
+// command returns the function that runs a command of a pipe.
 func command(name string) (run func(context.Context, cli.Call) *cli.Failed, err error) {
 	if dir := os.Getenv(CommandsVariable); dir != "" {
 		path, err := exec.LookPath(filepath.Join(dir, name))

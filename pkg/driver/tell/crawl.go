@@ -132,7 +132,7 @@ func (c *Crawl) Config() (*config.Config, error) {
 	return conf, err
 }
 
-// Form is what the crawl's URLs look like.
+// Form returns the form of the crawl's canonical URLs.
 func (c *Crawl) Form() (canon.Options, error) {
 	conf, err := c.Config()
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 	"mercator/pkg/web/robots"
 )
 
-// Explained is what a crawl decides of one URL.
+// Explained is the crawl's decision about one URL, with the reasons.
 type Explained struct {
 	Input   string `json:"input"`
 	URL     string `json:"url"` // canonical form of Input
@@ -89,7 +89,7 @@ type SheetSetting struct {
 	Value string `json:"value"`
 }
 
-// RobotsVerdict is what the robots.txt that is kept says.
+// RobotsVerdict is the verdict of the saved robots.txt.
 type RobotsVerdict struct {
 	Verdict string    `json:"verdict"` // "allowed", "denied", or "unknown"
 	At      time.Time `json:"at,omitzero"`
@@ -98,7 +98,7 @@ type RobotsVerdict struct {
 	Ignored bool      `json:"ignored,omitempty"` // a sheet says that robots.txt decides nothing
 }
 
-// LastOutcome is what became of the URL when it was tried last.
+// LastOutcome is the outcome of the URL's last try.
 type LastOutcome struct {
 	Round   string    `json:"round"`
 	Outcome string    `json:"outcome"`
@@ -115,7 +115,7 @@ const (
 	stateUnknown = "unknown"
 )
 
-// Explain says what the crawl decides of a URL. It reads what waits up to that URL, and the records of all rounds.
+// Explain returns the crawl's decision about a URL. It reads the queues up to that URL, and the records of all rounds.
 func (c *Crawl) Explain(ctx context.Context, input string) (*Explained, error) {
 	conf, err := c.Config()
 	if err != nil {

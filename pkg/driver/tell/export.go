@@ -344,7 +344,7 @@ func newFolder(to string, exported func(name string) bool, fill func(dir string)
 // IndexDir is the folder of a crawl that has the index of its WARC files.
 const IndexDir = "index"
 
-// Archived is what the crawl in dir has committed of its WARC files.
+// Archived returns the committed parts of the WARC files of the crawl in dir.
 func Archived(dir string) ([]warc.Part, error) {
 	dirs, err := shard.Dirs(durable.OS, dir)
 	if err != nil {

@@ -52,14 +52,14 @@ type Reporter struct {
 	progressFailed bool // PROGRESS could not be written
 }
 
-// wait is what mfrontier waits for when no URL is due.
+// wait is the reason why mfrontier waits when no URL is due.
 type wait struct {
 	url   string
 	until time.Time
 	why   string
 }
 
-// text says what is waited for; urls is how many URLs wait in all.
+// text describes the wait; urls is the number of all waiting URLs.
 func (w wait) text(now time.Time, urls uint64) string {
 	more := ""
 	if urls > 1 {

@@ -443,7 +443,7 @@ func (s *Status) printBody(w io.Writer) {
 	}
 }
 
-// liveFile is what a driver tells, in the crawl folder.
+// liveFile is the file in the crawl folder with the driver's live status.
 const liveFile = crawl.ProgressFile
 
 // liveMax bounds the file.
@@ -551,7 +551,7 @@ func (s *Status) Line() string {
 // sayHost is how long a host must take at least to be named.
 const sayHost = 10 // seconds
 
-// waits says what the crawl waits for.
+// waits describes why the crawl waits.
 func (l *Status) waits() string {
 	if l.Waits != "" {
 		return l.Waits

@@ -209,7 +209,7 @@ func (x *Index) part(ctx context.Context, part warc.Part, progress func(int64), 
 	}
 }
 
-// partName is what an index calls a WARC file.
+// partName returns the name of a WARC file in an index.
 func partName(p warc.Part) string { return strings.TrimSuffix(filepath.Base(p.Path), ".open") }
 
 // Lines gives all lines in the order of their bytes, each with its line end. Nothing can be

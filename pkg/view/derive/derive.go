@@ -43,7 +43,7 @@ import (
 	"mercator/pkg/web/process"
 )
 
-// Format is what is derived.
+// Format is a format of derived files.
 type Format string
 
 // The formats.

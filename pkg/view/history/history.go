@@ -19,7 +19,7 @@ import (
 	"mercator/pkg/merge"
 )
 
-// What says what the rows of a file tell.
+// What is the kind of the rows in a file.
 type What byte
 
 // The kinds of files.

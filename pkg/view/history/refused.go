@@ -13,7 +13,7 @@ type Refusal struct {
 	Rule  string `json:"rule"`               // the ledger's reason for the last time that it was refused, such as filter:docs of rule docs
 }
 
-// refusal is what is known of a URL.
+// refusal is the state of a URL in the search for refusals.
 type refusal struct {
 	number   uint64 // of its first refusal
 	followed bool

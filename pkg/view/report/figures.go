@@ -20,7 +20,7 @@ type series struct {
 	Values []float64 `json:"values"`
 }
 
-// figure is what page.js draws: lines over time or by number, or bars. The axes reach from XMin to XMax and from 0 to YMax.
+// figure is a figure for page.js to draw: lines over time or by number, or bars. The axes reach from XMin to XMax and from 0 to YMax.
 type figure struct {
 	Title   string `json:"-"`
 	Note    string `json:"-"`

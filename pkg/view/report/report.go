@@ -19,7 +19,7 @@ import (
 	"mercator/pkg/view/stats"
 )
 
-// Crawl is what a page shows of one crawl.
+// Crawl holds the facts of one crawl that a page shows.
 type Crawl struct {
 	Name   string // of its folder
 	Folder string // as it was named, quoted for a shell
@@ -46,7 +46,7 @@ type Broken struct {
 	First        []history.Broken
 }
 
-// Shard is what one shard did.
+// Shard holds the figures of one shard.
 type Shard struct {
 	Name                  string
 	Known, Taken, Fetched uint64 // in the last round: URLs that the URL-seen test let through; taken into the batch; rows of mfetch

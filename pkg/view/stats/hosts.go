@@ -12,7 +12,7 @@ import (
 	"mercator/pkg/merge"
 )
 
-// Host is what a host did.
+// Host holds the figures of one host.
 type Host struct {
 	Name       string  `json:"host"`
 	Attempts   uint64  `json:"attempts"`

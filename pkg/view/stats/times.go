@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Spent is what a command of a round took.
+// Spent is the cost of a command of a round.
 type Spent struct {
 	Stage    string    `json:"stage,omitempty"` // stage that was run by itself
 	Command  string    `json:"command"`         // with its verb
@@ -102,7 +102,7 @@ type Part struct {
 	S    float64
 }
 
-// Text says what the part is.
+// Text describes the part.
 func (p Part) Text() string {
 	if p.Name == "waiting" {
 		return "waiting for politeness and retries"

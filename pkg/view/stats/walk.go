@@ -147,7 +147,7 @@ func (w *Walks) Link(l *record.Link) error {
 	return w.bySource.Add(fingerprint.SHA256(l.SrcURL), w.buf)
 }
 
-// Estimate is what Walks tell.
+// Estimate is the result of Walks.
 type Estimate struct {
 	Visits    uint64  `json:"visits"`    // of any outcome
 	Walks     uint64  `json:"walks"`     // from one restart to the next
@@ -157,7 +157,7 @@ type Estimate struct {
 	Sets      []Share `json:"sets"`
 }
 
-// Share is what a set has. Low and High bound 95 % of resampled walks.
+// Share is the share of a set. Low and High bound 95 % of resampled walks.
 type Share struct {
 	Set     string  `json:"set"`
 	Quality Between `json:"quality"` // of the documents, each by its PageRank

@@ -305,7 +305,7 @@ func (v *view) answerOf(program int) bool {
 	return false
 }
 
-// numbers are what numeric tests look at.
+// numbers are the values that numeric tests compare.
 var numbers = map[string]func(*view) int{
 	"url-length":          func(v *view) int { return len(v.URL) },
 	"path-depth":          (*view).pathDepth,

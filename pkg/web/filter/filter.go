@@ -166,7 +166,7 @@ func (f *Filter) Close() error {
 // JudgesDocuments reports whether there is a rule for documents.
 func (f *Filter) JudgesDocuments() bool { return f.documents }
 
-// Verdict is what a filter says.
+// Verdict is a filter's decision.
 type Verdict struct {
 	Allow bool
 	Rule  *Rule // rule that decided; nil for the default

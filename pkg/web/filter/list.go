@@ -36,7 +36,7 @@ const (
 	sievesMax   = 16 << 20 // bytes of all sieves; each takes half of what is left at most
 )
 
-// entryKind says what the lines of a list are.
+// entryKind is the kind of a list's lines.
 type entryKind int
 
 const (

@@ -27,7 +27,7 @@ const (
 	maxExecTests = 16
 )
 
-// DefaultMemory is what lists may take in memory where nothing else is said, in bytes.
+// DefaultMemory is the default bound of the memory of lists, in bytes.
 const DefaultMemory = 16 << 20
 
 // Shipped are rules against traps: what a site makes without end. They are included as

@@ -357,7 +357,7 @@ func prefixTest(p *parser, l *leaf, args []string, bad badArg) error {
 	return nil
 }
 
-// beginning is what prefixes are compared with.
+// beginning describes a prefix in messages.
 const beginning = "the beginning of a URL, with its scheme, such as https://www.example.org/blog/"
 
 // beginsURL reports whether a URL of a known scheme can begin so.

@@ -88,7 +88,7 @@ const (
 // Page is added to the column requisite of a part that the filter allows as a page, too: it has all parts that pages have.
 const Page = 8
 
-// Kind is what is known of a kind.
+// Kind is a kind of link, with its properties.
 type Kind struct {
 	Name  string
 	parts uint8  // 0: no part of a page; 1: a part without parts of its own; n: with n-1 levels of them

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Token is what Next has found.
+// Token is the kind of token that Next has found.
 type Token uint8
 
 const (

@@ -3,7 +3,7 @@ package markup
 // Tag is an element's name; TagOther stands for all names without a meaning here.
 type Tag uint8
 
-// Trait is what a tag's name says about how it is read.
+// Trait is a property of a tag's name that affects how it is read.
 type Trait uint16
 
 const (
@@ -215,7 +215,7 @@ func Names() (names []string) {
 	return names
 }
 
-// TagInfo is what the lexer knows of one name.
+// TagInfo is the lexer's entry for one name.
 type TagInfo struct {
 	Key    uint64 // of the name; see NameKey
 	Name   string
@@ -264,7 +264,7 @@ func NameKey(name string) (key uint64) {
 	return key
 }
 
-// other is what is known of a name without a meaning.
+// other is the entry for all unknown names.
 var other TagInfo
 
 // LookupTag finds a name, as it is written in the document, by its key.

@@ -57,7 +57,7 @@ func AppendDecoded(dst, v []byte, isAttr bool) []byte {
 	return dst
 }
 
-// windows1252 is what the numeric references from 0x80 to 0x9F stand for.
+// windows1252 has the characters of the numeric references 0x80 to 0x9F.
 const windows1252 = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ"
 
 var windows1252Runes = []rune(windows1252)

@@ -109,7 +109,7 @@ func (d *Document) bytes(v any) []byte {
 	return []byte(s)
 }
 
-// lock is what an Encrypt dictionary says of its passwords.
+// lock is the password data of an Encrypt dictionary.
 type lock struct {
 	revision, length int // length of the key, in bytes
 	o, u, oe, ue     []byte

@@ -59,7 +59,7 @@ func (p *parser) space() {
 	}
 }
 
-// end is what stands where no value does.
+// end marks the place of a missing value.
 type end struct{}
 
 // closing is "]" or ">>".

@@ -97,7 +97,7 @@ type writer struct {
 	wrote      bool // something is on this line
 }
 
-// state is what q keeps and Q brings back, as far as text goes.
+// state is the part of the graphics state that text needs; the operators q and Q save and restore it.
 type state struct {
 	font                          *font
 	size, leading, charGap, wordG float64

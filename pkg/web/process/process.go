@@ -42,7 +42,7 @@ const (
 // KeyError is the key of the finding that stands for a failure.
 const KeyError = "error"
 
-// Document is what modules see of a fetched document. They must not change it.
+// Document is a fetched document as modules see it. They must not change it.
 type Document struct {
 	URL       string
 	Key       uint64 // URL checksum

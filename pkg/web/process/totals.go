@@ -12,7 +12,7 @@ import (
 	"mercator/pkg/base/fault"
 )
 
-// total is what is kept of one key.
+// total holds the totals of one key.
 type total struct{ findings, sum uint64 }
 
 // totals is the state of the modules tags and image: for each key the number of

@@ -9,7 +9,7 @@ import (
 	"mercator/pkg/base/fault"
 )
 
-// Policy is what one robots.txt means for one agent. Safe for many goroutines.
+// Policy is one robots.txt as it applies to one agent. Safe for many goroutines.
 type Policy interface {
 	Allowed(url string) bool // an absolute URL, or a path with its query
 	CrawlDelay() time.Duration

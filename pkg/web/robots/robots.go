@@ -247,7 +247,7 @@ func seconds(s string) time.Duration {
 	return time.Duration(min(f, most) * float64(time.Second))
 }
 
-// Group returns what holds for the agent, a product token such as "mercator".
+// Group returns the rules for an agent, a product token such as "mercator".
 func (r *Rules) Group(agent string) *Group {
 	g := &Group{}
 	parts, found := r.merge(g, agent)
