@@ -81,7 +81,7 @@ func (d *Deny) Reload() error {
 	return bad
 }
 
-// held says what holds after Reload returned an error.
+// held names the rules that stay in force after Reload returned an error.
 func (d *Deny) held(err error) string {
 	var f *fault.Error
 	if errors.As(err, &f) && f.Place != "" {

@@ -175,7 +175,7 @@ func (r *runner) done(h *host, t turn) (next *host) {
 	return next
 }
 
-// turn is what a worker did with a host.
+// turn is the result of a worker's turn with a host.
 type turn struct {
 	made      bool   // a contact was made
 	missed    bool   // the address did not serve, and the visit goes on at another; unless made, no connection came about

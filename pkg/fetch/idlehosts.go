@@ -15,7 +15,7 @@ const (
 	keepLast      = micros(24 * time.Hour / time.Microsecond) // age of such a contact at most
 )
 
-// contact is what outlives a host's work: when it may be contacted again.
+// contact is the state of a host that is kept after its work has ended: when it may be contacted again.
 type contact struct {
 	next, required micros
 	fails          int  // in a row

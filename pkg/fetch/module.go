@@ -131,7 +131,7 @@ func Unconnected(err error) error {
 	return err
 }
 
-// Document is what a module fetches, kept within Limits.
+// Document is the body that a module fetches, kept within Limits.
 type Document struct {
 	*rewind.Stream
 	Truncated string // as WARC-Truncated has it

@@ -59,7 +59,7 @@ func putOffUntil(now, waited micros) micros {
 	return (now + 2*step - 1) / step * step
 }
 
-// worker is what one goroutine needs for its turns.
+// worker is the state of one goroutine that serves hosts.
 type worker struct {
 	req    Request
 	addrs  int             // of its host, which may be contacted

@@ -72,7 +72,7 @@ func (d *plainDoc) put(w *bodies.Writer, row *record.Fetch) bodies.Place {
 	return bodies.Place{}
 }
 
-// body is what was gathered of the document itself.
+// body returns the bytes gathered of the document, without its head.
 func (d *plainDoc) body() []byte {
 	b := d.given
 	if b == nil {

@@ -26,7 +26,7 @@ type Request struct {
 	Session io.Closer
 }
 
-// Reply is what came of a contact. A contact that failed is a Reply too.
+// Reply is the result of a contact. A failed contact gives a Reply too.
 type Reply struct {
 	Outcome   string // one of the record.Outcome constants
 	Error     string // detail for people; "" where there is none
@@ -61,7 +61,7 @@ type Reply struct {
 	// NoBody says that the request asked for none, whatever the head says.
 	NoBody bool
 
-	// Protocol is what was spoken, where Sent and Response are not in its form, by its name in ALPN: "h2"; else "".
+	// Protocol is the ALPN name of the protocol spoken, such as "h2", if Sent and Response are not in its form; else "".
 	Protocol string
 
 	// LoggedOut says that the session which Options.Logins gave had ended: the page is asked for again.

@@ -38,7 +38,7 @@ const triesMax = 32
 // HurryTime is how long connecting may take, a handshake of TLS included, while the host has another address to try.
 const HurryTime = 3 * time.Second
 
-// reach is what is known of a host's addresses.
+// reach records which of a host's addresses served last.
 type reach struct {
 	addr   netip.Addr // address tried last
 	tried  int        // addresses that the visit under way has tried in vain; 0: addr served; triesMax: the visit is over

@@ -60,7 +60,7 @@ func (o *settingsRefusals) isNewHost(host string) bool {
 
 const outcomes = len(record.OutcomesOfSettings)
 
-// change says what changes the setting that caused an outcome.
+// change tells, for each outcome, how to change the setting that caused it.
 var change = map[string]string{
 	record.OutcomeAddress: "allow it: --allow-net NETWORK",
 	record.OutcomeDenied:  "--deny names the list",
@@ -200,7 +200,7 @@ func (o *settingsRefusals) judge(refusedOK bool, hosts, others int64) error {
 	return nil
 }
 
-// describeLocal says what this machine could not do, and for how many URLs.
+// describeLocal names the faults of this machine, and counts their URLs.
 func (o *settingsRefusals) describeLocal() string {
 	var said []string
 	for text, n := range o.localErrors {

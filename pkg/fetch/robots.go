@@ -42,7 +42,7 @@ var withRobots = [...]string{"http", "https", "ftp"}
 // HasRobots says whether robots.txt is asked for by a scheme.
 func HasRobots(scheme string) bool { return slices.Contains(withRobots[:], scheme) }
 
-// verdict is what a contact for robots.txt came to.
+// verdict is the result of a contact for robots.txt.
 type verdict uint8
 
 const (
@@ -80,7 +80,7 @@ type robotsRequest struct {
 	sitemap, requisite uint8 // as record.URL has them, of the page that asks
 }
 
-// robotsRow says what a robots row means: a verdict, or a URL to go on with.
+// robotsRow interprets a robots row: it gives a verdict, or a URL to go on with.
 func robotsRow(row *record.Fetch) (v verdict, why, next string) {
 	switch {
 	case row.Outcome != record.OutcomeFetched:

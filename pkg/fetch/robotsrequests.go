@@ -197,7 +197,7 @@ func (r *runner) conclude(h *host, e *robotsRequest, v verdict, why string, text
 	}
 }
 
-// authority returns what is known of the robots rules for a host and scheme.
+// authority returns the entry of the robots rules for a host and scheme.
 func (r *runner) authority(h *host, scheme string) (*authority, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

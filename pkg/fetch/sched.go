@@ -19,7 +19,7 @@ type micros = int64
 
 const parkAfter = micros(politeness.LongestGap / time.Microsecond)
 
-// party is what the connections of a host share.
+// party is the state that all connections of a host share.
 type party struct {
 	name   string
 	polite *politeness.Rules
@@ -38,7 +38,7 @@ type party struct {
 	floored    micros // the gap that floor keeps
 }
 
-// pages is what a host is asked for in this batch.
+// pages holds the contacts of a host that are left to make in this batch.
 type pages struct {
 	queue          queue            // the host's URLs, in the spool
 	dnsArchived    bool             // the host had a URL, and its DNS records are archived

@@ -11,14 +11,14 @@ const (
 	sayAgain = 30 * time.Second
 )
 
-// announcer says what a batch waits for.
+// announcer prints the reason why a batch waits.
 type announcer struct {
 	begun int    // visits when it last looked
 	since micros // since when visits are no more
 	said  micros // when it told that last; 0: not yet
 }
 
-// text is what to print now; "" for nothing. runner.mu is held.
+// text returns the line to print now; "" for none. The caller holds runner.mu.
 func (a *announcer) text(r *runner, now micros) string {
 	if r.visits != a.begun {
 		a.begun, a.since, a.said = r.visits, now, 0
@@ -33,7 +33,7 @@ func (a *announcer) text(r *runner, now micros) string {
 	return text
 }
 
-// waits says what nothing was begun for since then. r.mu is held.
+// waits returns the reason why nothing was begun since then. The caller holds r.mu.
 func (r *runner) waits(now, since micros) string {
 	if len(r.workers) > 0 {
 		if now-since < us(sayWait) {

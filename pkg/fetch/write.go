@@ -170,7 +170,7 @@ const (
 	replyBase  = 8 << 10  // bytes that a small reply counts
 )
 
-// replyWeight is what a reply of n bytes takes: raw, compressed and as a row.
+// replyWeight returns the memory that a reply of n bytes takes: raw, compressed and as a row.
 func replyWeight(n int64) int64 { return replyBase + 3*n }
 
 // keptMax is the most that keep (nil: nothing) takes of a reply's body, decoded.

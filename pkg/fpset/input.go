@@ -94,7 +94,7 @@ func (in *Input) Source() (merge.Source, error) { return in.open() }
 // Check verifies the whole of it.
 func (in *Input) Check(progress func(bytes int64)) error { return in.check(progress) }
 
-// Describe is what the verb stat prints: a JSON value.
+// Describe returns the output of the verb stat: a JSON value.
 func (in *Input) Describe() (any, error) { return in.describe() }
 
 // Close lets go of its files.

@@ -15,7 +15,7 @@ import (
 	"mercator/pkg/merge"
 )
 
-// MovedKeys is what ledgers of a move call its rows.
+// MovedKeys is the name of the rows in ledgers of a move.
 const MovedKeys = "keys"
 
 // CheckMove refuses a set if its keys do not tell their bucket.

@@ -62,7 +62,7 @@ type Set interface {
 	// Reads is what the set was asked since it was opened, and what that cost:
 	// tests of a key, reads of its files, and their bytes.
 	Reads() (tests, reads, bytes uint64)
-	// Detail is what the verb stat prints of the implementation: a JSON value.
+	// Detail returns the implementation's part of the output of the verb stat: a JSON value.
 	Detail() any
 	// Close closes the files.
 	Close() error
@@ -75,7 +75,7 @@ type Sweep = interface {
 	Mark(keys []uint64, seen []bool) error
 }
 
-// CreateOptions are what stays of a set's making.
+// CreateOptions are the options that a set is created with and keeps.
 type CreateOptions struct {
 	Polynomial uint64 // 0: fingerprint.Polynomial
 	Impl       string // one of Impls; "": Sorted
@@ -157,7 +157,7 @@ func LoadCurrent(st *store.Store, opt Options) (Set, error) {
 	return Load(st, m, opt)
 }
 
-// Usage is what a set was asked, for statistics.
+// Usage counts the tests of a set and their cost, for statistics.
 type Usage struct {
 	Tests   uint64  `json:"tests"`          // of a key
 	Reads   uint64  `json:"reads"`          // of the set's files
@@ -175,7 +175,7 @@ func UsageOf(s Set) Usage {
 	return u
 }
 
-// Summary is what the verb stat prints of a set.
+// Summary is the output of the verb stat for a set.
 type Summary struct {
 	Store      string `json:"store"`
 	Kind       string `json:"kind"`
@@ -191,7 +191,7 @@ type Summary struct {
 	ContentHash string `json:"content_hash,omitempty"` // of documents, unless it is fp64
 }
 
-// FileSummary is what the verb stat prints of a fingerprint file.
+// FileSummary is the output of the verb stat for a fingerprint file.
 type FileSummary struct {
 	Polynomial string `json:"polynomial"`
 	Run

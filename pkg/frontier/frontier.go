@@ -124,7 +124,7 @@ type state struct {
 	// merged, and when a batch passed it over.
 	Rewritten uint64 `json:"rewritten"`
 	Merges    uint64 `json:"merges,omitempty"` // merges that have begun
-	// Policy is what the policy keeps.
+	// Policy is the saved state of the policy.
 	Policy json.RawMessage `json:"policy,omitempty"`
 
 	policy *policy

@@ -301,7 +301,7 @@ func speeds(runs []run) []run {
 	return slices.DeleteFunc(slices.Clone(runs), func(r run) bool { return r.Fresh })
 }
 
-// HostStat is what the frontier knows of a host: Discovered = Pending + InFlight + Finished.
+// HostStat is the frontier's record of a host: Discovered = Pending + InFlight + Finished.
 type HostStat struct {
 	Host
 	Pending  uint64

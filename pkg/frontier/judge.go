@@ -29,7 +29,7 @@ const (
 	quickGrowth = 6
 )
 
-// verdict is what an outcome means for its URL.
+// verdict is the consequence of an outcome for its URL.
 type verdict uint8
 
 const (

@@ -207,7 +207,7 @@ func (l *list) sources(merge uint64) (from, to int) {
 	return from, to
 }
 
-// step is what a change does for one merge.
+// step is the part of one merge that a change does.
 type step struct {
 	list    *list
 	merge   uint64

@@ -104,7 +104,7 @@ func ofRound(name string, t record.Trailer, txn string) error {
 	return t.Ledger.Balance()
 }
 
-// contact is what a row tells about its host.
+// contact returns the facts that a row holds about its host.
 func contact(o *record.Fetch) Host {
 	ev := Host{Key: hostKey(o.Host), Host: o.Host, ParkedUntil: max(o.RetryAfter, 0), Bytes: uint64(max(o.BodyLength, 0))}
 	if o.Addr == "" || o.FetchTime <= 0 {
@@ -291,7 +291,7 @@ func notTheBatch(found string) error {
 	return &fault.Error{Class: fault.Conflict, File: "outcomes", Found: found, Want: "exactly one outcome for each URL in flight"}
 }
 
-// verdicts are what a trace calls them.
+// verdicts are the names of verdicts in a trace.
 var verdicts = [...]string{finish: "done", again: "to be tried again", putOff: "put off", giveUp: "given up", park: "parked"}
 
 // dueText says when a URL is due, if it has a time.

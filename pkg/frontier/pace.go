@@ -10,7 +10,7 @@ import (
 	"mercator/pkg/base/politeness"
 )
 
-// Politeness is what mfetch keeps between contacts, as its flags say.
+// Politeness is the politeness that mfetch keeps between contacts, by its flags.
 type Politeness struct {
 	politeness.Policy
 	AddrDelay   time.Duration
@@ -24,7 +24,7 @@ func (p *Politeness) connections(own politeness.Rules) int {
 	return max(1, min(own.HostConnections, p.Connections))
 }
 
-// DefaultPoliteness is what the flags of mfetch and mfrontier say by default.
+// DefaultPoliteness has the defaults of the flags of mfetch and mfrontier.
 var DefaultPoliteness = Politeness{Policy: politeness.Policy{Rules: politeness.Default}, AddrDelay: 500 * time.Millisecond, Connections: 256, KeepRobots: politeness.KeepRobots, Duration: 500 * time.Millisecond}
 
 const (

@@ -37,7 +37,7 @@ const defaultPolicy = "priority"
 
 // parameters are one policy's parameters, a struct that Params embeds. Its type has the policy's name.
 type parameters interface {
-	// about says what the policy does.
+	// about describes the policy.
 	about() about
 	// complete puts the defaults where nothing is given, and refuses what is out of range.
 	complete() error

@@ -60,7 +60,7 @@ type hooks interface {
 
 	// These are about what a policy keeps besides the queues.
 
-	// kept is what the policy keeps in the manifest, a pointer for JSON; zero in a new frontier. nil: nothing.
+	// kept returns the policy's state in the manifest, as a pointer for JSON; zero in a new frontier. nil: the policy has none.
 	kept() any
 	// files are the lists of runs that the policy keeps.
 	files() [][]run

@@ -88,7 +88,7 @@ const (
 	leastCredit = -(creditSteps / 4)
 )
 
-// credits are what a frontier of policy opic keeps beside its URLs.
+// credits are the state of a frontier of policy opic beside its URLs.
 type credits struct {
 	Total  uint64 `json:"total"`          // credit of all URLs and the lambda page
 	Lambda uint64 `json:"lambda"`         // credit of the lambda page
@@ -226,7 +226,7 @@ func steps(credit uint64) uint64 {
 	return uint64(creditSteps-1-(n-leastCredit)) << tieBits
 }
 
-// settlement is what an update does to credits.
+// settlement is the change of credits by an update.
 type settlement struct {
 	c       *change
 	opic    *opicPolicy
@@ -558,7 +558,7 @@ func (m marks) has(key uint64) bool {
 	return m[word]&mask == mask
 }
 
-// Credit is what a frontier of policy opic has given out, in units: 2^32 for each URL that was added.
+// Credit is the credit that a frontier of policy opic has given out, in units: 2^32 for each URL that was added.
 type Credit struct {
 	Total  uint64 `json:"total"`
 	Lambda uint64 `json:"lambda"` // part of Total that the lambda page has

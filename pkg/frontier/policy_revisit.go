@@ -71,12 +71,12 @@ const (
 	oldURLs        // to be visited again
 )
 
-// schedule is what the parameters of policy revisit mean.
+// schedule holds the parameters of policy revisit, ready for use.
 type schedule struct {
 	min, max uint64 // between two visits of a page, in µs
 	prior    uint64 // mean time between two changes of a page that nothing is known of, in µs
 	gone     uint8  // visits in a row that do not find a page, after which it is finished
-	// worth is what a copy of a page of each priority is worth if it is fresh; lower ones count as the last.
+	// worth is the value of a fresh copy of a page, by priority; lower priorities count as the last.
 	worth []float64
 }
 
@@ -205,7 +205,7 @@ func (p *revisitPolicy) judged(o *record.Fetch, out *outcome, now record.Time) {
 	}
 }
 
-// sight is what a visit saw.
+// sight is the kind of result of a visit.
 type sight uint8
 
 const (
@@ -215,7 +215,7 @@ const (
 	barred               // no page, and no visit will ever find one
 )
 
-// sighting is what an outcome tells about a page.
+// sighting is the information of an outcome about a page.
 type sighting struct {
 	sight    sight
 	bodiless bool        // nobody looked at the content
@@ -295,7 +295,7 @@ func (s *sighting) decode(b []byte) {
 	s.score, s.etag, s.last = math.Float32frombits(uint32(x[4])), string(b[:x[5]]), string(b[x[5]:])
 }
 
-// revisits is what a frontier of policy revisit keeps besides its URLs.
+// revisits is the state of a frontier of policy revisit besides its URLs.
 type revisits struct {
 	// Rates counts the pages that are visited again and again, by class of their rates, for each priority.
 	Rates []uint64 `json:"rates"`
@@ -647,7 +647,7 @@ func (p *revisitPolicy) taken(s *state, now record.Time, taken []uint64, limit u
 	}
 }
 
-// Pages are what policy revisit has learnt about the pages that it visits.
+// Pages sums up what policy revisit has learnt about the pages that it visits.
 type Pages struct {
 	Known     uint64        `json:"known"`           // pages found at least once, and visited again
 	Visits    float64       `json:"visits_a_day"`    // visits that the intervals of the known pages ask for

@@ -99,7 +99,7 @@ func (w *walkPolicy) files() [][]run { return [][]run{w.Starts, w.Known} }
 
 func (w *walkPolicy) starts() []run { return w.Starts }
 
-// WalkStat is what Stat says of policy walk.
+// WalkStat is the part of Stat for policy walk.
 type WalkStat struct {
 	Starts   uint64 `json:"starts"`    // URLs in the start set
 	Steps    uint64 `json:"steps"`     // visits to which a link led

@@ -13,7 +13,7 @@ const (
 	readBytes = 256 << 10
 )
 
-// heldBytes is what a row keeps in memory beside itself.
+// heldBytes returns the memory that a row refers to, in bytes.
 func heldBytes(row any) int {
 	switch r := row.(type) {
 	case *record.URL:

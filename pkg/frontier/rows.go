@@ -28,7 +28,7 @@ const (
 	KindKeys    = "keys"    // keys alone, without payload
 )
 
-// Row is what a run or a sorter holds: *Entry, *Host or *Domain.
+// Row is a row of a run or a sorter: *Entry, *Host or *Domain.
 type Row interface {
 	// Append appends the row's payload, which has all of it but its key.
 	Append(b []byte) []byte
@@ -327,7 +327,7 @@ func (f *rowFields) text() (s string) {
 	return s
 }
 
-// checkEnd says what is wrong with the payload, if anything is.
+// checkEnd returns an error if the payload is damaged.
 func (f *rowFields) checkEnd(what string) error {
 	if f.bad || f.left != "" {
 		return &fault.Error{Class: fault.Corrupt, Found: what + " that does not decode"}

@@ -18,7 +18,7 @@ import (
 	"mercator/pkg/merge"
 )
 
-// Stat is what a frontier holds.
+// Stat is the size of a frontier.
 type Stat struct {
 	Policy string            `json:"policy"`
 	Params map[string]string `json:"params,omitempty"` // parameters of the policy
@@ -96,7 +96,7 @@ type StatOptions struct {
 // MaxTop bounds StatOptions.Top, which are held in memory.
 const MaxTop = 10_000
 
-// Stat tells what the frontier holds. Without options it reads the manifest only.
+// Stat returns the size of the frontier. Without options it reads the manifest only.
 func (f *Frontier) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 	if o.Top < 0 || o.Top > MaxTop {
 		return nil, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("%d hosts", o.Top), Want: fmt.Sprintf("0 to %d", MaxTop)}

@@ -337,7 +337,7 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	return c.finish(ctx)
 }
 
-// stageBatch is what a change needs of its stage's batch besides the rows.
+// stageBatch is the part of a stage's batch that a change needs besides the rows.
 type stageBatch interface {
 	Begin(ctx context.Context) (*store.Tx, error)
 	OfEpoch(file, epoch string) error

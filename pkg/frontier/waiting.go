@@ -24,7 +24,7 @@ const (
 	dropNotWaiting = "not-waiting" // the URL has finished, or was never there
 )
 
-// purpose says what rows are for.
+// purpose is the use that rows are read for.
 type purpose uint8
 
 const (

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// textBuffer is what is read or written at a time. A line must fit it.
+	// textBuffer is the size of reads and writes in bytes. A line must fit it.
 	textBuffer = 128 << 10
 	// lineBytes is the length of a line of 16 digits.
 	lineBytes = 17

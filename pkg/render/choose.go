@@ -45,7 +45,7 @@ func isPage(row *record.Fetch) bool {
 		row.BodyLength > 0 && row.Requisite == 0 && (row.MIME == "text/html" || row.MIME == "application/xhtml+xml" || row.MIME == "")
 }
 
-// static is what a page has without its scripts.
+// static is the content of a page without its scripts.
 type static struct {
 	keys     map[uint64]bool // of its links
 	links    int             // links to other pages

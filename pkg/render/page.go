@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Page is what a Browser loads, and within which bounds.
+// Page is a page for a Browser to load, with its bounds.
 type Page struct {
 	URL        string
 	Time       time.Time // time at which the page's clock begins
@@ -21,7 +21,7 @@ type Page struct {
 	Screenshot bool
 }
 
-// Request is what a page asks for. Answer gets one at a time.
+// Request is a request that a page makes. Answer gets one at a time.
 type Request struct {
 	URL    string
 	Method string

@@ -55,7 +55,7 @@ type Settings struct {
 	Done     func()                                    // after each page
 }
 
-// Report is what happened beside the ledger.
+// Report has the counts of a batch that the ledger does not have.
 type Report struct {
 	Chosen   map[string]uint64 `json:"chosen,omitempty"`   // pages, by reason
 	Rendered uint64            `json:"rendered"`           // renderings of pages
@@ -276,7 +276,7 @@ func (w *batch) ready(p *Waiting) (bool, error) {
 	return came, nil
 }
 
-// rendered is what became of a page.
+// rendered is the result of rendering a page.
 type rendered struct {
 	page    *Waiting
 	result  Result
@@ -421,7 +421,7 @@ func (w *batch) tally(p *Waiting, gained bool) {
 	}
 }
 
-// session is what one worker has.
+// session is the state of one worker.
 type session struct {
 	*batch
 	docs    *extract.Documents

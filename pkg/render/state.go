@@ -51,7 +51,7 @@ func CreateStore(dir string, opt store.Options) error {
 	return store.Create(dir, Kind, Version, nil, opt)
 }
 
-// Part is what became of a URL, as a row of these files.
+// Part is the outcome of a URL, as a row of these files.
 type Part struct {
 	Generation uint64 `json:"generation"` // of the store
 	Status     uint16 `json:"status"`     // 0: it was not fetched
@@ -143,7 +143,7 @@ func (w *Waiting) row() record.Fetch {
 	return r
 }
 
-// state is what a change of the store works with.
+// state is the store's state during a change.
 type state struct {
 	st    *store.Store
 	tx    *store.Tx
@@ -241,7 +241,7 @@ func (s *state) at(f *file, key uint64, err error) error {
 	return err
 }
 
-// host is what is known of a host; it is new if nothing was, and nil if there is no room.
+// host returns the entry of a host; it adds one if there is none, and returns nil if there is no room.
 func (s *state) host(name string) *Waiting {
 	h := s.hosts[name]
 	if h == nil && len(s.hosts) < maxHosts {
@@ -251,7 +251,7 @@ func (s *state) host(name string) *Waiting {
 	return h
 }
 
-// find is what became of a URL.
+// find returns the outcome of a URL.
 func (s *state) find(key uint64) (p Part, found bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

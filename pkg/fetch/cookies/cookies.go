@@ -64,7 +64,7 @@ func (c *Cookie) same(o *Cookie) bool {
 	return c.Name == o.Name && c.Domain == o.Domain && c.HostOnly == o.HostOnly && c.Path == o.Path
 }
 
-// Target is what a request asks.
+// Target is the target of a request.
 type Target struct {
 	Secure bool   // by https
 	Name   string // of the host, in lower case, without port and brackets

@@ -64,7 +64,7 @@ type Module struct {
 	Login func(origin string) (user, password string, ok bool)
 }
 
-// target is what a URL names.
+// target is the file or folder that a URL names.
 type target struct {
 	dir  string // to change to; "": where the login leads
 	name string // of the file in it; "": the directory itself

@@ -38,7 +38,7 @@ const MenuType = "application/gopher-menu"
 // Module fetches gopher URLs. Many goroutines may use it.
 type Module struct{ fetch.Limits }
 
-// item is what a URL names.
+// item is the Gopher item that a URL names.
 type item struct {
 	kind     byte
 	selector string // with the search words behind a tab, if there are any
@@ -172,7 +172,7 @@ func (d *dotReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// dot says what a dot at the start of a line stands for: itself, or the end.
+// dot decides whether a dot at the start of a line is text or the end.
 func (d *dotReader) dot() (byte, error) {
 	next, err := d.in.Peek(1)
 	if string(next) == "\r" {

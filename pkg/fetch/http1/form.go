@@ -57,7 +57,7 @@ type formLogin struct {
 	mistaken int    // such replies that turned out to be the page's usual one
 }
 
-// session is what lasts from batch to batch, within one process.
+// session is the login state that lasts from batch to batch, within one process.
 type session struct {
 	mu      sync.Mutex
 	jar     *cookies.Jar

@@ -53,7 +53,7 @@ func (l login) basic() string {
 
 const loginsMax = 1 << 20 // bytes of a file
 
-// wantLogin is what a line of a file of logins has.
+// wantLogin describes a line of a file of logins.
 const wantLogin = "ORIGIN USER:PASSWORD, such as https://example.org anna:secret, ORIGIN header NAME: VALUE, ORIGIN certificate FILE, ORIGIN form PATH NAME=VALUE&NAME=VALUE with or without ORIGIN check PATH, or a line of a cookies.txt"
 
 // ReadLogins reads a file of lines "ORIGIN USER:PASSWORD", such as "https://example.org anna:secret", or "ORIGIN header NAME: VALUE",

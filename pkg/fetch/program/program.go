@@ -199,7 +199,7 @@ func (m *Module) start(ctx context.Context, req *fetch.Request) (*process, error
 	return p, nil
 }
 
-// wait returns what the program wrote to standard error, and how it ended.
+// wait returns the program's standard error, and how the program ended.
 func (p *process) wait() (said *coprocess.Tail, ended error) {
 	ended = <-p.ended
 	_ = p.messages.SetReadDeadline(time.Now().Add(time.Second))

@@ -42,7 +42,7 @@ type Options struct {
 	OnRow  func(row *record.Fetch)
 }
 
-// sortMemory is what each of three sorts takes before it goes on on disk.
+// sortMemory is the memory of each of three sorts, in bytes; the rest goes to disk.
 const sortMemory = 8 << 20
 
 // archive is one WARC file.

@@ -30,7 +30,7 @@ type Settings struct {
 	Done   func() // after each row; may be nil
 }
 
-// Report is what happened beside the ledger.
+// Report has the counts of a batch that the ledger does not have.
 type Report struct {
 	Scored     uint64            `json:"scored"`               // documents
 	Promised   uint64            `json:"promised,omitempty"`   // documents without text, which have the score that links promised

@@ -233,7 +233,7 @@ func (l *Learned) trim(p *Page) {
 // telling is how many words of a page count.
 const telling = 200
 
-// damp is what n times one word count as.
+// damp returns the damped count of a word that occurs n times.
 func damp(n int32) float64 { return float64(damped(int(n))) / 1000 }
 
 // rarity of a stem is its inverse document frequency in the pages of no topic.

@@ -41,7 +41,7 @@ type Model struct {
 	without []bool // for each topic whether it counts only as a rival of the others; nil: none does
 }
 
-// Topic is what a model knows of a topic.
+// Topic is a topic of a model.
 type Topic struct {
 	Name     string           `json:"topic"`
 	Query    string           `json:"query,omitempty"`

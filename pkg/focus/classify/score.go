@@ -14,7 +14,7 @@ const Relevant = 0.5
 // aboutRival is the score of a page that is about a topic that does not count.
 const aboutRival = 0.1
 
-// Result is what a model says of a document.
+// Result is a model's score of a document.
 type Result struct {
 	Score float32   // probability that it is of any topic, in thousandths
 	Topic int       // of the model's; -1 if the score is below Relevant
@@ -123,7 +123,7 @@ func (s *Scorer) named(name string) string {
 	return best
 }
 
-// Share is what one word adds to a document's likeness.
+// Share is the part of a document's likeness that one word adds.
 type Share struct {
 	Word  string    // a stem
 	Count int       // how often it stands in the document

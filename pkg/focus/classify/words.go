@@ -88,7 +88,7 @@ type Word struct {
 // Words are the stems of a document, in the order of their first.
 type Words []Word
 
-// Texts are what a document is judged by.
+// Texts are the texts that a document is scored by.
 type Texts struct {
 	Title string // counts titleWeight times
 	Texts []string

@@ -59,7 +59,7 @@ const (
 	scoresKind = "focus-scores" // key of a URL; hub and authority, float64 each
 )
 
-// Status says what became of a page.
+// Status is the state of a page in the crawl.
 type Status byte
 
 const (
@@ -296,7 +296,7 @@ func (f *Folder) gather(ctx context.Context, files []File, from, runs int) (err 
 	return f.join(linksKind, from, runs, links, foldTargets, sortTargets)
 }
 
-// pageOf is what a fetch record says of a page; nil if nothing.
+// pageOf returns the page of a fetch record; nil if it tells nothing of one.
 func pageOf(r *record.Fetch) *Page {
 	if !r.OfPage() || r.Outcome == record.OutcomeDeferred || r.Outcome == record.OutcomeParked || r.Outcome == record.OutcomeNotModified {
 		return nil

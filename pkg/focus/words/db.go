@@ -192,7 +192,7 @@ type Stats struct {
 	Asked     int64 `json:"asked"`     // questions to the dictionary
 }
 
-// Since is what was done after before.
+// Since returns the counts after before.
 func (s Stats) Since(before Stats) Stats {
 	return Stats{s.Put - before.Put, s.Taken - before.Taken, s.Redundant - before.Redundant, s.Held - before.Held, s.Known - before.Known, s.Asked - before.Asked}
 }
@@ -208,7 +208,7 @@ func (x *Expansion) Close() error {
 	return x.opened.Close()
 }
 
-// Answer says what became of a query.
+// Answer is the state of a query.
 type Answer struct {
 	Query   string   `json:"query"`
 	Words   []string `json:"words"`             // words put into the queue
@@ -579,7 +579,7 @@ func (x *Expansion) sense(ctx context.Context, tx *sql.Tx, name string) (s Sense
 	return s, nil
 }
 
-// Answer says what the database has of a query.
+// Answer returns the database's state of a query.
 func (d *DB) Answer(ctx context.Context, query string) (a Answer, err error) {
 	a.Query = query
 	for _, part := range []struct {

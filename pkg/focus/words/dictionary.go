@@ -146,7 +146,7 @@ type line struct {
 	at                          int64 // where it begins, in bytes
 }
 
-// errEntry says what is wrong with a line.
+// errEntry is an error in a line: the value found, and the value wanted.
 type errEntry struct{ found, want string }
 
 func (e errEntry) Error() string { return e.found }

@@ -11,7 +11,7 @@ import (
 	"mercator/pkg/web/canon"
 )
 
-// Type is what a query is: "single word, set of words, & URL" (Singh and Tyagi).
+// Type is the type of a query: "single word, set of words, & URL" (Singh and Tyagi).
 type Type string
 
 // The types.

@@ -177,13 +177,13 @@ func (r Round) eachManifest(all []Bound, problem func(error), parts func(name st
 	}
 }
 
-// column is what was sent to a shard in an exchange, by all.
+// column counts the rows that all shards sent to one shard in an exchange.
 type column struct {
 	rows uint64
 	hash xxh3.Hasher // of the parts' hashes
 }
 
-// arrived is what a ledger says of it.
+// arrived counts the rows of a column by the receiver's ledger.
 type arrived struct {
 	rows   uint64
 	digest string

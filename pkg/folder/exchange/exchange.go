@@ -87,7 +87,7 @@ func (b *Manifest) differs(id ID, from int) (found, wanted string) {
 	return "", ""
 }
 
-// Manifest says what one shard sent in an exchange.
+// Manifest describes the parts that one shard sent in an exchange.
 type Manifest struct {
 	Version int `json:"version"` // of the format
 	ID

@@ -20,7 +20,7 @@ import (
 	"mercator/pkg/base/fault"
 )
 
-// Incoming is what all shards sent to one.
+// Incoming is the parts that all shards sent to one.
 type Incoming struct {
 	Kind   record.Kind
 	Others uint64 // rows that went to the other shards

@@ -26,7 +26,7 @@ import (
 	"mercator/pkg/merge"
 )
 
-// Split is what one shard sends in an exchange.
+// Split describes the rows that one shard sends in an exchange.
 type Split struct {
 	FS       durable.FS
 	Dir      string // of the exchange

@@ -131,7 +131,7 @@ type Lots struct {
 	out, in map[int]*Lot
 }
 
-// Lot is what goes from one shard to another. Both count it, each for itself.
+// Lot counts the rows that go from one shard to another. Both shards count, each for itself.
 type Lot struct {
 	Count map[string]uint64 // rows, by what they are
 	hash  xxh3.Hasher
@@ -150,10 +150,10 @@ func (m *Move) NewLots() *Lots {
 	return &Lots{self: m.Shard, out: map[int]*Lot{}, in: map[int]*Lot{}}
 }
 
-// To is what goes to a shard.
+// To returns the lot that goes to a shard.
 func (l *Lots) To(shard int) *Lot { return lotOf(l.out, shard) }
 
-// From is what comes from a shard.
+// From returns the lot that comes from a shard.
 func (l *Lots) From(shard int) *Lot { return lotOf(l.in, shard) }
 
 func lotOf(lots map[int]*Lot, shard int) *Lot {

@@ -51,7 +51,7 @@ type Options struct {
 	remote remote // of tests; nil: as it is spelled
 }
 
-// Done says what a push or a pull did.
+// Done is the result of a push or a pull.
 type Done struct {
 	Snapshot   uint64   `json:"snapshot"`
 	Checkpoint uint64   `json:"checkpoint"`

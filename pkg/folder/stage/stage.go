@@ -76,7 +76,7 @@ const (
 	Sink
 )
 
-// Spec says what is run.
+// Spec describes a stage to run.
 type Spec struct {
 	Name     string // in the ledger: "mresolve", "murlset new"
 	Shape    Shape
@@ -104,7 +104,7 @@ var Unchanged = errors.New("nothing to do")
 // process while this one read its input.
 var errRepeated error = &fault.Error{Class: fault.Busy, Found: "another process has committed this meanwhile", Hint: "run the command again: it repeats what was committed"}
 
-// Result tells what was done.
+// Result is the result of a stage.
 type Result struct {
 	Stage    record.Stage  // this stage's ledger
 	Ledger   record.Ledger // with all before it
@@ -217,7 +217,7 @@ func (b *Batch[In, Out]) OfEpoch(file, epoch string) error {
 		Hint: "abandon or restore has undone the round that made them: make the file again. For records of another crawl: mcat --format arrow"}
 }
 
-// epoch is what the output says of its epoch.
+// epoch returns the epoch for the output's schema.
 func (b *Batch[In, Out]) epoch() string {
 	switch {
 	case b.tx != nil && b.tx.InCrawl():
@@ -570,7 +570,7 @@ func (b *Batch[In, Out]) release() {
 	}
 }
 
-// ledgerBefore is what the input's trailer says of the stages before this one.
+// ledgerBefore returns the ledger of the stages before this one, from the input's trailer.
 func (b *Batch[In, Out]) ledgerBefore() (l record.Ledger, inHash string) {
 	if b.in == nil {
 		return record.Ledger{}, ""

@@ -48,10 +48,10 @@ const (
 	stateBatches = "batches"
 )
 
-// sortMemory is what a change sorts its fingerprints in, in bytes.
+// sortMemory is the memory in which a change sorts its fingerprints, in bytes.
 const sortMemory = 8 << 20
 
-// Params are what a new store must be made with, for a filter of about size bytes.
+// Params returns the parameters of a new store for a filter of about size bytes.
 func Params(size int64) map[string]string {
 	return map[string]string{ParamPages: strconv.FormatInt(bloom.PagesFor(size), 10)}
 }
@@ -209,7 +209,7 @@ func (s *Set) Check(progress func(bytes int64)) error {
 	return s.filter.Check(progress)
 }
 
-// Reads is what the filter was asked, and what that cost.
+// Reads counts the tests of the filter, and their cost.
 func (s *Set) Reads() (tests, reads, bytes uint64) {
 	if s.file == nil {
 		return s.tests, 0, 0
@@ -217,7 +217,7 @@ func (s *Set) Reads() (tests, reads, bytes uint64) {
 	return s.tests, s.file.reads, s.file.bytes
 }
 
-// Detail is what the verb stat prints.
+// Detail returns the filter's part of the output of the verb stat.
 func (s *Set) Detail() any {
 	d := struct {
 		File     string  `json:"file,omitempty"`

@@ -222,7 +222,7 @@ func (b *Browser) watch() {
 	}
 }
 
-// usedBy is what the processes of a group have of their own in memory, in bytes, and their number; 0 where the system does not say.
+// usedBy returns the private memory of a group's processes, in bytes, and their number; 0 if the system does not tell.
 func usedBy(group int) (memory int64, procs int) {
 	list, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range list {

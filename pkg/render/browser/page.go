@@ -115,7 +115,7 @@ func (b *Browser) Load(ctx context.Context, what render.Page) (r render.Result, 
 
 type args map[string]any
 
-// graceTime is what a page has to be taken in, after its time.
+// graceTime bounds the reading of a page after its time is up.
 const graceTime = 10 * time.Second
 
 // step is the page's own time for what a behaviour has begun.

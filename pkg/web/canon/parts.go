@@ -57,7 +57,7 @@ func RegisteredDomain(host string) string {
 	return name
 }
 
-// Domains are what the public suffix list says of a host name.
+// Domains are the domains of a host name by the public suffix list.
 type Domains struct {
 	RegistrySuffix, Registered string // of its section of registries: "io" and "github.io" for anna.github.io
 	PrivateSuffix, Private     string // of the whole list: "github.io" and "anna.github.io"

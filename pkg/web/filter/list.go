@@ -79,7 +79,7 @@ func (k entryKind) check(line string, schemes *canon.Schemes) (want string) {
 	return ""
 }
 
-// notCanonical returns what is wrong with a URL, "" if nothing.
+// notCanonical describes what is wanted in place of a URL: its canonical form, or why it has none; "" if it is canonical.
 func notCanonical(s string, schemes *canon.Schemes) (want string) {
 	u, _, err := canon.Options{Schemes: schemes, MaxURL: MaxLine}.URL(s)
 	if err != nil {

@@ -192,7 +192,7 @@ func notAbove(text []byte, key string) (found []byte) {
 // few is up to how many names are compared one by one.
 const few = 8
 
-// set is what a test's arguments stand for: names or URLs.
+// set is the set of a test's arguments: names or URLs.
 type set struct {
 	id    int // of its answer in view.memo
 	few   []string
