@@ -154,7 +154,7 @@ func (s *Std) warnOfFlags(kctx *kong.Context) error {
 
 // flagAndValue is a flag in a message, with what stands for its value. It is a word by itself: a URL or the name of a file may have -- in it.
 var flagAndValue = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(^|[\s"'(\[])--([^\s"'()\[\],;:]*[^\s"'()\[\],;:.])( [A-Z]+\b| [0-9a-f.:]+/[0-9]+)?`)
+	return regexp.MustCompile(`(^|[\s"'(\[])--([^\s"'()\[\],;:]*[^\s"'()\[\],;:.])( [A-Z]+\b| [0-9a-f.:]+/[0-9]+(?:,[0-9a-f.:]+/[0-9]+)*)?`)
 })
 
 // inSettings is a message in which a flag that nobody typed is the setting of the crawl folder that it stands for: who
@@ -176,6 +176,11 @@ func (s *Std) inSettings(message string) (text string, sets bool) {
 		}
 		if value == "" {
 			return m[1] + k.Name
+		}
+		if c, err := config.Load(path); err == nil && k.IsList() { // the command replaces a list, so it names what stands there, too
+			if had := c.Text(k); had != "" && had[0] != '[' {
+				value = had + "," + value
+			}
 		}
 		sets = true
 		return m[1] + fault.Quote("mcrawl", "set", filepath.Dir(path), k.Name+"="+value)

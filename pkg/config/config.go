@@ -160,6 +160,9 @@ func (k Key) hasFlag() bool { return !k.own || k.tag.Get("name") != "" }
 // IsSwitch reports whether the setting is true or false.
 func (k Key) IsSwitch() bool { return k.typ.Kind() == reflect.Bool }
 
+// IsList reports whether a setting holds several values.
+func (k Key) IsList() bool { return k.typ.Kind() == reflect.Slice }
+
 // lowerFirst makes the first letter small, for a text within a sentence.
 func lowerFirst(text string) string {
 	if len(text) > 1 && text[1] >= 'a' {

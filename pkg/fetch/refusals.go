@@ -40,6 +40,7 @@ type settingsRefusals struct {
 	hosts       int64            // hosts of the rows that known counts
 
 	first  [outcomes]record.Fetch // first row refused, by index in record.OutcomesOfSettings
+	addrs  []netip.Addr           // refused addresses, at most refusedAddrsMax and one more
 	number [outcomes]int64        // rows refused, by the same index
 
 	names map[uint64]struct{} // FP64 of the names of these hosts: the scheduler forgets a host without URLs, and more may come
@@ -47,6 +48,20 @@ type settingsRefusals struct {
 
 // refusalNamesMax bounds settingsRefusals.names, far above what counts as a mistake in a batch of a million hosts.
 const refusalNamesMax = 1 << 16
+
+// refusedAddrsMax is how many addresses a hint names, to be typed as it is. If there are more, the person who runs the crawl has to choose a network.
+const refusedAddrsMax = 4
+
+// countAddr keeps the address that an error of a row begins with.
+func (o *settingsRefusals) countAddr(text string) {
+	if len(o.addrs) > refusedAddrsMax {
+		return
+	}
+	word, _, _ := strings.Cut(text, " ")
+	if addr, err := netip.ParseAddr(word); err == nil && !slices.Contains(o.addrs, addr) {
+		o.addrs = append(o.addrs, addr)
+	}
+}
 
 // isNewHost reports whether a host was not counted yet, and counts it. runner.mu is held.
 func (o *settingsRefusals) isNewHost(host string) bool {
@@ -122,6 +137,9 @@ func (o *settingsRefusals) holdRow(row *record.Fetch, known, first bool, size in
 			if o.number[i]++; o.number[i] == 1 {
 				o.first[i] = record.Fetch{URL: strings.Clone(row.URL), Outcome: row.Outcome, Error: strings.Clone(row.Error)}
 			}
+			if row.Outcome == record.OutcomeAddress {
+				o.countAddr(row.Error)
+			}
 		}
 		if known {
 			o.known++
@@ -175,8 +193,12 @@ func (o *settingsRefusals) finalWarning(size int64) string {
 func (o *settingsRefusals) describeSettings() string {
 	i := o.commonest()
 	how := change[o.first[i].Outcome]
-	if addr, err := netip.ParseAddr(strings.SplitN(o.first[i].Error, " ", 2)[0]); err == nil { // a line to type as it is
-		how = strings.Replace(how, "NETWORK", netip.PrefixFrom(addr, addr.BitLen()).String(), 1)
+	if n := len(o.addrs); n > 0 && n <= refusedAddrsMax { // a line to type as it is: it replaces the setting, so it names each address
+		networks := make([]string, n)
+		for i, addr := range slices.SortedFunc(slices.Values(o.addrs), netip.Addr.Compare) {
+			networks[i] = netip.PrefixFrom(addr, addr.BitLen()).String()
+		}
+		how = strings.Replace(how, "NETWORK", strings.Join(networks, ","), 1)
 	}
 	return fmt.Sprintf("%d of %d URLs were not fetched because of settings: %s: %s, such as %s; %s",
 		o.refused(), o.pages+o.held, o.first[i].Outcome, clean(o.first[i].Error), clean(o.first[i].URL), how)
