@@ -39,7 +39,7 @@ const (
 const (
 	onlySlowLeft = "only slow hosts were left"
 	fewLeft      = "few hosts were left"
-	brokenOff    = "no reply while only slow hosts were left"
+	brokenOff    = "no whole reply while only slow hosts were left"
 )
 
 // errBrokenOff is the cause of a turn's context when the batch does not wait for it any more.

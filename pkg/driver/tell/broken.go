@@ -29,6 +29,7 @@ type Broken struct {
 type BrokenLinks struct {
 	Links   uint64
 	Pages   uint64 // pages with a broken link
+	Targets uint64 // URLs that broken links lead to
 	Seeds   uint64 // broken links that stand on no page: seeds
 	Waiting uint64 // URLs that wait and were never tried
 	// Unchecked counts the URLs that may work or not, by reason, the most frequent first.
@@ -50,9 +51,12 @@ func (c *Crawl) Broken(ctx context.Context, q Broken, each func(*history.Broken)
 		return sum, empty(c.Crawl)
 	}
 	links.Accept, links.Except = q.Accept, q.Except
-	pages := merge.NewSorter(HistoryMemory/8, "") // by hash
-	defer func() { err = errors.Join(err, pages.Close()) }()
+	pages, targets := merge.NewSorter(HistoryMemory/8, ""), merge.NewSorter(HistoryMemory/8, "") // by hash
+	defer func() { err = errors.Join(err, pages.Close(), targets.Close()) }()
 	told := func(b *history.Broken) error {
+		if err := targets.Add(xxh3.HashString(b.URL), nil); err != nil {
+			return err
+		}
 		if sum.Links++; b.Page != "" {
 			if err := pages.Add(xxh3.HashString(b.Page), nil); err != nil {
 				return err
@@ -75,6 +79,9 @@ func (c *Crawl) Broken(ctx context.Context, q Broken, each func(*history.Broken)
 		return sum, err
 	}
 	if sum.Pages, err = distinct(pages); err != nil {
+		return sum, err
+	}
+	if sum.Targets, err = distinct(targets); err != nil {
 		return sum, err
 	}
 	if err := c.Refusals("", func(*history.Refusal) error { unchecked[record.OutcomeRefused]++; return nil }); err != nil {
@@ -201,6 +208,9 @@ type numberedLink struct {
 
 func (s *BrokenLinks) String() string {
 	text := Count(s.Links, "broken link")
+	if s.Targets < s.Links {
+		text += " to " + Count(s.Targets, "URL")
+	}
 	switch {
 	case s.Seeds == 0:
 		return text + " on " + Count(s.Pages, "page")

@@ -19,3 +19,23 @@ func TestDistinct(t *testing.T) {
 		t.Errorf("%d, %v; want 3", n, err)
 	}
 }
+
+// TestBrokenLinksAreCounted: that many links lead to few URLs is said; where each leads to another, nothing is.
+func TestBrokenLinksAreCounted(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		sum  BrokenLinks
+		want string
+	}{
+		{"one URL on each page", BrokenLinks{Links: 396, Targets: 3, Pages: 132}, "396 broken links to 3 URLs on 132 pages"},
+		{"each another URL", BrokenLinks{Links: 2, Targets: 2, Pages: 1}, "2 broken links on 1 page"},
+		{"a seed", BrokenLinks{Links: 1, Targets: 1, Seeds: 1}, "1 broken link among the seeds"},
+		{"a seed and a link to it", BrokenLinks{Links: 2, Targets: 1, Pages: 1, Seeds: 1}, "2 broken links to 1 URL on 1 page, 1 of them among the seeds"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.sum.String(); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
