@@ -87,7 +87,7 @@ func (d *Driver) Ask(ctx context.Context, r Request, lines func(io.Writer) error
 	name := fmt.Sprintf("%s%d", r.Verb, number)
 	lock, err := d.Crawl.Hold(ctx, "mcrawl "+r.Verb, afterKill)
 	if errors.Is(err, fault.Busy) {
-		return name + ": waits: the running driver or the next run takes it in", nil
+		return name + ": waits: the running driver takes it in when its round ends, or else the next run", nil
 	}
 	if err != nil {
 		return "", err

@@ -45,10 +45,10 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 		printMore(w, len(s.Largest))
 	}
 	if len(s.Failing) > 0 {
-		printHeading(w, "errors", "last", "host")
+		printHeading(w, "errors", "", "host: its last error")
 	}
 	for _, h := range s.Failing[:min(len(s.Failing), printed)] {
-		fmt.Fprintf(w, "%12d %12.12s  %s\n", h.Errors, h.Error, nameText(h.Name))
+		fmt.Fprintf(w, "%12d %12s  %s: %s\n", h.Errors, "", nameText(h.Name), h.Error)
 	}
 	if len(s.Failing) < stats.TopWorst { // of a table that is full nobody knows how many have no place in it
 		printMore(w, len(s.Failing))

@@ -14,9 +14,13 @@ func TestPrintStats(t *testing.T) {
 	s := &stats.Stats{Attempts: 1, Documents: 1, Types: []stats.Type{{Name: "text/\x1b[31m<script>", Documents: 1, Bytes: 1}},
 		Statuses: []record.Count{{Reason: "200", N: 1}}, Sizes: []stats.Bin{{From: 1, To: 1, N: 1}},
 		Hosts: 12, Largest: make([]stats.Host, 1), Failing: make([]stats.Host, stats.TopWorst)} // 11 hosts have no document
+	s.Failing[0] = stats.Host{Name: "a.test", Errors: 2, Error: record.OutcomeRobotsUnreachable}
 	var out bytes.Buffer
 	if err := PrintStats(&out, s); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "  a.test: "+record.OutcomeRobotsUnreachable+"\n") {
+		t.Errorf("a host without the whole name of its last error: %s", out.String())
 	}
 	if strings.ContainsRune(out.String(), 0x1b) || !strings.Contains(out.String(), `text/\x1b[31m<script>`) {
 		t.Errorf("%q", out.String())
