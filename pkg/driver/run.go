@@ -376,7 +376,7 @@ func (d *Driver) endRun(ctx context.Context, why string, empty bool) error {
 			err = hinted
 		case nothing:
 			err = &fault.Error{File: d.Crawl.Dir(), Found: "the crawl is at its end, and nothing was fetched", Want: "pages", Err: err,
-				Hint: "have other URLs fetched: " + fault.Quote("mcrawl", "add", d.Crawl.Dir(), "URL") + "; or the same ones again: " + fault.Quote("mcrawl", "again", d.Crawl.Dir(), "--older", "0s")}
+				Hint: "have other URLs fetched: " + fault.Quote("mcrawl", "add", d.Crawl.Dir(), "URL") + "; how to fetch the same ones again: " + fault.Quote("mcrawl", "status", d.Crawl.Dir())}
 		case err != nil:
 			err = d.wrapRoundError("", err)
 		default:
