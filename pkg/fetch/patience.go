@@ -91,7 +91,7 @@ func (r *runner) endThin(now micros) {
 	}
 	left := 0.0 // contacts that the hosts with URLs left allow, in a microsecond
 	for _, h := range r.s.hosts {
-		gap := r.s.bounded(max(h.required, h.crawlDelay, us(h.polite.MinDelay))) + h.took
+		gap := r.s.bounded(max(h.required, h.crawlDelay, us(h.polite.MinDelay)))
 		if gap == 0 {
 			return // nothing holds it back
 		}

@@ -237,7 +237,7 @@ func TestUnevenHosts(t *testing.T) {
 		{"five have many URLs", 5, 0.95},
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
-			const lasts = 10 * time.Minute
+			const lasts = 4 * time.Minute
 			w := &uneven{spent: map[string]time.Duration{}, until: time.Now().Add(lasts)}
 			opt := polite(t, w)
 			opt.AddrDelay, opt.Connections, opt.Robots = 0, 100, nil
