@@ -126,7 +126,7 @@ const writeTimeout = time.Minute
 // watchConnections is how many may be open at a time; others wait.
 const watchConnections = 32
 
-// namesLoopback says whether a Host header names this machine by localhost or by a loopback address.
+// namesLoopback reports whether a Host header names this machine by localhost or by a loopback address.
 func namesLoopback(host string) bool {
 	u := url.URL{Host: host}
 	name := strings.TrimSuffix(u.Hostname(), ".")

@@ -277,13 +277,13 @@ func FieldOf[T Row](name string) (Field[T], error) {
 	return Field[T]{}, &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("no column %q", name), Want: "one of " + strings.Join(names, ", ")}
 }
 
-// Ordered says whether the column has an order: it holds numbers, times or text.
+// Ordered reports whether the column has an order: it holds numbers, times or text.
 func (c Field[T]) Ordered() bool { return c.f.typ != typeBool && c.f.typ != typeFloat32 }
 
-// IsText says whether the column holds text.
+// IsText reports whether the column holds text.
 func (c Field[T]) IsText() bool { return c.f.typ == typeUTF8 }
 
-// SameType says whether the values of two columns can be copied from one to the other.
+// SameType reports whether the values of two columns can be copied from one to the other.
 func SameType[T, U Row](a Field[T], b Field[U]) bool { return a.f.typ == b.f.typ }
 
 // Value is one value of a row: text, or a number or time that ascends as Num does.

@@ -324,7 +324,7 @@ func timeOf(typ typeID, n int64) time.Time {
 	return time.Unix(n/1e9, n%1e9).UTC()
 }
 
-// control says whether r must not reach a terminal.
+// control reports whether r must not reach a terminal.
 func control(r rune) bool {
 	return r < ' ' || r >= 0x7F && r < 0xA0 || r == 0x2028 || r == 0x2029
 }

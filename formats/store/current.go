@@ -152,7 +152,7 @@ func decodeCurrent(file string, data []byte) (Current, error) {
 	return c, nil
 }
 
-// IsCrawl says whether dir is a crawl folder, whole or damaged.
+// IsCrawl reports whether dir is a crawl folder, whole or damaged.
 func IsCrawl(dir string, opt Options) bool {
 	ok, err := durable.Exists(opt.fs(), filepath.Join(dir, CurrentFile))
 	return ok && err == nil

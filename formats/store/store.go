@@ -543,7 +543,7 @@ func (m *Manifest) WithSticky(newest *Manifest) *Manifest {
 	return &n
 }
 
-// Changed says whether the store holds something else than at the checkpoint. A new generation
+// Changed reports whether the store holds something else than at the checkpoint. A new generation
 // alone is no change: the first command after abandon or restore makes one of the checkpoint's.
 func (s *Store) Changed(v *View) (bool, error) {
 	if v.Counts.Generation == v.Base {

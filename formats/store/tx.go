@@ -392,7 +392,7 @@ func (t *Tx) Base() *Manifest { return t.v.Counts }
 // Epoch is the crawl's epoch, 0 outside a crawl folder.
 func (t *Tx) Epoch() uint64 { return t.v.Current.Epoch }
 
-// InCrawl says whether the store lies in a crawl folder.
+// InCrawl reports whether the store lies in a crawl folder.
 func (t *Tx) InCrawl() bool { return !t.v.Outside }
 
 // Generation is the number that the change will have.

@@ -29,7 +29,7 @@ const (
 	noiseMost = 32      // at most
 )
 
-// noise says whether b is what a compressor made, by its looks: all values of bytes are equally frequent.
+// noise reports whether b is what a compressor made, by its looks: all values of bytes are equally frequent.
 func noise(b []byte) bool {
 	if len(b) < noiseMin {
 		return false

@@ -41,7 +41,7 @@ func (f *frameReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// complete says whether the whole frame was read.
+// complete reports whether the whole frame was read.
 func (f *frameReader) complete() bool { return f.done && f.left == 0 }
 
 // part sets left to the size of the next part: frame header, a block with its

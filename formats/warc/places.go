@@ -7,7 +7,7 @@ import (
 	"mercator/pkg/base/fingerprint"
 )
 
-// Plain says whether a record is what the outcome of its contact suggests: an HTTP reply, or that a page has not changed. Not plain
+// Plain reports whether a record is what the outcome of its contact suggests: an HTTP reply, or that a page has not changed. Not plain
 // are a revisit that refers to an equal payload elsewhere, and a document that came without HTTP.
 func (r *Record) Plain() bool {
 	_, _, refers := r.Original()

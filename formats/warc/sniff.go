@@ -35,7 +35,7 @@ func Sniff(front []byte) bool {
 	return startsArchive(bytes.TrimLeft(content, "\r\n"))
 }
 
-// largeBlock says whether a zstd frame begins with a block that is larger than the schema with which record streams begin.
+// largeBlock reports whether a zstd frame begins with a block that is larger than the schema with which record streams begin.
 func largeBlock(front []byte) bool {
 	var h zstd.Header
 	return h.Decode(front) == nil && h.DictionaryID == 0 && h.WindowSize <= windowMax && h.FirstBlock.OK && h.FirstBlock.CompressedSize > largeFirst && h.FirstBlock.CompressedSize <= blockMax
@@ -198,7 +198,7 @@ func HintFor(front []byte, name string) string {
 	return ""
 }
 
-// Named says whether a file has the name of an archive, whatever is in it.
+// Named reports whether a file has the name of an archive, whatever is in it.
 func Named(path string) bool {
 	name := strings.ToLower(filepath.Base(path))
 	name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".open"), ".gz"), ".zst")

@@ -158,7 +158,7 @@ func (r *Reader) wrongDigest(err error) {
 	}
 }
 
-// isDamage says whether an error is of the file's content, and not of reading it.
+// isDamage reports whether an error is of the file's content, and not of reading it.
 func isDamage(err error) bool {
 	switch fault.ClassOf(err) {
 	case fault.Corrupt, fault.Truncated, fault.Version, fault.WrongKind:
@@ -167,7 +167,7 @@ func isDamage(err error) bool {
 	return false
 }
 
-// Damaged says whether err is damage that ends the current record, was counted, and is skipped by Next.
+// Damaged reports whether err is damage that ends the current record, was counted, and is skipped by Next.
 func (r *Reader) Damaged(err error) bool {
 	return err != nil && r.damage != nil && errors.Is(err, r.damage)
 }
@@ -311,7 +311,7 @@ func opensMember(b []byte) bool {
 	return len(b) >= 4 && (b[0] == 0x1f && b[1] == 0x8b && b[2] == 8 && b[3]&0xe0 == 0 || binary.LittleEndian.Uint32(b) == frameMagic)
 }
 
-// starts says whether a record begins at in.
+// starts reports whether a record begins at in.
 func (r *Reader) starts(in *bufio.Reader) bool {
 	if b, _ := in.Peek(9); isWARC(b) {
 		return true
@@ -328,18 +328,18 @@ func (r *Reader) starts(in *bufio.Reader) bool {
 	return ok
 }
 
-// startsBeyond says whether the member ends inside a version line, which the next one may carry on.
+// startsBeyond reports whether the member ends inside a version line, which the next one may carry on.
 func (r *Reader) startsBeyond() bool {
 	b, err := r.inner.Peek(8)
 	return err == io.EOF && len(b) > 0 && isWARC([]byte(string(b)+"WARC/0.0"[len(b):]))
 }
 
-// isWARC says whether b begins as a version line does.
+// isWARC reports whether b begins as a version line does.
 func isWARC(b []byte) bool {
 	return len(b) >= 8 && strings.EqualFold(string(b[:5]), "WARC/") && '0' <= b[5] && b[5] <= '9' && b[6] == '.' && '0' <= b[7] && b[7] <= '9'
 }
 
-// endsHere says whether a record can end where the block has been read to.
+// endsHere reports whether a record can end where the block has been read to.
 func (r *Reader) endsHere() bool {
 	b, err := r.plain.Peek(8 + 9)
 	rest := bytes.TrimLeft(b, "\r\n")
@@ -437,7 +437,7 @@ func (r *Reader) openTolerant() error {
 	}
 }
 
-// carriesOn says whether the member that ended inside the record is followed by one which carries that on.
+// carriesOn reports whether the member that ended inside the record is followed by one which carries that on.
 func (r *Reader) carriesOn() bool {
 	magic, _ := r.in.Peek(4)
 	if r.opt.Tolerance == nil || !opensMember(magic) {

@@ -126,7 +126,7 @@ func (r *Record) Get(name string) string {
 	return ""
 }
 
-// IsReply says whether the record has an HTTP reply: programs leave out its media type, or write others with http in it.
+// IsReply reports whether the record has an HTTP reply: programs leave out its media type, or write others with http in it.
 func (r *Record) IsReply() bool {
 	return r.Type == TypeResponse && (r.ContentType == "" || strings.Contains(strings.ToLower(r.ContentType), "http"))
 }

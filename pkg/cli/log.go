@@ -96,7 +96,7 @@ func ours(name string) bool {
 	return len(name) > 1 && name[0] == 'm' && !strings.ContainsFunc(name, func(r rune) bool { return r < 'a' || r > 'z' })
 }
 
-// LogsJSON says whether standard error is lines of JSON.
+// LogsJSON reports whether standard error is lines of JSON.
 func (s *Std) LogsJSON() bool {
 	_, ok := s.Err.(*jsonLog)
 	return ok

@@ -173,13 +173,13 @@ func visible(text string) int {
 	}
 }
 
-// isTerminal says whether f is a terminal.
+// isTerminal reports whether f is a terminal.
 func isTerminal(f any) bool {
 	file, ok := fileOf(f)
 	return ok && !isPipe(f) && term.IsTerminal(int(file.Fd())) // Fd makes a read of a pipe one that cannot be ended
 }
 
-// hasColors says whether f is a terminal that shows colours, and its user wants them (no-color.org, bixense.com/clicolors).
+// hasColors reports whether f is a terminal that shows colours, and its user wants them (no-color.org, bixense.com/clicolors).
 func hasColors(f any) bool {
 	kind := os.Getenv("TERM")
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("CLICOLOR") != "0" && kind != "" && kind != "dumb" && isTerminal(f)

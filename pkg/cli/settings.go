@@ -212,7 +212,7 @@ func textOf(k config.Key, v reflect.Value) string {
 	return fmt.Sprint(reflect.Indirect(v).Interface())
 }
 
-// sameFile says whether two names are of one file.
+// sameFile reports whether two names are of one file.
 func sameFile(a, b string) bool {
 	one, err := os.Stat(a)
 	other, otherErr := os.Stat(b)

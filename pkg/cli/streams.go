@@ -316,7 +316,7 @@ func (c *chain[T]) openNext() error {
 	return err
 }
 
-// IsText says whether files are to be read as text: --text, or all named as text.
+// IsText reports whether files are to be read as text: --text, or all named as text.
 func IsText(text bool, files []string) bool {
 	if text || len(files) == 0 {
 		return text
@@ -639,7 +639,7 @@ func (s *Std) Sinks(o Output) ([]stage.Output, error) {
 	return append(sinks, pipeSink{s.Out, isPipe(s.Out)}), nil
 }
 
-// OnTerminal says whether standard output is a terminal.
+// OnTerminal reports whether standard output is a terminal.
 func (s *Std) OnTerminal() bool { return isTerminal(s.Out) }
 
 // RefuseTerminal is an error (fault.Usage) if standard output is a terminal; what

@@ -201,7 +201,7 @@ var kinds = map[string]struct {
 	}},
 }
 
-// isProduct says whether s is a product token, perhaps with a version, as a User-Agent begins.
+// isProduct reports whether s is a product token, perhaps with a version, as a User-Agent begins.
 func isProduct(s string) bool {
 	name, version, _ := strings.Cut(s, "/")
 	for _, r := range name {
@@ -215,14 +215,14 @@ func isProduct(s string) bool {
 // ContactWanted says what isContact takes.
 const ContactWanted = "an e-mail address or a URL, such as you@example.org or https://www.example.org/crawler"
 
-// isContact says whether an operator can be reached by s, and it can stand in a User-Agent in parentheses.
+// isContact reports whether an operator can be reached by s, and it can stand in a User-Agent in parentheses.
 func isContact(s string) bool {
 	mailbox, domain, mail := strings.Cut(s, "@")
 	scheme, rest, url := strings.Cut(s, "://")
 	return inComment(s) && (mail && mailbox != "" && domain != "" || url && scheme != "" && rest != "")
 }
 
-// inComment says whether s can stand in a User-Agent in parentheses.
+// inComment reports whether s can stand in a User-Agent in parentheses.
 func inComment(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '(' || r == ')' })
 }

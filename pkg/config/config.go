@@ -141,7 +141,7 @@ func (k Key) example(text string) string {
 	return text
 }
 
-// isText says whether TOML has the value as a text.
+// isText reports whether TOML has the value as a text.
 func (k Key) isText() bool {
 	return k.typ.Kind() == reflect.String || k.typ == reflect.TypeFor[time.Duration]() || k.typ == reflect.TypeFor[Size]()
 }
@@ -582,7 +582,7 @@ func (c *Config) Outside(folder string) (outside, absolute []string, err error) 
 	return outside, absolute, nil
 }
 
-// Within says whether the file of a name is in a folder.
+// Within reports whether the file of a name is in a folder.
 func Within(folder, name string) (bool, error) {
 	root, err := filepath.Abs(folder)
 	if err != nil {

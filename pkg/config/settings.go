@@ -251,7 +251,7 @@ type OfSheets struct {
 	Robots      string `key:"robots.policy" sheet:"named" enum:"obey,ignore" default:"obey" help:"obey robots.txt, or ignore it on hosts of your own." note:"the User-Agent says so; it is still asked for"`
 }
 
-// IgnoresRobots says whether what robots.txt says does not count.
+// IgnoresRobots reports whether what robots.txt says does not count.
 func (o OfSheets) IgnoresRobots() bool { return o.Robots == "ignore" }
 
 // LongestWaitFlag bounds what a server may ask for.

@@ -58,7 +58,7 @@ func isSafe(folder, list string) bool {
 	})
 }
 
-// Owned says whether this user owns a file that is there.
+// Owned reports whether this user owns a file that is there.
 func Owned(path string) (bool, error) {
 	st, err := os.Stat(path)
 	if err != nil {

@@ -420,7 +420,7 @@ func ledgerStores(ledgers ...record.Ledger) []string {
 	return names
 }
 
-// thin says whether k's parent goes: it was made less than interval after the checkpoint
+// thin reports whether k's parent goes: it was made less than interval after the checkpoint
 // kept before it. One that has none before it stays.
 func (c *Crawl) thin(cur store.Current, k *Checkpoint, interval time.Duration) (bool, error) {
 	if interval <= 0 {

@@ -284,7 +284,7 @@ func (in *collector) others(inv *Inventory, stores []*store.Store) error {
 	return nil
 }
 
-// odd says whether a character in a name is one that a listing would show as something else.
+// odd reports whether a character in a name is one that a listing would show as something else.
 func odd(r rune) bool {
 	return unicode.IsControl(r) || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }

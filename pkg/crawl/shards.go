@@ -173,7 +173,7 @@ func shardOf(s *store.Store) int {
 	return -1
 }
 
-// isSpare says whether the folder of a shard above those that count is one of a bucket map that does not: of a change to more shards that was killed or
+// isSpare reports whether the folder of a shard above those that count is one of a bucket map that does not: of a change to more shards that was killed or
 // given up, or from before which the crawl was restored. What is in it does not count.
 func (c *Crawl) isSpare(n int) (bool, error) {
 	versions, err := c.mapVersions()

@@ -219,7 +219,7 @@ func (v *verifier) forgotten(number uint64) bool {
 	return err == nil && cur.Forgotten.Has(number)
 }
 
-// gone says whether a shard, or a crawl without any, has no files of a round though the round's checkpoint names some: they are lost, or set aside.
+// gone reports whether a shard, or a crawl without any, has no files of a round though the round's checkpoint names some: they are lost, or set aside.
 func (v *verifier) gone(k *Checkpoint) (lost, aside bool, err error) {
 	for _, part := range v.parts {
 		if len(k.filesOf(part.under)) == 0 {

@@ -77,7 +77,7 @@ func pageSteps(t *testing.T, name string) []step {
 	return steps
 }
 
-// goesOn says whether a line of shell needs another one.
+// goesOn reports whether a line of shell needs another one.
 func goesOn(line string) bool {
 	return strings.HasSuffix(line, "\\") || strings.HasSuffix(line, "|") || strings.HasSuffix(line, "&&")
 }

@@ -119,7 +119,7 @@ var helps = sync.OnceValues(func() (map[string]string, error) {
 	return all, nil
 })
 
-// hasFlag says whether a verb has a flag, or one with a name that begins with it.
+// hasFlag reports whether a verb has a flag, or one with a name that begins with it.
 func hasFlag(all map[string]string, verb, flag string) bool {
 	command, _, _ := strings.Cut(verb, " ") // its help has the flags of all verbs
 	for name, text := range all {

@@ -295,7 +295,7 @@ func (o *output) extract() (drop string, err error) {
 	return "", nil
 }
 
-// repeated says whether the row is a copy of a document that was searched. Its relative links
+// repeated reports whether the row is a copy of a document that was searched. Its relative links
 // lead elsewhere, so those of a copy can be lost: of style sheets none are, since a folder of
 // pages that was copied has one for many pages.
 func (o *output) repeated() bool {

@@ -242,7 +242,7 @@ func metaRefresh(body []byte) (ref string, ok bool) {
 	}
 }
 
-// mayRefresh says whether a meta element speaks of a refresh, at the cost of little for documents where none does.
+// mayRefresh reports whether a meta element speaks of a refresh, at the cost of little for documents where none does.
 func mayRefresh(body []byte) bool {
 	for {
 		i := bytes.IndexByte(body, '<')

@@ -198,7 +198,7 @@ type halt struct {
 	parked bool // it asked for more than the longest wait
 }
 
-// halted says whether a host is left alone. runner.mu is held: what another host's
+// halted reports whether a host is left alone. runner.mu is held: what another host's
 // worker learns of robots rules may put this one off.
 func (r *runner) halted(h *host) halt {
 	now := r.now()

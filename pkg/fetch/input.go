@@ -50,7 +50,7 @@ func (r *runner) nextURL(ctx context.Context, row *record.URL) error {
 	return nil
 }
 
-// notOfHosts says whether canonical hosts never have a character.
+// notOfHosts reports whether canonical hosts never have a character.
 func notOfHosts(c rune) bool {
 	return c <= ' ' || c >= 0x7f || c >= 'A' && c <= 'Z' || strings.ContainsRune(`?#@\`, c)
 }

@@ -89,7 +89,7 @@ func keepEpoch(ctx context.Context, tx *store.Tx) error {
 	})
 }
 
-// lost says whether an error of a look says that another has the work.
+// lost reports whether an error of a look says that another has the work.
 func lost(err error) bool { return errors.Is(err, fault.Superseded) || errors.Is(err, fault.Busy) }
 
 // await waits until the lease holds, as it does when the store answers.

@@ -118,7 +118,7 @@ func (r *runner) lookup(h *host, row *record.URL, room []netip.Addr) (addrs []ne
 	return nil, "", "", errUnnamed
 }
 
-// given says whether a row carries addresses that are valid at a time; 0: at any.
+// given reports whether a row carries addresses that are valid at a time; 0: at any.
 func given(row *record.URL, now micros) bool {
 	return row != nil && row.Addr != "" && (row.AddrExpires == 0 || int64(row.AddrExpires) > now || now == 0)
 }

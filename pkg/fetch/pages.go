@@ -20,7 +20,7 @@ import (
 	"mercator/pkg/web/canon"
 )
 
-// portRefused says whether a host's port is one that browsers refuse.
+// portRefused reports whether a host's port is one that browsers refuse.
 func portRefused(host string) bool {
 	i := strings.LastIndexByte(host, ':')
 	if i < 0 || strings.HasSuffix(host, "]") {
@@ -195,7 +195,7 @@ func (r *runner) pop(h *host) error {
 	return r.sp.pop(h.pending())
 }
 
-// granted says whether the host's turn is for this address. If not, the host
+// granted reports whether the host's turn is for this address. If not, the host
 // waits for the turn of the right one.
 func (r *runner) granted(h *host, a netip.Addr) bool {
 	if h.conns != nil {
@@ -421,5 +421,5 @@ func failsAfter(row *record.Fetch, before int) int {
 	return 0
 }
 
-// overloaded says whether a server asks to be asked less.
+// overloaded reports whether a server asks to be asked less.
 func overloaded(row *record.Fetch) bool { return row.Status == 429 || row.Status == 503 }

@@ -41,7 +41,7 @@ func payloadDigest(row *record.Fetch) (d [16]byte, ok bool) {
 	return [16]byte(sum[:16]), err == nil && n == len(sum)
 }
 
-// identifiable says whether a row's payload is one that others may refer to: a
+// identifiable reports whether a row's payload is one that others may refer to: a
 // whole one, of some bytes, of HTTP.
 func identifiable(row *record.Fetch) bool {
 	return row.OfPage() && row.Outcome == record.OutcomeFetched && row.Status != 0 && row.Truncated == "" && row.BodyLength > 0

@@ -48,7 +48,7 @@ func plainOf(reply *Reply) *plainDoc {
 	return d
 }
 
-// decoded says whether the body came without any coding.
+// decoded reports whether the body came without any coding.
 func decoded(reply *Reply) bool {
 	if reply.Media != "" {
 		return true

@@ -91,7 +91,7 @@ type Reply struct {
 	Memory interface{ Close() }
 }
 
-// spoken says whether the server spoke something else than HTTP.
+// spoken reports whether the server spoke something else than HTTP.
 func (r *Reply) spoken() bool { return r.Media != "" || r.Status != 0 }
 
 func (r *Reply) release() {
@@ -146,7 +146,7 @@ type Rules interface {
 // command crawls as.
 type ParseRobots func(text []byte) Rules
 
-// failed says whether a contact's outcome counts against its host.
+// failed reports whether a contact's outcome counts against its host.
 func failed(outcome string) bool {
 	switch outcome {
 	case record.OutcomeConnect, record.OutcomeTLS, record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeProtocol:

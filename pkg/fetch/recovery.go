@@ -50,7 +50,7 @@ func TakenOver(dir string, newest uint64, now time.Time) error {
 	return durable.WriteFile(durable.OS, filepath.Join(dir, batchFile), fmt.Appendf(nil, "%d %d\n", newest+1, now.UnixMicro()))
 }
 
-// uncleanGap says whether contacts were made that are missing from the committed contact
+// uncleanGap reports whether contacts were made that are missing from the committed contact
 // times: the process that made them died, or failed, or was interrupted. All of them were made before ended, and
 // each host is left alone for gap from then on. That is now, unless an earlier time was noted; it is noted for the next run.
 func (r *runner) uncleanGap(tx *store.Tx, now micros) (ended, gap micros, err error) {

@@ -91,7 +91,7 @@ func isPutOff(text string) bool { return localfault.Is(text) || strings.HasPrefi
 // refusalsMax is how many of n URLs, or hosts, settings may refuse before that is held for a mistake.
 func refusalsMax(n int64) int64 { return max(10, n/100) }
 
-// mistaken says whether settings refused so much of a batch on so many hosts that one of them is
+// mistaken reports whether settings refused so much of a batch on so many hosts that one of them is
 // probably wrong. It takes more than half of few hosts: no single host, by an address that it
 // gives itself, can stop the crawl of others. others is how many of the batch's URLs other shards fetch: each may be of another host.
 func (o *settingsRefusals) mistaken(hosts, others int64) bool {

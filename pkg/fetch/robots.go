@@ -39,7 +39,7 @@ const (
 // RFC 9309 section 2.3.
 var withRobots = [...]string{"http", "https", "ftp"}
 
-// HasRobots says whether robots.txt is asked for by a scheme.
+// HasRobots reports whether robots.txt is asked for by a scheme.
 func HasRobots(scheme string) bool { return slices.Contains(withRobots[:], scheme) }
 
 // verdict is the result of a contact for robots.txt.
@@ -185,7 +185,7 @@ func (c *robotsCache) use(name string) (*authority, error) {
 	return fresh, c.note(fresh, name, nil)
 }
 
-// holds says whether rules are kept of an authority: it was contacted within a day.
+// holds reports whether rules are kept of an authority: it was contacted within a day.
 func (c *robotsCache) holds(name string) bool {
 	a := c.known[fingerprint.OfString(name)]
 	return a != nil && (a.verdict == allowAll || a.verdict == byRules)

@@ -125,7 +125,7 @@ const (
 	busy                     // with a worker
 )
 
-// work says whether a worker could do anything for the host.
+// work reports whether a worker could do anything for the host.
 func (h *host) work() bool {
 	if h.conns != nil {
 		return h.workOfSeveral()
@@ -459,7 +459,7 @@ func (s *scheduler) onlySlow() bool {
 	return true
 }
 
-// free says whether the host's turn makes no contact, and so needs no waiting.
+// free reports whether the host's turn makes no contact, and so needs no waiting.
 func (s *scheduler) free(h *host) bool {
 	return s.draining || h.deferred != ""
 }

@@ -73,7 +73,7 @@ func (h *host) pending() *queue {
 	return &h.queue
 }
 
-// unaccompanied says whether no other connection of the host is busy.
+// unaccompanied reports whether no other connection of the host is busy.
 func (h *host) unaccompanied() bool {
 	for _, c := range h.conns {
 		if c != h && c.state == busy {
@@ -98,12 +98,12 @@ func (h *host) workOfSeveral() bool {
 	return pages || len(h.robotsRequests) > 0 || h.blocked == 0 && len(h.again) > 0
 }
 
-// may says whether a connection may make its contact now.
+// may reports whether a connection may make its contact now.
 func (h *host) may(now micros) bool {
 	return h.next <= now && (h.conns == nil || h.crawlDelay == 0 || h == h.conns[0] && h.unaccompanied())
 }
 
-// done says whether a host with several connections has no work left.
+// done reports whether a host with several connections has no work left.
 func (h *host) done() bool {
 	if h.queue.n > 0 || h.blocked > 0 || len(h.robotsRequests) > 0 || len(h.again) > 0 {
 		return false

@@ -137,7 +137,7 @@ type Limits struct {
 	HostURLsOf func(host string) uint64
 }
 
-// deep says whether a URL is too many links from a seed.
+// deep reports whether a URL is too many links from a seed.
 func (l *Limits) deep(url, host string, depth int) bool {
 	most := l.Depth
 	if l.DepthOf != nil {
@@ -146,7 +146,7 @@ func (l *Limits) deep(url, host string, depth int) bool {
 	return most > 0 && depth > most
 }
 
-// full says whether a host has as many URLs as it may.
+// full reports whether a host has as many URLs as it may.
 func (l *Limits) full(h *Host) bool {
 	most := l.HostURLs
 	if l.HostURLsOf != nil {

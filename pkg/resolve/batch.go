@@ -366,7 +366,7 @@ func (r *batch[R]) recall() (err error) {
 	return nil
 }
 
-// room says whether another block may be taken in. A full table is begun again when nobody waits.
+// room reports whether another block may be taken in. A full table is begun again when nobody waits.
 func (r *batch[R]) room() (bool, error) {
 	most := min(r.opt.Memory/tablePart, tableMax)
 	if r.learnt.size() <= most {

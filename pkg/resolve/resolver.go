@@ -555,7 +555,7 @@ func (q *question) negative() time.Duration {
 	return min(max(minimum, q.r.cfg.MinTTL), maxNegativeTTL, q.r.cfg.MaxTTL)
 }
 
-// reachable says whether any server has replied to any question. If none has, it waits for what comes of probe.
+// reachable reports whether any server has replied to any question. If none has, it waits for what comes of probe.
 func (r *Resolver) reachable(ctx context.Context) bool {
 	if r.heard.Load() {
 		return true

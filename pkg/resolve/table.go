@@ -100,7 +100,7 @@ func (t *table) set(n uint32, a *answer) {
 	t.places[n].answer = t.keep(b)
 }
 
-// known says whether anything is known of a name.
+// known reports whether anything is known of a name.
 func (t *table) known(n uint32) bool { return t.places[n].answer != 0 }
 
 // answer gives what is known of a name. Its texts are the table's memory, which does not change.

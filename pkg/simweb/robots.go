@@ -33,7 +33,7 @@ func (w *Web) policy(host int32) policy {
 func (w *Web) hasRules(host int32) bool   { return w.policy(host) <= robotsMoved }
 func (w *Web) hasSitemap(host int32) bool { return w.Sitemaps && w.hasRules(host) }
 
-// denied says whether robots.txt forbids the resource.
+// denied reports whether robots.txt forbids the resource.
 func (w *Web) denied(r resource) bool {
 	switch p := w.policy(r.host); {
 	case r.kind == kindNoName:

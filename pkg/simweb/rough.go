@@ -79,7 +79,7 @@ var (
 	deadAddrs    = []netip.Addr{closingAddrs[0], silentAddr, refusingAddr, closingAddrs[1]}
 )
 
-// unreachable says whether none of a host's addresses serves.
+// unreachable reports whether none of a host's addresses serves.
 func (w *Web) unreachable(host int32) bool {
 	return w.Rough && position(host) == posMany && host/blockSize%3 == 2
 }
@@ -201,7 +201,7 @@ func (w *Web) appendRoughLinks(links []link, r resource) []link {
 	return links
 }
 
-// roughEnd says whether a crawl does not follow a link: redirect mostHops+1 in a row; and what rules against menus end. These
+// roughEnd reports whether a crawl does not follow a link: redirect mostHops+1 in a row; and what rules against menus end. These
 // deny links from a page to folders below it if the page links to two folders named as ones of its own path, and a path of fewer than six
 // folders in which two repeat others.
 func roughEnd(from, to resource) bool {

@@ -119,7 +119,7 @@ func Check(name string, tags Tags, v reflect.Value) error {
 	return nil
 }
 
-// within says whether v is in a span, or the one more value. A text that a field holds is a duration.
+// within reports whether v is in a span, or the one more value. A text that a field holds is a duration.
 func within(span, or string, v reflect.Value) bool {
 	if or != "" && (v.Kind() == reflect.String && v.String() == or || fmt.Sprint(v.Interface()) == or) {
 		return true

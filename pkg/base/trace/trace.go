@@ -62,16 +62,16 @@ func End() error {
 	return t.err
 }
 
-// Started says whether anything is traced.
+// Started reports whether anything is traced.
 func Started() bool { return now.Load() != nil }
 
-// On says whether a URL is traced.
+// On reports whether a URL is traced.
 func On(url string) bool {
 	t := now.Load()
 	return t != nil && t.on(url)
 }
 
-// OnHost says whether a host is traced, as such or for a URL.
+// OnHost reports whether a host is traced, as such or for a URL.
 func OnHost(host string) bool {
 	t := now.Load()
 	return t != nil && t.onHost(host, true)

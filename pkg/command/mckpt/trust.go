@@ -195,7 +195,7 @@ func secretIn(name string, text []byte) string {
 	return ""
 }
 
-// isCookies says whether a text is a list of cookies as extensions of browsers export it, or a browser's database of them.
+// isCookies reports whether a text is a list of cookies as extensions of browsers export it, or a browser's database of them.
 func isCookies(text []byte) bool {
 	if bytes.HasPrefix(text, []byte("SQLite format 3\x00")) {
 		return bytes.Contains(text, []byte("moz_cookies")) || bytes.Contains(text, []byte("TABLE cookies"))
@@ -212,7 +212,7 @@ func isCookies(text []byte) bool {
 	return false
 }
 
-// passwordIn says whether a text has a URL with a password, or a line of a file of fetch.login among others.
+// passwordIn reports whether a text has a URL with a password, or a line of a file of fetch.login among others.
 func passwordIn(text []byte) bool {
 	if urlLogin().Match(text) {
 		return true

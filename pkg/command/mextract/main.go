@@ -207,7 +207,7 @@ func (c *linksCmd) sideOptions(in *record.Schema) record.WriterOptions {
 	return record.WriterOptions{Txn: cmp.Or(c.Txn, in.Txn), Now: in.Now, Epoch: in.Epoch}
 }
 
-// isArchive says whether a regular file is an archive, by its first bytes and its name.
+// isArchive reports whether a regular file is an archive, by its first bytes and its name.
 func isArchive(name string) (front []byte, is bool) {
 	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
 		return nil, false

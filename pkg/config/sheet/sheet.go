@@ -241,7 +241,7 @@ func (s *Sheets) Apply(sheets []int, to any) {
 	}
 }
 
-// Gives says whether any sheet gives one of these settings.
+// Gives reports whether any sheet gives one of these settings.
 func (s *Sheets) Gives(keys ...string) bool {
 	return s != nil && slices.ContainsFunc(s.All, func(sheet Sheet) bool {
 		return slices.ContainsFunc(sheet.Values, func(v config.Value) bool { return slices.Contains(keys, v.Key.Name) })

@@ -120,7 +120,7 @@ func checkValues(conf *config.Config, sharded bool) error {
 	return nil
 }
 
-// isProgram says whether the shell can run word. It has commands of its own.
+// isProgram reports whether the shell can run word. It has commands of its own.
 func isProgram(word string) bool {
 	if strings.Contains(word, "/") {
 		info, err := os.Stat(word)

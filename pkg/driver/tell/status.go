@@ -504,7 +504,7 @@ func removeLive(dir string) error {
 	return nil
 }
 
-// isError says whether an outcome is one that a person should look at.
+// isError reports whether an outcome is one that a person should look at.
 func isError(outcome string) bool {
 	return !slices.Contains([]string{record.OutcomeFetched, record.OutcomeNotModified, record.OutcomeRobotsDenied, record.OutcomeRefused, record.OutcomeDeferred, record.OutcomeParked}, outcome)
 }

@@ -168,7 +168,7 @@ func meant(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// Allowed says whether addr may be contacted, and if not, names the range for
+// Allowed reports whether addr may be contacted, and if not, names the range for
 // which it is refused.
 func (g Guard) Allowed(addr netip.Addr) (ok bool, reason string) {
 	name := Special(addr)
@@ -192,7 +192,7 @@ var ports = []uint16{0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42,
 	512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995,
 	1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080}
 
-// PortRefused says whether browsers refuse to fetch http and https URLs from port.
+// PortRefused reports whether browsers refuse to fetch http and https URLs from port.
 func PortRefused(port uint16) bool {
 	_, found := slices.BinarySearch(ports, port)
 	return found

@@ -184,7 +184,7 @@ func hasPrefix(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-// shields says whether there is a Secure cookie that one which came over http would stand before or replace (section 5.7, step 16).
+// shields reports whether there is a Secure cookie that one which came over http would stand before or replace (section 5.7, step 16).
 func (s *site) shields(c *Cookie, now time.Time) bool {
 	return slices.ContainsFunc(s.list, func(o Cookie) bool {
 		return o.Secure && o.Name == c.Name && !o.over(now) && (matches(o.Domain, c.Domain) || matches(c.Domain, o.Domain)) && covers(o.Path, c.Path)
@@ -322,14 +322,14 @@ func (j *Jar) fitting(t Target, now time.Time) (fit []Cookie) {
 	return fit
 }
 
-// Evicted says whether a bound has put a cookie out.
+// Evicted reports whether a bound has put a cookie out.
 func (j *Jar) Evicted() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.out
 }
 
-// Dirty says whether Keep has taken in anything.
+// Dirty reports whether Keep has taken in anything.
 func (j *Jar) Dirty() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

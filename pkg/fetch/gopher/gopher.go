@@ -139,7 +139,7 @@ func (m *Module) fetch(ctx context.Context, req *fetch.Request) (*fetch.Reply, e
 	return reply, nil
 }
 
-// isError says whether a document is a single item of type 3, which is how servers
+// isError reports whether a document is a single item of type 3, which is how servers
 // say that there is no such item.
 func isError(b []byte) bool {
 	line, rest, _ := bytes.Cut(b, []byte("\n"))

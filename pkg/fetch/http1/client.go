@@ -129,10 +129,10 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// Open says whether a connection stands.
+// Open reports whether a connection stands.
 func (c *Conn) Open() bool { return c.conn != nil }
 
-// leads says whether the connection leads to a server, and still stands.
+// leads reports whether the connection leads to a server, and still stands.
 func (c *Conn) leads(t *target, addr netip.AddrPort) bool {
 	return c.conn != nil && c.scheme == t.scheme && c.host == t.host && c.addr == addr && !c.stale()
 }

@@ -137,7 +137,7 @@ func (l *Logins) formOf(url string) *formLogin {
 
 func (l *Logins) form(t *target) *formLogin { return l.of(t.scheme + "://" + t.host).form }
 
-// Forms says whether there is a form login.
+// Forms reports whether there is a form login.
 func (l *Logins) Forms() bool { return len(l.forms()) > 0 }
 
 func (l *Logins) forms() (all []*formLogin) {
@@ -480,13 +480,13 @@ func (f *form) has(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return !f.inputs[name] })
 }
 
-// in says whether a page has the form again.
+// in reports whether a page has the form again.
 func (f *form) in(page []byte) bool {
 	forms, _, _ := formsOf(page)
 	return slices.ContainsFunc(forms, func(o *form) bool { return o.has(f.marks) })
 }
 
-// hasForm says whether a page has the form that these fields are for.
+// hasForm reports whether a page has the form that these fields are for.
 func hasForm(page []byte, fields url.Values) bool {
 	_, err := findForm(page, fields)
 	return !errors.Is(err, errNoForm)

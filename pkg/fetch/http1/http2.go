@@ -84,7 +84,7 @@ func wantsTwo(x *exchange, err error) bool {
 	return x.head.Status == http.StatusHTTPVersionNotSupported || x.head.Status == http.StatusMisdirectedRequest
 }
 
-// isSettings says whether b begins as a connection of HTTP/2 does: with a frame SETTINGS on stream 0 (RFC 9113 section 3.4).
+// isSettings reports whether b begins as a connection of HTTP/2 does: with a frame SETTINGS on stream 0 (RFC 9113 section 3.4).
 func isSettings(b []byte) bool {
 	return len(b) >= 9 && b[0] == 0 && b[3] == 4 && b[4] == 0 && bytes.Equal(b[5:9], make([]byte, 4))
 }

@@ -260,7 +260,7 @@ func parseCookie(line string) (c cookies.Cookie, ok bool) {
 	return c, true
 }
 
-// Any says whether there is one.
+// Any reports whether there is one.
 func (l *Logins) Any() bool { return l != nil && (len(l.origins) > 0 || l.cookies != nil) }
 
 // Login returns the name and the password for an origin.
@@ -285,7 +285,7 @@ func (l *Logins) fields(t *target) []httpmsg.Field {
 	return append([]httpmsg.Field{{Name: "Authorization", Value: who.basic()}}, who.fields...)
 }
 
-// hasCookie says whether the file has a line Cookie for a server: it is the only one then.
+// hasCookie reports whether the file has a line Cookie for a server: it is the only one then.
 func (l *Logins) hasCookie(t *target) bool {
 	return slices.ContainsFunc(l.of(t.scheme+"://"+t.host).fields, func(f httpmsg.Field) bool { return strings.EqualFold(f.Name, "Cookie") })
 }
@@ -329,7 +329,7 @@ func (l *Logins) Kinds(url string, now time.Time) (kinds []string) {
 	return kinds
 }
 
-// know says whether anything is sent to a server that is for nobody else.
+// know reports whether anything is sent to a server that is for nobody else.
 func (l *Logins) know(t *target, now time.Time) bool {
 	line, _ := l.line(t, now)
 	who := l.of(t.scheme + "://" + t.host)

@@ -32,7 +32,7 @@ func makeOld(config *tls.Config) {
 	config.CipherSuites = oldSuites
 }
 
-// isTooNew says whether a handshake may have failed because server and client had no version or
+// isTooNew reports whether a handshake may have failed because server and client had no version or
 // cipher suite in common. Some servers just close the connection then, or where the client's first message is longer than it used to be.
 func isTooNew(err error) bool {
 	var f *fetch.Failure

@@ -56,7 +56,7 @@ func ParseProxy(s string, logins *Logins) (*Proxy, error) {
 	return &Proxy{u.Scheme, u.Host, logins.of(origin)}, nil
 }
 
-// forwards says whether the proxy is sent the request itself.
+// forwards reports whether the proxy is sent the request itself.
 func (p *Proxy) forwards(t *target) bool {
 	return p != nil && p.scheme == "http" && t.scheme == "http"
 }
@@ -75,7 +75,7 @@ func (p *Proxy) down(err error) error {
 // errNoLogin is status 407, to CONNECT or to a request.
 var errNoLogin = errors.New("status 407: proxy authentication required")
 
-// refusesLogin says whether a socks5 proxy wants another name and password (RFC 1928
+// refusesLogin reports whether a socks5 proxy wants another name and password (RFC 1928
 // section 3, RFC 1929); x/net tells it in words only.
 func refusesLogin(err error) bool { return strings.Contains(err.Error(), "authentication") }
 

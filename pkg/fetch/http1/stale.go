@@ -21,7 +21,7 @@ type probe struct {
 	look func(fd uintptr)
 }
 
-// stale says whether the connection is of no more use.
+// stale reports whether the connection is of no more use.
 func (c *Conn) stale() bool {
 	if c.probe == nil {
 		c.probe = newProbe(c.conn)
@@ -29,7 +29,7 @@ func (c *Conn) stale() bool {
 	return c.probe.raw != nil && (c.probe.raw.Control(c.probe.look) != nil || c.probe.gone) || c.surplus()
 }
 
-// surplus says whether a record of TLS was read from the socket with the reply's last.
+// surplus reports whether a record of TLS was read from the socket with the reply's last.
 // Where it was not, the reading ends at once, and the connection is none the worse.
 func (c *Conn) surplus() bool {
 	t, ok := c.conn.(*tls.Conn)

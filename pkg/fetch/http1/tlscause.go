@@ -57,7 +57,7 @@ func alertOf(err error) (alert tls.AlertError, ok bool) {
 	return 0, false
 }
 
-// isClosed says whether the server closed a connection, or cut it.
+// isClosed reports whether the server closed a connection, or cut it.
 func isClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -32,10 +32,10 @@ const (
 // Is reports whether a text names a fault of this machine.
 func Is(text string) bool { return strings.HasPrefix(text, Prefix) }
 
-// Passing says whether a kind is a shortage, which may be over in a second.
+// Passing reports whether a kind is a shortage, which may be over in a second.
 func Passing(text string) bool { return text == NoPort || text == NoFile || text == NoMemory }
 
-// Unrouted says whether a kind is about one address: another one of the host may do.
+// Unrouted reports whether a kind is about one address: another one of the host may do.
 func Unrouted(text string) bool { return text == NoRoute || text == NoIPv6 || text == Firewall }
 
 // Of returns the kind of an error that is a fault of this machine.
@@ -101,7 +101,7 @@ func remote(e *net.OpError) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// routed says whether this machine knows where to send what is for an address.
+// routed reports whether this machine knows where to send what is for an address.
 func routed(to netip.Addr) bool {
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9)))
 	if err != nil {

@@ -101,7 +101,7 @@ func (d *DB) prepare(ctx context.Context, create bool) error {
 	})
 }
 
-// check says whether a database has nothing in it yet: err is set then too.
+// check reports whether a database has nothing in it yet: err is set then too.
 func (d *DB) check(ctx context.Context, db interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) (fresh bool, err error) {

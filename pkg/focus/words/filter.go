@@ -252,7 +252,7 @@ func (f *Filter) Words(text string) []string {
 	return list
 }
 
-// adjacent says whether only a space, or a period and a space, is between word i and the next.
+// adjacent reports whether only a space, or a period and a space, is between word i and the next.
 func adjacent(text string, spans [][]int, i int) bool {
 	return strings.TrimPrefix(text[spans[i][1]:spans[i+1][0]], ".") == " "
 }

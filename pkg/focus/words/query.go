@@ -87,7 +87,7 @@ func locationOf(word string) string {
 	return ""
 }
 
-// registered says whether a URL's host is a name under a suffix that the public suffix list has.
+// registered reports whether a URL's host is a name under a suffix that the public suffix list has.
 func registered(url string) bool {
 	url, _, err := canon.URL(url)
 	if err != nil {

@@ -131,7 +131,7 @@ func sortRows[T record.Row](ctx context.Context, s Split, in merge.Rows[T], rows
 	return nil
 }
 
-// again says whether all that a manifest says was sent is there; the rows of t must be these.
+// again reports whether all that a manifest says was sent is there; the rows of t must be these.
 func (s Split) again(t record.Trailer, sent *Manifest) (there bool, err error) {
 	if got := t.Hash.String(); got != sent.inHash() {
 		return false, &fault.Error{Class: fault.Conflict, File: "input", Found: fmt.Sprintf("%d rows with hash %s", t.Rows, got),

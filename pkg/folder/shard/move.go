@@ -39,12 +39,12 @@ func (m *Move) Leaves(key uint64) (to int, ok bool) {
 	return to, to != m.Shard && m.Old.Of(key) == m.Shard
 }
 
-// Comes says whether the hosts of a key's bucket come from a shard.
+// Comes reports whether the hosts of a key's bucket come from a shard.
 func (m *Move) Comes(key uint64, from int) bool {
 	return m.New.Of(key) == m.Shard && m.Old.Of(key) == from
 }
 
-// Loses says whether buckets leave the shard.
+// Loses reports whether buckets leave the shard.
 func (m *Move) Loses() bool {
 	for b, was := range m.Old.Owners {
 		if was == m.Shard && m.New.Owners[b] != was {

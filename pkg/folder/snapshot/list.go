@@ -91,7 +91,7 @@ func (l *List) objects() map[string]int64 {
 	return m
 }
 
-// same says whether two snapshots are the same but for number and time.
+// same reports whether two snapshots are the same but for number and time.
 func (l *List) same(other *List) (bool, error) {
 	if other == nil {
 		return false, nil
@@ -164,7 +164,7 @@ func (l *List) check(name string) error {
 	return nil
 }
 
-// validPath says whether a file of a crawl has such a path and is copied: it is no pointer, no lock, and not the copier's own.
+// validPath reports whether a file of a crawl has such a path and is copied: it is no pointer, no lock, and not the copier's own.
 func validPath(p string) bool {
 	if p == "" || len(p) > 4096 || !filepath.IsLocal(p) || strings.ContainsAny(p, "\\\n\r\x00") || filepath.ToSlash(filepath.Clean(p)) != p {
 		return false

@@ -76,7 +76,7 @@ func Pull(ctx context.Context, spelling, dir string, prepare func(dir, name stri
 	return c.done, os.Remove(marker)
 }
 
-// empty says whether there is no folder, or one without files but for what a pull leaves that did not begin.
+// empty reports whether there is no folder, or one without files but for what a pull leaves that did not begin.
 func empty(dir string) (bool, error) {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -200,7 +200,7 @@ func Push(ctx context.Context, folder *crawl.Crawl, spelling string, opt Options
 	}
 }
 
-// within says whether a folder is, or lies in, another.
+// within reports whether a folder is, or lies in, another.
 func within(inner, outer string) bool {
 	i, err := filepath.Abs(inner)
 	if err != nil {
@@ -324,7 +324,7 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 	return nil
 }
 
-// restored says whether the crawl has gone back since it was listed: another file may stand in the place of a round's.
+// restored reports whether the crawl has gone back since it was listed: another file may stand in the place of a round's.
 func (c *copier) restored(inv *crawl.Inventory) bool {
 	now, err := store.ReadCurrent(durable.OS, c.dir)
 	return err == nil && now.Epoch != inv.Current.Epoch
@@ -403,7 +403,7 @@ func (c *copier) writeSent(lists ...*List) error {
 	return durable.WriteFile(durable.OS, filepath.Join(c.own, sentFile), data)
 }
 
-// knows says whether this folder has published a snapshot. A folder of an earlier version has noted none.
+// knows reports whether this folder has published a snapshot. A folder of an earlier version has noted none.
 func (c *copier) knows(l *List) bool {
 	for _, states := range c.sent {
 		if slices.Contains(states, published{l.Number, l.sum}) {
@@ -498,7 +498,7 @@ func newIdentity(own, from string, number uint64) (string, error) {
 	return id, durable.WriteFile(durable.OS, filepath.Join(own, idFile), []byte(line+"\n"))
 }
 
-// at says whether a part is at the remote.
+// at reports whether a part is at the remote.
 func (c *copier) at(path string, p Part) bool {
 	size, ok := c.have[object(path, p)]
 	return ok && size == p.Length

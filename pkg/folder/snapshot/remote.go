@@ -60,7 +60,7 @@ func openRemote(spelling, own string, lock *os.File) (remote, error) {
 	return folder(spelling), nil
 }
 
-// IsFolder says whether a remote is spelled as a local folder.
+// IsFolder reports whether a remote is spelled as a local folder.
 func IsFolder(spelling string) bool {
 	host, _, ok := strings.Cut(spelling, ":")
 	return !ok || host == "" || strings.Contains(host, "/")

@@ -78,7 +78,7 @@ func eachRow(path string, each func(*record.Fetch) error) error {
 // mimeMax is the longest media type that a row has whole for certain, in bytes.
 const mimeMax = 1 << 8
 
-// tells says whether a row has what an index says of a plain record. The bytes of others may differ, or the record's
+// tells reports whether a row has what an index says of a plain record. The bytes of others may differ, or the record's
 // digest is to be made.
 func tells(r *record.Fetch) bool {
 	if r.PayloadSHA1 == "" && r.Outcome != record.OutcomeNotModified || r.Status < 200 || len(r.MIME) > mimeMax || strings.HasPrefix(r.MIME, "application/http") {

@@ -316,7 +316,7 @@ func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
 	return u, nil
 }
 
-// signed says whether there is a sign in the host that the parser took for u's IPv4
+// signed reports whether there is a sign in the host that the parser took for u's IPv4
 // address: it reads "-0" and "+0" as numbers, the standard does not. A sign may be escaped,
 // or one of those that IDNA makes "-" or "+"; before a name it is left as it is. Where
 // authority is not where the address came from, but part of a path, the answer is no.

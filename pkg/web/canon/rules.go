@@ -200,7 +200,7 @@ func compareArguments(a, b []byte) int {
 	return bytes.Compare(a[len(nameA):], b[len(nameB):])
 }
 
-// named says whether an argument has that name, in lower case.
+// named reports whether an argument has that name, in lower case.
 func named(arg []byte, want string) bool {
 	return len(arg) >= len(want) && (len(arg) == len(want) || arg[len(want)] == '=') &&
 		bytes.EqualFold(arg[:len(want)], []byte(want))
@@ -224,7 +224,7 @@ func isSession(arg []byte) bool {
 		named(arg, "sid") && isHash(arg[len("sid"):])
 }
 
-// isHash says whether value is "=" and 32 letters and digits.
+// isHash reports whether value is "=" and 32 letters and digits.
 func isHash(value []byte) bool {
 	if len(value) != 33 {
 		return false

@@ -56,7 +56,7 @@ func ParseSchemes(list []string) (*Schemes, error) {
 	return newSchemes(ports), nil
 }
 
-// Has says whether a scheme is among them; nil are the usual ones.
+// Has reports whether a scheme is among them; nil are the usual ones.
 func (s *Schemes) Has(name string) bool { return cmp.Or(s, usual).ports[name] != "" }
 
 // Names lists them in order.

@@ -85,7 +85,7 @@ func (r *Rule) Tests() (words []string) {
 	return words
 }
 
-// NamesHosts says whether a rule holds for hosts alone that tests with these words name: host, domain, registered-domain. A public suffix,
+// NamesHosts reports whether a rule holds for hosts alone that tests with these words name: host, domain, registered-domain. A public suffix,
 // such as com, is no domain of anybody.
 func (r *Rule) NamesHosts(words ...string) bool { return namesHosts(r.cond, words) }
 

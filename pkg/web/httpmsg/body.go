@@ -100,7 +100,7 @@ func (b *Body) passOver(coding, contentType string) {
 	b.fail(refuse("content coding "+coding, "gzip, deflate, br or zstd"))
 }
 
-// IsText says whether b, the first bytes of a body, has no byte that text has not
+// IsText reports whether b, the first bytes of a body, has no byte that text has not
 // (WHATWG MIME Sniffing, section 7.2), or begins with a byte order mark.
 func IsText(b []byte) bool {
 	for _, mark := range [...]string{"\xef\xbb\xbf", "\xfe\xff", "\xff\xfe"} {
@@ -298,7 +298,7 @@ func (b *Body) push(coding string) error {
 	return nil
 }
 
-// plainText says whether what is said to be deflate or br, which begin with no magic, is text: of at least 64 bytes none is a
+// plainText reports whether what is said to be deflate or br, which begin with no magic, is text: of at least 64 bytes none is a
 // control character. A coded body has one among so many but for one in a thousand.
 func plainText(in *bufio.Reader) bool {
 	b, _ := in.Peek(512)
@@ -380,7 +380,7 @@ func OpenArchived(block io.Reader) (*Message, error) {
 	return m, nil
 }
 
-// archivedHead says whether another head follows.
+// archivedHead reports whether another head follows.
 func archivedHead(in *bufio.Reader) bool {
 	b, _ := in.Peek(64)
 	b = bytes.TrimLeft(b, " \t\r\n")
@@ -469,7 +469,7 @@ func payload(h *Head, body io.Reader) io.Reader {
 // BareHead is the head of a reply that has none (HTTP/0.9).
 func BareHead() Head { return Head{Major: 0, Minor: 9, Status: 200} }
 
-// looksChunked says whether the input begins with a chunk size and, as far as the buffer has the chunk, with
+// looksChunked reports whether the input begins with a chunk size and, as far as the buffer has the chunk, with
 // a chunk: text may begin with digits.
 func looksChunked(in *bufio.Reader) bool {
 	b, err := in.Peek(24)

@@ -32,7 +32,7 @@ type Chunked struct {
 	line  int    // bytes of the line, or of all trailers, so far
 }
 
-// Done says whether the body's end has been seen.
+// Done reports whether the body's end has been seen.
 func (c *Chunked) Done() bool { return c.state == chunkDone }
 
 // Next consumes the start of p: used bytes, with the payload data among them. It

@@ -42,7 +42,7 @@ type Head struct {
 	odd bool // it has lines that readers take in different ways
 }
 
-// NotNow says whether a status of 4xx says that the same request may be answered at another time: 408 (RFC 9110 section
+// NotNow reports whether a status of 4xx says that the same request may be answered at another time: 408 (RFC 9110 section
 // 15.5.9), 421 (on another connection, section 15.5.20), 425 (RFC 8470 section 5.2), 429 (RFC 6585 section 4).
 func NotNow(status uint16) bool {
 	return status == 408 || status == 421 || status == 425 || status == 429
@@ -69,7 +69,7 @@ func (h *Head) Values(name string) []string {
 	return all
 }
 
-// has says whether a comma-separated field contains the token, in any case.
+// has reports whether a comma-separated field contains the token, in any case.
 func (h *Head) has(name, token string) bool {
 	for i := range h.Fields {
 		if !strings.EqualFold(h.Fields[i].Name, name) {
@@ -85,7 +85,7 @@ func (h *Head) has(name, token string) bool {
 	return false
 }
 
-// KeepAlive says whether the server lets the connection be used again.
+// KeepAlive reports whether the server lets the connection be used again.
 func (h *Head) KeepAlive() bool {
 	if h.has("Connection", "close") || h.has("Proxy-Connection", "close") {
 		return false
@@ -93,7 +93,7 @@ func (h *Head) KeepAlive() bool {
 	return h.Major == 1 && h.Minor >= 1 || h.has("Connection", "keep-alive")
 }
 
-// Certain says whether every reader sees the reply end at the same place: it has one
+// Certain reports whether every reader sees the reply end at the same place: it has one
 // Content-Length or the one coding chunked, and none of the lines that are taken in
 // different ways. RFC 9112 section 6.3 says what to suspect otherwise.
 func (h *Head) Certain() bool {
@@ -205,7 +205,7 @@ func (h *Head) Codings() string {
 	return all
 }
 
-// transferCoded says whether Transfer-Encoding counts: it does from HTTP/1.1 on.
+// transferCoded reports whether Transfer-Encoding counts: it does from HTTP/1.1 on.
 func (h *Head) transferCoded() bool { return h.Major > 1 || h.Major == 1 && h.Minor >= 1 }
 
 // HeadEnd returns the length of the head at the start of b, its blank line
@@ -230,11 +230,11 @@ func HeadEnd(b []byte, from int) int {
 	}
 }
 
-// Bare says whether b, the first bytes of a reply, begins a document without a
+// Bare reports whether b, the first bytes of a reply, begins a document without a
 // head, as HTTP/0.9 servers send it: its first byte is '<'.
 func Bare(b []byte) bool { return len(b) > 0 && b[0] == '<' }
 
-// Plausible says whether b can be the first bytes of a head. It is false as soon
+// Plausible reports whether b can be the first bytes of a head. It is false as soon
 // as what came can be no HTTP, so that nobody waits for the rest of it.
 func Plausible(b []byte) bool {
 	rest := bytes.TrimLeft(b, "\r\n")
@@ -320,7 +320,7 @@ func (h *Head) parse(b []byte, archived bool) error {
 	return nil
 }
 
-// ofBody says whether a body cannot be read without the field.
+// ofBody reports whether a body cannot be read without the field.
 func ofBody(name string) bool {
 	for _, n := range [...]string{"Content-Type", "Content-Encoding", "Content-Length", "Transfer-Encoding"} {
 		if strings.EqualFold(name, n) {

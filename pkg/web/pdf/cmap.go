@@ -38,7 +38,7 @@ type codespace struct {
 	low, high uint32
 }
 
-// holds says whether each byte of a code lies in the range of that byte.
+// holds reports whether each byte of a code lies in the range of that byte.
 func (s codespace) holds(code uint32) bool {
 	for shift := 0; shift < 8*s.length; shift += 8 {
 		if c := byte(code >> shift); c < byte(s.low>>shift) || c > byte(s.high>>shift) {

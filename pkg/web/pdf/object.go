@@ -330,7 +330,7 @@ func (p *parser) word() any {
 	return f
 }
 
-// reference says whether " G R" follows a number.
+// reference reports whether " G R" follows a number.
 func reference(b []byte) (length int, ok bool) {
 	i := 0
 	for i < len(b) && i < 4 && isSpace(b[i]) {

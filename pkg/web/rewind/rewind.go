@@ -202,7 +202,7 @@ func (s *Stream) Close() error {
 // Len is the number of bytes kept.
 func (s *Stream) Len() int64 { return int64(s.n) + s.fileN + int64(s.tailN) }
 
-// Truncated says whether bytes did not fit.
+// Truncated reports whether bytes did not fit.
 func (s *Stream) Truncated() bool { return s.truncated }
 
 // Start returns the part in memory: the whole document, or its first MemoryMax bytes.

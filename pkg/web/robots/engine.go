@@ -28,7 +28,7 @@ const (
 // each URL, which takes time by these bytes times those of the URL. A file above the bound is judged by this package.
 const temotoRules = 2048
 
-// forTemoto says whether a file is within the bound.
+// forTemoto reports whether a file is within the bound.
 func forTemoto(body []byte) bool {
 	bytesLeft := temotoRules
 	for line := range bytes.FieldsFuncSeq(body, func(r rune) bool { return r == '\r' || r == '\n' }) {

@@ -312,7 +312,7 @@ func (r *Rules) merge(into *Group, agent string) (parts [][]rule, found bool) {
 // CrawlDelay returns the longest Crawl-delay of the agent's groups, 0 for none.
 func (g *Group) CrawlDelay() time.Duration { return g.delay }
 
-// Allowed says whether the agent may fetch url: an absolute canonical URL, or its
+// Allowed reports whether the agent may fetch url: an absolute canonical URL, or its
 // path and query.
 func (g *Group) Allowed(url string) bool {
 	path := pathOf(url)
@@ -347,7 +347,7 @@ func pathOf(url string) string {
 	return url[i:]
 }
 
-// matches says whether the pattern matches the path from its start. Pieces
+// matches reports whether the pattern matches the path from its start. Pieces
 // between stars are taken at the first place where they fit, which finds a match
 // if there is one, in time linear in the path.
 func matches(pattern, path string) bool {
