@@ -125,7 +125,7 @@ func (r *Reader) Check(progress func(bytes int64)) error {
 	return nil
 }
 
-// count is what the header says of the bits.
+// count has the header's counts of bits.
 type count struct {
 	ones   uint64
 	blocks [blockBits + 1]uint64 // by the number of their bits
@@ -167,7 +167,7 @@ type Output interface {
 
 // Write writes to out the filter of old, or an empty one with that number of pages where old
 // is nil, with more fingerprints: next returns their places (see Place), ascending, until
-// io.EOF. polynomial is that of the fingerprints.
+// io.EOF. The fingerprints were made with polynomial.
 func Write(out Output, polynomial uint64, pages int64, old *Reader, next func() (place uint64, err error)) (Header, error) {
 	h := Header{Polynomial: polynomial, Pages: pages}
 	if old != nil {

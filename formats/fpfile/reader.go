@@ -155,11 +155,11 @@ func (r *Reader) read(b []byte, off int64) error {
 // Name is the file's, for messages.
 func (r *Reader) Name() string { return r.name }
 
-// SetReadAhead bounds the bytes that each Iter made from now on buffers, and those of
+// SetReadAhead bounds the bytes that each Iter made from now on buffers, and the bytes of
 // the index that the Reader keeps: 256 KiB unless set, one block at the least.
 func (r *Reader) SetReadAhead(bytes int64) { r.aheadMax = max(1, bytes/BlockSize) }
 
-// Polynomial is the one that the fingerprints were made with.
+// Polynomial is the polynomial that the fingerprints were made with.
 func (r *Reader) Polynomial() uint64 { return r.polynomial }
 
 // Count is the number of fingerprints.

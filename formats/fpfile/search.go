@@ -8,8 +8,8 @@ import "math/bits"
 
 // cursor is a word of a block's high part.
 type cursor struct {
-	at    int    // its byte
-	zeros uint64 // before it
+	at    int    // the byte in the block where the word begins
+	zeros uint64 // zeros before the word
 }
 
 // holds looks for difference d, from c on; d is not below the one looked for

@@ -79,7 +79,7 @@ func (f *frameWriter) pass(frame []byte) error {
 }
 
 // ReadTrailer reads a record stream for its trailer, without taking its rows apart: only the hash of its bytes is verified, as
-// in CopyFrom. With several streams, it is that of the first.
+// in CopyFrom. With several streams, it is the trailer of the first.
 func ReadTrailer(in io.Reader, opt ReaderOptions) (Trailer, error) {
 	s, err := Open(in, opt)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestPackMin(t *testing.T) {
 	}
 }
 
-// TestCopyFrom: a copy is what writing the same rows at that level gives.
+// TestCopyFrom: a copy has the bytes that writing the same rows at that level gives.
 func TestCopyFrom(t *testing.T) {
 	for _, n := range []int{0, 1, 20_000} {
 		for _, from := range []Level{Stored, Fast} {

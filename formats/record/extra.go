@@ -80,7 +80,7 @@ func (s *Schema) WithText(name string) *Schema {
 	return &with
 }
 
-// AddText makes the values of a row for a schema of WithText: those of e, and text in the column name; "" is null.
+// AddText makes the values of a row for a schema of WithText: the values of e, and text in the column name; "" is null.
 func (s *Schema) AddText(e Extra, name, text string) Extra {
 	b := &extraBatch{schema: s, columns: make([]inColumn, len(s.extra))}
 	for i, c := range s.extra {

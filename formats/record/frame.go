@@ -53,7 +53,7 @@ var atOnce = min(runtime.GOMAXPROCS(0), 4)
 
 // encoder compresses the messages of all streams. A message is seldom longer than the window (batchBytes), which is what
 // a compressor keeps in memory. It and decoder are complete when the program starts: they have
-// channels, and those that are made in a bubble of testing/synctest are of no use outside.
+// channels, and channels that are made in a bubble of testing/synctest are of no use outside.
 var encoder = func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(true),
 		zstd.WithWindowSize(1<<20), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(atOnce))

@@ -18,7 +18,7 @@ type Count struct {
 type Stage struct {
 	Name  string `json:"name"`            // "mfetch", "murlset new"
 	Store string `json:"store,omitempty"` // base name of the store that the stage commits to; "" for none
-	// Stores lists further stores that it commits to, those of processing modules, by
+	// Stores lists further stores that the stage commits to, those of processing modules, by
 	// their folders in the crawl: "modules/tags". Sorted.
 	Stores   []string `json:"stores,omitempty"`
 	Txn      string   `json:"txn,omitempty"`

@@ -37,7 +37,7 @@ const (
 	KindModule Kind = "module"
 )
 
-// ByKind chooses of four values, functions for the four types of rows, that of a kind.
+// ByKind returns the value for a kind, of four values that stand for the four types of rows.
 func ByKind[V any](k Kind, url, fetch, link, module V) V {
 	switch k {
 	case KindURL:
@@ -79,8 +79,8 @@ type URL struct {
 	LastContentFP uint64  `col:"last_content_fp"` // 0 is "not fetched before"
 	X             string  `col:"x"`               // the user's own columns, see own.go
 	Hops          uint8   `col:"hops"`            // redirects since the last link, on the way from the seed
-	Requisite     uint8   `col:"requisite,late"`  // it was found as a part of a page, such as a picture: 1 and how many levels of parts it may have itself, and 8 if it may be a page, too; 0: it was not
-	Sitemap       uint8   `col:"sitemap,late"`    // it was named as a sitemap: 1 by a robots.txt, n+1 by a sitemap of n; 0: it was not
+	Requisite     uint8   `col:"requisite,late"`  // the URL was found as a part of a page, such as a picture: 1 and how many levels of parts it may have itself, and 8 if it may be a page, too; 0: it was not
+	Sitemap       uint8   `col:"sitemap,late"`    // the URL was named as a sitemap: 1 by a robots.txt, n+1 by a sitemap of n; 0: it was not
 	Extra         Extra   // columns that this version does not know
 }
 
@@ -123,8 +123,8 @@ type Fetch struct {
 	FreshUntil      Time   `col:"fresh_until"`        // until when the reply says that it stays as it is (RFC 9111 section 4.2); 0: it does not say
 	X               string `col:"x"`                  // as given: the user's own columns
 	Hops            uint8  `col:"hops"`
-	Requisite       uint8  `col:"requisite,late"` // as given; of a robots.txt that of the URL for which it was asked for
-	Sitemap         uint8  `col:"sitemap,late"`   // as given; of a robots.txt that of the URL for which it was asked for
+	Requisite       uint8  `col:"requisite,late"` // as given; of a robots.txt the value of the URL that it was fetched for
+	Sitemap         uint8  `col:"sitemap,late"`   // as given; of a robots.txt the value of the URL that it was fetched for
 	Body            []byte // decoded body, within a program only: no stream carries it
 	Extra           Extra
 }
@@ -179,10 +179,10 @@ const OutcomeRefused = "refused"
 // WasColumn is the further column of url rows of URLs that are to be fetched again: the outcome that they had.
 const WasColumn = "was"
 
-// OutcomesOfSettings are those that our own settings cause, and only their user changes.
+// OutcomesOfSettings are the outcomes that the crawl's own settings cause: they change only when a user changes the settings.
 var OutcomesOfSettings = [...]string{OutcomeAddress, OutcomeDenied, OutcomeScheme}
 
-// OfSettings reports whether an outcome is one of these.
+// OfSettings reports whether an outcome is one of OutcomesOfSettings.
 func OfSettings(outcome string) bool { return slices.Contains(OutcomesOfSettings[:], outcome) }
 
 // Outcomes are all that Fetch.Outcome can be.

@@ -22,8 +22,8 @@ type rowType struct {
 	texts   []field  // fields of text
 	extra   uintptr  // offset of the field Extra
 	width   int      // bytes of a row in a batch, without text
-	formed  []field  // of fields, those that stand in the byte form with a flag or without, in order: all but late ones, which are the last, by name
-	flags   int      // flags in the byte form, that of the unknown columns last
+	formed  []field  // the fields that stand in the byte form by order, with a flag or without: all but late ones, which follow by name
+	flags   int      // flags in the byte form; the flag of the unknown columns is the last
 }
 
 // field is where a row has the value of a column, and what loops over rows need to know of that.

@@ -18,7 +18,7 @@ import (
 	"mercator/pkg/base/must"
 )
 
-// unzstd is what "zstd -dc" prints.
+// unzstd returns the bytes that "zstd -dc" prints.
 func unzstd(t *testing.T, b []byte) []byte {
 	t.Helper()
 	d, err := zstd.NewReader(nil)

@@ -40,7 +40,7 @@ type textColumn struct {
 	column
 	known *field // nil for any but a known column
 	extra int    // place in schema.extra
-	own   string // its name in the column x; "": it is none of x_NAME
+	own   string // of a column x_NAME: the name in the column x; "": any other column
 	round bool   // the column of InRound
 }
 

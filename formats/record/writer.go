@@ -55,7 +55,7 @@ type Writer[T Row] struct {
 	done   bool // the trailer is written
 }
 
-// shared is what a Writer has in common with its twins: a batch is made, and its rows are hashed, once for all of them.
+// shared is the part of a Writer that its twins share: a batch is made, and its rows are hashed, once for all of them.
 type shared[T Row] struct {
 	allFrames []*frameWriter // those that compress stand last: they keep the message
 	schema    *arrow.Schema
@@ -197,7 +197,7 @@ func (m *messageCollector) WritePayload(p ipc.Payload) error {
 	return nil
 }
 
-// arrowAlign is what each buffer of a body is padded to a multiple of, in bytes, at most.
+// arrowAlign is the largest number of bytes that buffers of a body are padded to a multiple of.
 const arrowAlign = 64
 
 type appender struct{ b []byte }
@@ -503,7 +503,7 @@ func newFrameWriter(out output, opt WriterOptions) *frameWriter {
 	return &frameWriter{outs: []output{out}, level: opt.Level, timed: opt.FlushAfter > 0, threads: min(max(opt.Threads, 1), maxThreads), bare: opt.Level == Bare, packs: opt.Level == Fast}
 }
 
-// join has frames written to a further output. There was none yet but that of the schema.
+// join has frames written to a further output. No frame but the schema's was written yet.
 func (f *frameWriter) join(out output) error {
 	f.outs = append(f.outs, out)
 	_, err := out.Write(f.head)

@@ -114,21 +114,21 @@ func (r *Reader) Kind() string  { return r.kind }
 // Scanner reads rows in order.
 type Scanner struct {
 	r      *Reader
-	off    uint64 // of the open block
-	next   uint64 // of what follows it
-	rows   []byte // those left of the open block
+	off    uint64 // offset of the open block
+	next   uint64 // offset of what follows the open block
+	rows   []byte // rows left of the open block
 	count  uint32 // rows of the open block
-	row    uint32 // number of the next one
-	first  uint64 // its keys
+	row    uint32 // number of the next row
+	first  uint64 // keys of the open block: the first, and below it the last
 	last   uint64
 	key    uint64     // of the row before
 	peeked uint64     // key of the next row, if it was looked at
-	behind int        // bytes of its gap; 0: it was not
+	behind int        // bytes of the gap of the next row; 0: it was not looked at
 	skip   uint32     // rows to pass over in the block to be opened
 	page   []byte     // of the index, which the last search read
-	pageAt int        // its number, -1 for none
+	pageAt int        // number of that page of the index, -1 for none
 	beside bool       // blocks are read ahead
-	ahead  chan block // gives the one that is; nil: none
+	ahead  chan block // gives the block that is read ahead; nil: none
 	jumped bool       // blocks were passed over
 	reuse  bool       // room is for the next block
 	room   []byte
@@ -213,8 +213,8 @@ func (s *Scanner) corrupt(found, want string) error { return s.r.corrupt(s.off, 
 
 // block is a block that was read and has a valid checksum.
 type block struct {
-	from        uint64 // from where it was looked for
-	off, next   uint64 // of it, and of what follows it
+	from        uint64 // offset from which the block was looked for
+	off, next   uint64 // offsets of the block, and of what follows it
 	count       uint32
 	first, last uint64
 	sum         [4]byte

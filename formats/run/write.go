@@ -17,7 +17,7 @@ type Writer struct {
 	t       trailer
 	off     uint64
 	open    []byte      // the open block: room for its head, and its rows
-	count   uint32      // of these
+	count   uint32      // rows of the open block
 	first   uint64      // key of the open block's first row
 	last    uint64      // key of the last row
 	page    []byte      // entries of the open page
@@ -46,7 +46,7 @@ func NewWriter(out io.Writer, kind string) *Writer {
 }
 
 // Blocks makes blocks end at that number of bytes of rows, 1 to MaxBlockTarget, or at that number of rows.
-// A block is what is gathered before it is written, and what is read at once.
+// A block is gathered before it is written, and is read at once.
 func (w *Writer) Blocks(bytes, rows int) {
 	w.target, w.maxRows = min(max(bytes, 1), MaxBlockTarget), uint32(min(max(rows, 1), 1<<31))
 }

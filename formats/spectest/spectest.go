@@ -37,21 +37,21 @@ const page = "SPEC.md"
 type Vector struct {
 	Name  string // of the file below testdata, without Format.Ext; bad ones begin with the rule that they break
 	Bytes []byte // of the file
-	Loose bool   // the file may have other bytes than these: those of another program, or of another version of a library. It is written only where there is none
+	Loose bool   // the file may differ from Bytes, since another program made it, or another version of a library. It is written only where there is none
 	Gives string // result of reading a good one
 	Class fault.Class
 	Says  string                   // part of a bad one's error, which has a place, but of none of another rule's
 	Case  func(t testing.TB) error // reads a vector that is no file
 }
 
-// A Format is what Check compares with the page.
+// A Format is the part of Check that tests write: Check compares it with the page.
 type Format struct {
 	Ext     string
 	Vectors []Vector
 
 	// Read reads a whole file as strictly as the page asks for. What it gives says what was in it.
 	Read func(t testing.TB, name string, file []byte) (gives string, err error)
-	// File is what errors of a file of that name call it; nil: the name.
+	// File returns the name that errors give a file; nil: the file's own.
 	File func(name string) string
 	// Every is how many bytes lie between two that are cut at or damaged, where another format holds the file and is itself
 	// damaged at each; 0: none.

@@ -37,8 +37,8 @@ type Attempt struct {
 	Generation uint64 `json:"generation"` // generation that the change will make
 	Number     uint64 `json:"attempt"`    // 0 is the first
 	durable.Process
-	Time  string `json:"time"`            // when it began, as its machine says; for people
-	Ended bool   `json:"ended,omitempty"` // it gave up, and does nothing any more
+	Time  string `json:"time"`            // when the attempt began, by the clock of its machine; for people
+	Ended bool   `json:"ended,omitempty"` // the attempt gave up, and does nothing any more
 }
 
 func (a *Attempt) file() string {
@@ -147,7 +147,7 @@ func (t *Tx) claim() (again bool, err error) {
 	return again, err
 }
 
-// lookBack finds which earlier attempts may be at work still, and what those of the same transaction have left.
+// lookBack finds which earlier attempts may be at work still, and what earlier attempts of the same transaction have left.
 func (t *Tx) lookBack() error {
 	list, err := t.s.attempts()
 	if err != nil {
@@ -264,8 +264,8 @@ func (s *Store) removeAttempts(m *Manifest) error {
 	})
 }
 
-// generationIn is the generation that a name is of: of a file that a change made, of a manifest, a journal or an attempt, or
-// of an unpublished one of these; 0: of none.
+// generationIn returns the generation in the name of a file that a change made, of a manifest, a journal or an attempt, published or
+// not; 0: the name has none.
 func generationIn(rel string) uint64 {
 	name := path.Base(rel)
 	if durable.IsTemp(name) {

@@ -20,7 +20,7 @@ func chainOf(data []byte) (link, sum string) {
 	return hex.EncodeToString(l), hex.EncodeToString(h[:])
 }
 
-// TestChainGoesOn: however a file grew, its sum is that of its bytes.
+// TestChainGoesOn: however a file grew, its sum is the sum of its bytes.
 func TestChainGoesOn(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	data := make([]byte, 3*chainBlock+12345)

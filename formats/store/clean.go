@@ -90,7 +90,7 @@ func (s *Store) remove(rel string) error {
 }
 
 // removeLeftovers deletes unpublished files, journals of generations that have come, and
-// files named after the one that is to come, but for those of its journal j. It returns the generations that there are.
+// files named after the generation that is to come, except the files that its journal j names. It returns the generations that there are.
 func (s *Store) removeLeftovers(j journal) (all []uint64, err error) {
 	keep := map[string]bool{}
 	for _, name := range j.Names {

@@ -21,7 +21,7 @@
 //
 //  1. Begin locks LOCK and looks at CURRENT. If the crawl went back meanwhile (the store is of an older
 //     epoch), it publishes what counts as the next generation, in the new epoch.
-//  2. It refuses, unless the name is new and no round is open, or is that of the open round. If it has
+//  2. It refuses, unless the name is new and no round is open, or the name is the open round's. If the transaction has
 //     committed, there is nothing to do but to repeat its output.
 //  3. It deletes unpublished files, and those named after generation 26: a change that died left them.
 //  4. Each new file is written under a temporary name, and renamed by Commit. No manifest names it yet: 3 deletes it if the change dies.

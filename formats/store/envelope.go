@@ -26,7 +26,7 @@ const (
 	magicAttempt  = "mercator-store-attempt"
 	magicCurrent  = "mercator-crawl-current"
 
-	version = 1 // of these files; any other is refused
+	version = 1 // of every small file; any other version is refused
 
 	maxHeader = 128      // bytes of the first line
 	maxBody   = 64 << 20 // bytes of JSON

@@ -23,7 +23,7 @@ func nameLine(d *Done, checkpoint uint64) string {
 	return fmt.Sprintf("%s\t%s\t%d\t%d\n", d.Verb, d.Txn, d.Generation, checkpoint)
 }
 
-// FindName looks for a transaction's name among those of closed rounds.
+// FindName looks for a transaction's name among the names of closed rounds.
 func (s *Store) FindName(m *Manifest, txn string) (checkpoint uint64, found bool, err error) {
 	for _, e := range m.Files {
 		if e.Role != RoleNames {

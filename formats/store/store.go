@@ -563,8 +563,8 @@ func (s *Store) Changed(v *View) (bool, error) {
 	return !bytes.Equal(got, want), err
 }
 
-// Current returns the manifest that counts now: inside a crawl folder, of a store
-// of an older epoch, that of the checkpoint's generation. Readers need no lock. Others
+// Current returns the manifest that counts now. For a store of an older epoch inside a
+// crawl folder, this is the manifest of the checkpoint's generation. Readers need no lock. Others
 // get the same one: it is not to be changed.
 func (s *Store) Current() (*Manifest, error) {
 	v, err := s.Look()

@@ -247,7 +247,7 @@ func (s *Store) Publish(m *Manifest) error {
 	return err
 }
 
-// publish is Publish, and says whether m is the newest generation, as it may be in spite of an error. First it makes the calls of
+// publish is Publish, and reports whether m is the newest generation, as it may be in spite of an error. First it makes the calls of
 // syncs, which make durable what m names. In a shard it then calls look, if not nil, for a last look at whether to go on.
 //
 // The new HEAD reaches the disk with the folder's next sync, which comes with the next link. Until then the HEAD on the disk
@@ -341,7 +341,7 @@ func (s *Store) CheckJournal(generation uint64) error {
 	return err
 }
 
-// readJournal reads that of an attempt at the generation to come; the zero journal if there is none.
+// readJournal reads the journal of an attempt at the generation to come. It returns the zero journal if there is none.
 func (s *Store) readJournal(generation, attempt uint64) (journal, error) {
 	file := s.Path(journalName(generation, attempt))
 	data, err := durable.ReadFile(s.fs, file, MaxFile)

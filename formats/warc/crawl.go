@@ -14,9 +14,9 @@ import (
 	"mercator/pkg/base/fingerprint"
 )
 
-// This file is what the fetch store says in WARC records of its own: the round,
+// This file makes and reads the WARC records of the fetch store's own: of the round,
 // the addresses of its hosts, and what became of each contact. SPEC.md, section
-// "Records".
+// "Records", describes them.
 
 // Round names the change of a fetch store that the records after it belong to.
 type Round struct {
@@ -54,7 +54,7 @@ func fieldsRecord(kind string, fields []Field) *Record {
 }
 
 // ReadRound reads a warcinfo record. ok is false for one that starts no round,
-// such as those of other programs.
+// such as a record of another program.
 func ReadRound(rec *Record) (r Round, ok bool, err error) {
 	fields, err := blockFields(rec)
 	if err != nil {

@@ -155,7 +155,7 @@ func (c *compressor) id(rec *Record, block []byte) []byte {
 	return out
 }
 
-// idNamespace is the UUID namespace of record ids: that of URLs in RFC 9562.
+// idNamespace is the UUID namespace of record ids: the one for URLs in RFC 9562.
 const idNamespace = "\x6b\xa7\xb8\x11\x9d\xad\x11\xd1\x80\xb4\x00\xc0\x4f\xd4\x30\xc8"
 
 // memory is a Block that can hand out all its bytes.

@@ -18,7 +18,7 @@ func (r *Record) Plain() bool {
 // accidents of 64 bits, the same.
 type Places struct {
 	Records uint64 // how many
-	Odd     uint64 // those among them that are not Plain
+	Odd     uint64 // how many of the records are not Plain
 	Sum     uint64 // of the fingerprints of "FILE OFFSET LENGTH", modulo 2⁶⁴
 }
 

@@ -86,8 +86,8 @@ type tolerant struct {
 	arc    bool         // there are ARC records
 	isARC  bool         // the current record is one
 	member int64        // offset of the member that was opened last
-	broken bool         // it does not decompress
-	more   bool         // it goes on with a record
+	broken bool         // the member does not decompress
+	more   bool         // the member goes on with a record
 	last   Codec        // of the last record that was found
 	inside bool         // the current record is not the first of its member
 
@@ -142,7 +142,7 @@ func (r *Reader) At(file io.ReaderAt, name string, offset, length int64) (*Recor
 	return rec, err
 }
 
-// tolerantVersion judges the first line of a record. arc: it was that of an ARC record, and there is no further header.
+// tolerantVersion judges the first line of a record. arc: it was the line of an ARC record, which has no further header.
 func (r *Reader) tolerantVersion(line string, left int) (arc bool, err error) {
 	if a, ok := parseARC(line); ok {
 		if strings.HasSuffix(line, " -1") {

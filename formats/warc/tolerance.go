@@ -530,8 +530,8 @@ func (r *Reader) asWanted(want string, end *[]byte) error {
 	return nil
 }
 
-// looseDate reads the forms of dates that archives have beside those of the standard: 14 digits, no zone, other zones, the
-// day of the year in place of that of the month (ClueWeb09), a leap second.
+// looseDate reads the forms of dates that archives have and the standard has not: 14 digits, no zone, other zones, the
+// day of the year in place of the day of the month (ClueWeb09), a leap second.
 func looseDate(s string) (time.Time, bool) {
 	s = strings.TrimSpace(s)
 	if t, err := time.Parse(time.RFC1123, s); err == nil {

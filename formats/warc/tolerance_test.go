@@ -444,7 +444,7 @@ func TestSniffAndDescribe(t *testing.T) {
 		"zstd of words":               {frame("some words"), false, `zstd of "some words"`},
 		"zstd of HTML":                {frame("<html>"), false, "zstd of HTML"},
 		"record stream":               {frame("\xff\xff\xff\xff\x10\x00\x00\x00"), false, ""},
-		"large first record":          {frame(string(noise))[:40<<10], true, ""}, // of which nothing can be decoded yet
+		"large first record":          {frame(string(noise))[:40<<10], true, ""}, // nothing of the record can be decoded yet
 		"nothing":                     {"", false, ""},
 		"words":                       {"some words", false, ""},
 	} {
@@ -500,7 +500,7 @@ func TestResyncIsLinear(t *testing.T) {
 	}
 }
 
-// TestPipeAsFile: a pipe, of which the last bytes are copied, gives what a file gives, which is read again.
+// TestPipeAsFile: a pipe gives what a file gives. A file is read again; of a pipe the last bytes are copied.
 func TestPipeAsFile(t *testing.T) {
 	var file strings.Builder
 	for n := range 15 { // which may be read again

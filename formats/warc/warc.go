@@ -112,8 +112,8 @@ type Record struct {
 	// Set by a Reader.
 	Header int   // bytes of the header, the blank line included
 	Offset int64 // of the record's first byte in the file, or of the member that it is in
-	ARC    bool  // it is of an ARC file
-	Inside bool  // its member has other records before it, so that its offset leads to another
+	ARC    bool  // the record is of an ARC file
+	Inside bool  // the record is not the first of its member, so that Offset leads to another record
 }
 
 // Get returns the value of the first field of that name, in any case, or "".

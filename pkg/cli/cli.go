@@ -91,7 +91,7 @@ type Std struct {
 	hintSets      bool              // the hint that was printed is the command that changes a setting
 	parsed        error             // error in the command line
 	given         []string          // flags of the command line
-	takesText     bool              // it has the flag --text
+	takesText     bool              // the verb has the flag --text
 	stats         stats
 	profile       bytes.Buffer
 	AtOnce        atomic.Pointer[string]   // the hint after a second signal, which ends the command at once; nil: the first signal's hint
@@ -360,8 +360,8 @@ var notInEnum = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(--[\w-]+) must be one of (\S+) but got "(.*)"$`)
 })
 
-// notNumber is what kong says of a value that is no time or no number, noValue where a flag stands in place of a value, or nothing. Its advice
-// for a flag, to take it as the value, helps nobody.
+// notNumber matches kong's error for a value that is no time or no number, noValue its error where a flag or nothing stands in place of a value. Kong
+// then advises how to pass the flag as the value, which helps nobody.
 var (
 	notNumber = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(--[\w-]+): expected (?:an? )?(?:valid \d+ bit )?(duration|uint|int|float)(?: value)? but got "([^"]*)"`)
@@ -374,7 +374,7 @@ var (
 // negative matches kong's error for a negative number in the place of an argument.
 var negative = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unknown flag -\d`) })
 
-// notVerb is what kong says of a verb that a command has not; others has those that people look for in the other of the two.
+// notVerb matches kong's error for a verb that a command lacks; others lists the verbs of mckpt and mcrawl, since people look for a verb of one in the other.
 var (
 	notVerb = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^unexpected argument ([\w-]+)`)
@@ -585,7 +585,7 @@ func named(kctx *kong.Context, err error) error {
 // ExitReaderGone is the exit code where nobody reads the output any more: what a shell shows of a program that SIGPIPE ended.
 const ExitReaderGone = 128 + int(syscall.SIGPIPE)
 
-// exitCode is 0 for no error, and otherwise that of err's class.
+// exitCode is 0 for no error, and otherwise the exit code of err's class.
 func exitCode(err error) int {
 	switch {
 	case err == nil:

@@ -285,7 +285,7 @@ func TestSeveralFilesAreOneInput(t *testing.T) {
 	if !errors.Is(err, fault.Truncated) || !strings.Contains(err.Error(), a) {
 		t.Errorf("a cut first file: %v", err)
 	}
-	// The trailer is that of the files that ended.
+	// The trailer is the one of the files that ended.
 	if end, err := skip(b, a); !errors.Is(err, fault.Truncated) || !strings.Contains(err.Error(), a) || end.Txn != "r1" || end.Rows != 1 {
 		t.Errorf("a cut second file, skipped: %+v, %v", end, err)
 	}

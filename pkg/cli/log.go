@@ -60,7 +60,7 @@ func (l *jsonLog) put(e entry) error {
 	return err
 }
 
-// Write takes lines that begin with the name of a command, and those of --progress json.
+// Write takes lines that begin with the name of a command, and lines of --progress json.
 func (l *jsonLog) Write(p []byte) (int, error) { return l.lines("warning", p) }
 
 // LogError writes a line of what another command failed of: a log has it at level error.

@@ -45,7 +45,7 @@ func (s *Std) AddKeys(ctx context.Context, st *store.Store, txn string, in []*fp
 	return err
 }
 
-// OneSet is what a verb reads that is about one set.
+// OneSet is the argument of a verb that reads one set.
 type OneSet struct {
 	Set string `arg:"" help:"A store, a crawl folder, *.fps or *.txt."`
 }

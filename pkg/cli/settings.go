@@ -90,7 +90,7 @@ func check(kctx *kong.Context) error {
 		if p.Flag == nil || p.Flag.Tag == nil {
 			continue
 		}
-		if v := p.Flag.Target; p.Flag.Tag.Get("is") == "server" && v.Len() == 0 && !p.Resolved { // as an empty variable of a script leaves it: it would mean those of the system
+		if v := p.Flag.Target; p.Flag.Tag.Get("is") == "server" && v.Len() == 0 && !p.Resolved { // as an empty variable of a script leaves it: it would mean the servers of the system
 			return setting.Wrong("--"+p.Flag.Name, "", "the IP address of a DNS server")
 		}
 		if err := config.Check("--"+p.Flag.Name, p.Flag.Tag, p.Flag.Target); err != nil {
@@ -188,7 +188,7 @@ func (s *Std) inSettings(message string) (text string, sets bool) {
 	return text, sets
 }
 
-// settingOf is what a flag would be if the command line did not have it.
+// settingOf returns the value that a flag would have if the command line did not have it.
 func settingOf(c *config.Config, k config.Key, f *kong.Flag) (reflect.Value, error) {
 	was := reflect.New(f.Target.Type()).Elem()
 	text, found := c.Lookup(k.Name)
@@ -196,7 +196,7 @@ func settingOf(c *config.Config, k config.Key, f *kong.Flag) (reflect.Value, err
 	case found:
 	case f.HasDefault:
 		text = f.Default
-	case was.Kind() == reflect.Pointer: // its absence has the meaning of the value that the setting shows
+	case was.Kind() == reflect.Pointer: // an absent flag means the value that the setting shows
 		text = k.Like
 	default:
 		return was, nil

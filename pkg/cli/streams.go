@@ -353,7 +353,7 @@ type text struct {
 	convert func(string, *record.URL) error
 	in      io.Closer
 	lines   *bufio.Reader                  // nil: a file is to be opened
-	rows    *record.TextReader[record.URL] // of it, if it has rows
+	rows    *record.TextReader[record.URL] // rows of the open file, if it has rows
 	name    string
 	line    int
 	good    uint64
@@ -548,8 +548,8 @@ func (s *Std) OpenLines(files []string) (io.ReadCloser, error) {
 type lines struct {
 	std   *Std
 	names []string      // still to come
-	file  io.ReadCloser // the one that is open, or nil
-	buf   *bufio.Reader // of it
+	file  io.ReadCloser // the open file, or nil
+	buf   *bufio.Reader // reads the open file
 	cut   bool          // the last byte read was no line end
 }
 

@@ -112,7 +112,7 @@ func (d *Driver) sentManifest(x *exchanged) (*exchange.Manifest, error) {
 	}
 	manifest, err := exchange.ReadManifest(durable.OS, x.dir(), id, x.plan.shard)
 	if err != nil {
-		return nil, nil // none, or of a round that was given up; of a damaged one send says what it is
+		return nil, nil // there is no manifest, or one of a round that was given up; send reports a damaged one
 	}
 	return manifest, nil
 }

@@ -14,7 +14,7 @@ import (
 type played struct{ written, runs, miss, hit, alone, worst float64 }
 
 // play plays the rule through, and gives the figures at each number of batches.
-// It fails where the runs that are kept are not those of before, or are too many.
+// It fails where the runs that are kept are not the runs of before, or are too many.
 func play(t *testing.T, at ...uint64) map[uint64]played {
 	t.Helper()
 	figures := map[uint64]played{}

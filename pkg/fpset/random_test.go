@@ -152,7 +152,7 @@ func (w *world) test(c config, keys []uint64) {
 }
 
 // TestRandom plays random operations, each under a random configuration: answers
-// and set are those of a map.
+// and set are the same as a map's.
 func TestRandom(t *testing.T) {
 	draws := map[string]func(*rand.Rand) uint64{
 		"uniform":   func(r *rand.Rand) uint64 { return r.Uint64N(30000) * 0x9e3779b97f4a7c15 },

@@ -59,8 +59,8 @@ type Set interface {
 	// Check reads every byte, and verifies every rule. progress, which may be
 	// nil, gets the bytes read.
 	Check(progress func(bytes int64)) error
-	// Reads is what the set was asked since it was opened, and what that cost:
-	// tests of a key, reads of its files, and their bytes.
+	// Reads counts, since the set was opened, the keys that it was asked about, the reads of its
+	// files for them, and the bytes of these reads.
 	Reads() (tests, reads, bytes uint64)
 	// Detail returns the implementation's part of the output of the verb stat: a JSON value.
 	Detail() any

@@ -81,7 +81,7 @@ func markAll(st *store.Store, txn string, keys []uint64, micro int, mem int64, o
 }
 
 // TestAnswers marks the same keys in rounds of different number, by different
-// micro-batches and memory: the answers are those of a map.
+// micro-batches and memory: the answers are the same as a map's.
 func TestAnswers(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	keys := make([]uint64, 20000)

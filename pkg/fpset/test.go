@@ -10,8 +10,8 @@ import (
 // A Query is a run of tests of keys that each stand for something: a line, a URL.
 type Query[T any] struct {
 	Next   func(*T) error                  // the next thing; io.EOF after the last
-	Key    func(*T) uint64                 // its key
-	Size   func(*T) int                    // bytes that it holds; nil: few
+	Key    func(*T) uint64                 // the key of a thing
+	Size   func(*T) int                    // bytes that a thing holds; nil: few
 	Answer func(thing *T, seen bool) error // is called in order of arrival
 	Flush  func() error                    // is called when answers are not to wait longer; may be nil
 }

@@ -68,7 +68,7 @@ type Column struct {
 	Text     *string
 	Int16    *int16
 	Int32    *int32
-	Required bool // it is never null; of others "" and 0 are null
+	Required bool // the column is never null; in other columns "" and 0 are null
 }
 
 // made is a column that rows do not have.

@@ -280,8 +280,8 @@ func (a *Atomic) Sync() error {
 	return a.err
 }
 
-// Seal syncs and closes the file, still unpublished: so that of many files which wait to
-// be placed together none is open.
+// Seal syncs and closes the file, still unpublished. Many files can then wait to
+// be placed together, and none is open.
 func (a *Atomic) Seal() error {
 	if a.shut {
 		return a.err
@@ -325,7 +325,7 @@ func (a *Atomic) Show() error {
 func closed(path string) error { return &fs.PathError{Op: "commit", Path: path, Err: fs.ErrClosed} }
 
 // Link is Commit that never replaces: it fails with fs.ErrExist if the name is
-// taken, so that of two writers the later one loses.
+// taken, so that the later of two writers loses.
 func (a *Atomic) Link() error {
 	err := a.publish(func(temp, path string) error {
 		if err := a.fs.Link(temp, path); err != nil {
@@ -374,7 +374,7 @@ var ErrChanged = errors.New("changed by another process")
 
 // Swap replaces the file path by data if same says that it is as the caller knows it, else it fails with ErrChanged. Of
 // writers that all use Swap at most one replaces what they know, also where no lock holds for them all: each makes its
-// temporary file, then removes those of the others, and only then looks at the file. The rename of who is too late finds
+// temporary file, then removes the temporary files of the others, and only then looks at the file. The rename of who is too late finds
 // its temporary file gone. It is possible that neither of two succeeds.
 func Swap(fsys FS, path string, same func(old []byte) bool, maxSize int64, data []byte) error {
 	a, err := Create(fsys, path)

@@ -12,7 +12,7 @@ import (
 	"mercator/pkg/base/fault"
 )
 
-// ErrLocked is what FS.Lock returns while another holds the lock.
+// ErrLocked is the error of FS.Lock while another holds the lock.
 var ErrLocked = errors.New("locked")
 
 // OS is the real file system.

@@ -11,7 +11,7 @@ import (
 type Process struct {
 	Host  string `json:"host"`            // for people: two machines may have one name
 	Boot  string `json:"boot,omitempty"`  // differs with each start of a machine, and with each set of process numbers on it; "": not known
-	PID   int    `json:"pid"`             // its number
+	PID   int    `json:"pid"`             // the number of the process
 	Start string `json:"start,omitempty"` // when it started, as its machine counts; "": not known
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestClassOf: an error without a class, which adds a hint or a file, has that of its cause.
+// TestClassOf: an error without a class, which adds a hint or a file, has the class of its cause.
 func TestClassOf(t *testing.T) {
 	damaged := &Error{Class: Corrupt, File: "j"}
 	for _, c := range []struct {

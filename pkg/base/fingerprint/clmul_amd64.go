@@ -21,7 +21,7 @@ func clmulLengths() (narrow, wide int) {
 	return narrow, wide
 }
 
-// clmul returns the fingerprint of a+b, where fp is that of a and n, at least
+// clmul returns the fingerprint of a+b, where fp is the fingerprint of a, and n, at least
 // 16, the length of b. It uses wide registers where wide bytes or more, at least
 // 64, are left after the first n mod 16.
 //

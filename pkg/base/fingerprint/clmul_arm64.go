@@ -17,7 +17,7 @@ func clmulLength() int {
 	return math.MaxInt
 }
 
-// clmul returns the fingerprint of a+b, where fp is that of a and n, at least
+// clmul returns the fingerprint of a+b, where fp is the fingerprint of a, and n, at least
 // 16, the length of b. There is nothing that wide could choose. On other machines,
 //
 //	GOARCH=arm64 go test -exec "qemu-aarch64-static -cpu max" ./pkg/base/fingerprint

@@ -44,7 +44,7 @@ import (
 )
 
 // Polynomial is the one that Mercator published. The coefficient of x⁰ is the
-// top bit; that of x⁶⁴, which is one, is not stored.
+// top bit; the coefficient of x⁶⁴, which is one, is not stored.
 const Polynomial = 0x911498AE0E66BAD6
 
 // HostBits is the number of high bits of a URL checksum that come from the
@@ -77,7 +77,7 @@ func New() hash.Hash64 { return mercator.New() }
 // low 48 bits of the canonical URL's (HostBits says why 16).
 func URLKey(host, canonicalURL string) uint64 { return mercator.URLKey(host, canonicalURL) }
 
-// JoinKey is URLKey of the FP64 of the host and that of the canonical URL.
+// JoinKey is URLKey of the FP64 of the host and the FP64 of the canonical URL.
 func JoinKey(host, url uint64) uint64 { return host&hostMask | url&^hostMask }
 
 // Format returns v as 16 hexadecimal digits, the form of every 64-bit value in text.

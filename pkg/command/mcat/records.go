@@ -160,7 +160,7 @@ type likeFile struct {
 	kind    record.Kind
 	schema  *record.Schema
 	trailer *record.Trailer // nil without --like
-	other   bool            // its rows were of another kind than those of the text
+	other   bool            // the rows of --like are of another kind than the rows of the text
 }
 
 func (l *likeFile) read(ctx context.Context, std *cli.Std, name string) error {

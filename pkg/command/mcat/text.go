@@ -73,7 +73,7 @@ func (in *input) size(what string) (int64, error) {
 type fileKind int
 
 const (
-	records fileKind = iota // also what is not known: record.Open says what it is not
+	records fileKind = iota // also any unknown file: record.Open refuses it
 	warcs
 	fingerprints
 	runs
@@ -113,7 +113,7 @@ type printer struct {
 	kind  record.Kind
 	files int // record streams shown so far
 
-	columns []string    // of a table: those of its first file
+	columns []string    // of a table: the columns of its first file
 	table   *csv.Writer // makes a line of CSV in cell
 	cell    bytes.Buffer
 

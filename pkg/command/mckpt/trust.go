@@ -38,7 +38,7 @@ type secrets struct {
 // maxSecret is the size above which a file is not looked into.
 const maxSecret = 1 << 20
 
-// ofRounds and ofInbox are what the crawl makes, or a shard of it.
+// ofRounds and ofInbox match the names of files of rounds and of the inbox, which the crawl or a shard of it makes.
 var (
 	ofRounds = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(shard/\d+/)?rounds/`) })
 	ofInbox  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(shard/\d+/)?inbox/`) })

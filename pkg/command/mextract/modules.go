@@ -33,8 +33,8 @@ type moduleFlags struct {
 type modules struct {
 	selected []process.Selected
 	file     *cli.Side[record.Module] // nil without --modules
-	changes  []keeper                 // those that keep state
-	dir      string                   // of their stores
+	changes  []keeper                 // the modules that keep state
+	dir      string                   // the folder of the stores of these modules
 }
 
 type keeper struct {

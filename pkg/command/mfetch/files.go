@@ -6,7 +6,7 @@ import (
 	"mercator/pkg/base/fault"
 )
 
-// filesBeside is how many files are open besides those of connections: the store's,
+// filesBeside is how many files are open that no connection has: the store's,
 // pipes, sockets of DNS, the runtime's.
 const filesBeside = 64
 

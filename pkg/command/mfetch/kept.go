@@ -80,7 +80,7 @@ func (c *auditCmd) demands() (opt fetch.AuditOptions, err error) {
 	return fetch.AuditOptions{Policy: sheets.Politeness(c.Delays), AddrDelay: c.AddrDelay, LongestWait: c.LongestWait}, err
 }
 
-// rounds are what an audit holds the rows of rounds to: each kind of politeness once.
+// rounds has the politeness that an audit holds the rows of rounds to, each kind once.
 type rounds struct {
 	auditCmd
 	std   *cli.Std

@@ -480,7 +480,7 @@ var Command = cli.Command{Name: "mfetch", About: about, Memory: config.FetchMemo
 // resolver asks DNS servers. It is made when the first name needs it: while
 // addresses are valid, no server is needed.
 type resolver struct {
-	servers []string // of flags; none: those of mresolve
+	servers []string // of flags; none: the servers of mresolve
 	said    string   // how mresolve looked names up, from the input
 	now     func() time.Time
 	once    sync.Once

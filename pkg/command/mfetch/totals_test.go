@@ -8,7 +8,7 @@ import (
 	"mercator/pkg/fetch"
 )
 
-// TestEarlier: replies that an interrupted attempt at the batch had are told apart from those of this one.
+// TestEarlier: replies to an interrupted attempt at the batch are told apart from replies to this attempt.
 func TestEarlier(t *testing.T) {
 	now := time.Unix(1000, 0)
 	totals := newTotals(func() time.Time { return now })

@@ -79,7 +79,7 @@ func TestMemory(t *testing.T) {
 	} {
 		peak(t, append(args, "-o", filepath.Join(dir, "rows.arrows.zst"))...)
 	}
-	// 512 shards, of which one sends many rows, and one receives from all.
+	// There are 512 shards. One sends many rows, and one receives from all.
 	const most = 512
 	crawl := filepath.Join(dir, "crawl")
 	must.OK(t, makeShards(crawl, most))

@@ -16,7 +16,7 @@ import (
 )
 
 // runURLs merges sets by op and writes URLs. Sets hold none, so they are taken from the records that are among
-// the operands: files of url, link or fetch rows, and those of the rounds of crawl folders.
+// the operands: files of url, link or fetch rows, and the files of the rounds of crawl folders.
 func (s *sets) runURLs(std *cli.Std, op merge.Op) error {
 	if s.Text || s.Polynomial != 0 {
 		return &fault.Error{Class: fault.Usage, Found: "--urls with --text or --polynomial", Want: "it alone: keys of records are by Mercator's polynomial"}

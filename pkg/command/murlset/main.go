@@ -113,7 +113,7 @@ func (t *test) own() ownstage.Program {
 	return ownstage.Program{Setting: "stages.seen", Command: t.Seen, Timeout: t.ProgramTimeout}
 }
 
-// ruled refuses other rules for URLs than those of the set.
+// ruled refuses rules for URLs that differ from the rules of the set.
 func ruled(st *store.Store, form canon.Options) error {
 	m, err := st.Current()
 	if err != nil {

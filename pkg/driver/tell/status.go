@@ -355,7 +355,7 @@ func (s *Status) Print(out io.Writer) error {
 	return w.Flush()
 }
 
-// added says what closed checkpoints beside rounds that fetched.
+// added describes the checkpoints that something other than rounds of fetching closed.
 func (s *Status) added() string {
 	if s.Batches == 0 || s.Rounds <= s.Batches {
 		return ""

@@ -13,8 +13,8 @@ import (
 	"mercator/pkg/view/stats"
 )
 
-// A record of times is added to by the stages of a round, which may run the same command, and the later attempt of a stage counts; one that is damaged is an error that
-// says what to type, until the next stage replaces it.
+// Each stage of a round adds to the record of times; stages may run the same command. The later attempt of a stage counts. A damaged record is an error that
+// says what to type, until the next stage replaces the record.
 func TestTimesFile(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "rounds", "r1"), 0o755); err != nil {

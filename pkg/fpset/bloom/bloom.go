@@ -8,7 +8,7 @@
 //   - One that is not in it is seen, falsely, at a rate that Detail tells: expected
 //     from the number of fingerprints, and counted from the bits. A URL that is falsely
 //     seen is never crawled. The rate grows with the set: the filter keeps its size.
-//   - Transactions, abandoned rounds and restores are those of any other store: a
+//   - Transactions, abandoned rounds and restores are as in any other store: a
 //     change writes a new file of role "run".
 //
 // # What it costs

@@ -18,7 +18,7 @@ import (
 	"mercator/pkg/base/durable"
 )
 
-// ErrCrashed is what every call returns from the crash on.
+// ErrCrashed is the error of every call from the crash on.
 var ErrCrashed = errors.New("the machine has crashed")
 
 // FS is a durable.FS in memory for tests of crash safety. It keeps apart
