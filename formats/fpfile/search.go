@@ -8,7 +8,7 @@ import "math/bits"
 
 // cursor is a word of a block's high part.
 type cursor struct {
-	at    int    // the byte in the block where the word begins
+	at    int    // the byte of the high part where the word begins
 	zeros uint64 // zeros before the word
 }
 

@@ -119,7 +119,7 @@ type Scanner struct {
 	rows   []byte // rows left of the open block
 	count  uint32 // rows of the open block
 	row    uint32 // number of the next row
-	first  uint64 // keys of the open block: the first, and below it the last
+	first  uint64 // the first key of the open block, and last is its last key
 	last   uint64
 	key    uint64     // of the row before
 	peeked uint64     // key of the next row, if it was looked at

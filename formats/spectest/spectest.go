@@ -44,7 +44,7 @@ type Vector struct {
 	Case  func(t testing.TB) error // reads a vector that is no file
 }
 
-// A Format is the part of Check that tests write: Check compares it with the page.
+// A Format has the vectors of a format and the functions that read its files. Check compares it with the page.
 type Format struct {
 	Ext     string
 	Vectors []Vector

@@ -374,7 +374,7 @@ var (
 // negative matches kong's error for a negative number in the place of an argument.
 var negative = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^unknown flag -\d`) })
 
-// notVerb matches kong's error for a verb that a command lacks; others lists the verbs of mckpt and mcrawl, since people look for a verb of one in the other.
+// notVerb matches kong's error for a verb that a command lacks; others lists the verbs that people look for in the wrong one of mckpt and mcrawl.
 var (
 	notVerb = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^unexpected argument ([\w-]+)`)

@@ -106,7 +106,7 @@ type chunk struct {
 	end      *ending // with the last chunk
 }
 
-// ending is what becomes of the row itself.
+// ending has what becomes of the row itself.
 type ending struct {
 	drop    string // reason; "": consumed
 	refused map[string]uint64

@@ -81,7 +81,7 @@ func lookup(label string) (encoding.Encoding, string) {
 	return enc, name
 }
 
-// ModuleCharset is what modules get: of HTML and text the encoding in which
+// ModuleCharset returns the encoding that modules get: of HTML and text the encoding in which
 // links were read, so that they need not find it out, of others the header's.
 func ModuleCharset(doc *Document) string {
 	as := classify(doc)

@@ -24,7 +24,7 @@ func NewDocuments(store string, maxBody int64) *Documents {
 	return &Documents{archive: archive{dir: store}, maxBody: maxBody}
 }
 
-// DocumentsOf reads those of a crawl folder, of one shard or several.
+// DocumentsOf reads the documents of a crawl folder, of one shard or several.
 func DocumentsOf(crawl string, maxBody int64) *Documents {
 	dir := filepath.Join(crawl, "fetch")
 	if _, err := os.Stat(dir); err != nil {

@@ -341,7 +341,7 @@ func (f *finder) applet(e *markup.Element) {
 	}
 }
 
-// lazy adds what scripts are told to load later. No standard says what these
+// lazy adds the URLs that attributes name for scripts to load later. No standard says what these
 // attributes are: a value that has neither a slash nor a dot, or has white space
 // where none belongs, is no reference.
 func (f *finder) lazy(e *markup.Element) {

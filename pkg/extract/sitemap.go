@@ -19,7 +19,7 @@ import (
 	"mercator/pkg/web/linkkind"
 )
 
-// Limits of sitemaps, beside those of Options.
+// Limits of sitemaps, beside the limits of Options.
 const (
 	sitemapHead   = 64 << 10 // bytes in which the first element of a sitemap begins: programs write warnings before it
 	sitemapLayers = 3        // how often a sitemap may be compressed
@@ -57,7 +57,7 @@ func (f *finder) robots(body []byte) {
 
 var sitemapKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^[\x00\s]*site-?map(?:\s*:|\s)`) })
 
-// sitemapRefs are what a line of robots.txt names as sitemaps. One may have spaces in it:
+// sitemapRefs returns the sitemaps that a line of robots.txt names. One may have spaces in it:
 // words are several only if each is one.
 func sitemapRefs(line string) []string {
 	key := sitemapKey().FindString(line)

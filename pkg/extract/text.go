@@ -49,7 +49,7 @@ func (f *finder) plainText(doc *Document) {
 	}
 }
 
-// readText is what a decoder gives, at most three bytes for each of the document.
+// readText reads the text that a decoder gives, at most three bytes for each byte of the document.
 func (f *finder) readText(in io.Reader, size int) ([]byte, bool) {
 	var b bytes.Buffer
 	b.Grow(size + size/4)

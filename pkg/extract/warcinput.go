@@ -15,7 +15,7 @@ import (
 	"mercator/pkg/web/canon"
 )
 
-// WARCInput reads any WARC files, those of other crawlers too, as fetch rows with
+// WARCInput reads any WARC files, also those that other crawlers wrote, as fetch rows with
 // bodies: one row for each response or resource record with a URL that has a
 // canonical form. The rows of robots.txt files have role robots, and so has plain text behind their
 // redirects. It is a stage.Input. One goroutine reads; any may recycle.

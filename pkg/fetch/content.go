@@ -33,7 +33,7 @@ const (
 // scales compute digests and sizes of a body for its row. Pooled.
 type scales struct {
 	sha hash.Hash
-	fp  hash.Hash // its first 64 bits are content_fp
+	fp  hash.Hash // the first 64 bits of this digest are content_fp
 	sum [sha256.Size]byte
 	buf [16 << 10]byte
 }
@@ -261,7 +261,7 @@ func swollenMax(n int64) int64 { return 1<<20 + 256*n }
 // decodersMax bounds the windows of content decoders: one of brotli's longest.
 const decodersMax = 24 << 20
 
-// decoderWeight is the most that decoders of these codings hold: the longest
+// decoderWeight is the most memory that the decoders of a body's codings hold: the longest
 // window that a stream can demand (RFC 7932 section 9.1, RFC 8878 section 3.1.1.1.2
 // with the limit of package httpmsg), and for gzip and deflate the decoder.
 func decoderWeight(codings string) (n int64) {

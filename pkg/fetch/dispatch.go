@@ -190,12 +190,12 @@ var errShut = errors.New("outside of its window")
 
 // halt is why a host is not contacted now.
 type halt struct {
-	why   string // "": it may be
+	why   string // "": the host may be contacted
 	host  bool   // because of the host, and not of the run
 	until micros // 0: it is not known
 
 	ahead  bool // the next contact lies ahead
-	parked bool // it asked for more than the longest wait
+	parked bool // the host asked for more than the longest wait
 }
 
 // halted reports whether a host is left alone. runner.mu is held: what another host's

@@ -8,7 +8,7 @@ import (
 	"mercator/pkg/base/politeness"
 )
 
-// Kept is what a fetch store keeps of a host.
+// Kept has what a fetch store keeps of a host.
 type Kept struct {
 	Robots time.Time // when its robots.txt came; zero: none is kept
 	Rules  []byte    // text of robots.txt; nil: the host had none, and all is allowed

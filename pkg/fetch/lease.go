@@ -159,7 +159,7 @@ func (a *archive) takeOver(name string, committed int64) error {
 	return nil
 }
 
-// openFenced is what openArchive does in a shard. The newest file that grows is of the process that has published the last
+// openFenced does the work of openArchive in a shard. The newest file that grows is of the process that has published the last
 // generation, which has ended: the first attempt goes on with it. All others may be written to by
 // processes that were superseded: they get their names as copies, and a new file is begun.
 func (a *archive) openFenced() error {

@@ -62,7 +62,7 @@ func putOffUntil(now, waited micros) micros {
 // worker is the state of one goroutine that serves hosts.
 type worker struct {
 	req    Request
-	addrs  int             // of its host, which may be contacted
+	addrs  int             // how many addresses of the host may be contacted
 	ctx    context.Context // of contacts; ended with errBrokenOff
 	cancel context.CancelCauseFunc
 	began  micros // this turn

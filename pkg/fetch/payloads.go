@@ -27,7 +27,7 @@ const payloadsMax = 1 << 15
 
 // payload is where a payload was archived first.
 type payload struct {
-	digest [16]byte // of its SHA-1: 128 bits
+	digest [16]byte // 128 bits of the payload's SHA-1
 	url    string
 	date   record.Time
 	file   string // WARC file, relative to the store
@@ -70,7 +70,7 @@ func parsePayload(digest [16]byte, value []byte, name string) (p payload, err er
 	return p, nil
 }
 
-// Payload is a row of these files, for people to read.
+// Payload is a row of a file of payloads, for people to read.
 type Payload struct {
 	Digest string `json:"digest"` // 128 bits of the payload's SHA-1
 	URL    string `json:"url"`

@@ -21,8 +21,8 @@ type Request struct {
 
 	Login bool // the contact is the step of a login that Options.Logins gave for the URL's origin
 
-	// Session is what the Reply of an earlier contact with the host by this scheme
-	// left; nil if none did. It is the Protocol's from here on: to use, pass on or close.
+	// Session is the session that the Reply of an earlier contact with the host by this scheme
+	// left; nil if none did. From here on the Protocol owns it, and uses it, passes it on or closes it.
 	Session io.Closer
 }
 

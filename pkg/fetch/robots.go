@@ -53,7 +53,7 @@ const (
 	unreachable         // all is forbidden, for now (section 2.3.1.4)
 )
 
-// authority is what is known of the robots rules of one scheme and host. It is
+// authority has the robots rules of one scheme and host, as far as they are known. It is
 // guarded by runner.mu. A crawl has many: its name and text are in the spool.
 type authority struct {
 	fp      uint64 // of the name, scheme://host
@@ -119,8 +119,8 @@ func withoutRobots(why string) string {
 	return record.OutcomeRobotsUnreachable
 }
 
-// robotsText is what counts of the text that came with a robots row, in a form that can
-// be kept. Of a longer file, the line that is cut does not count: it may say the opposite.
+// robotsText returns the part that counts of the text that came with a robots row, in a form that can
+// be kept. If the file was longer, the line that was cut does not count: it may say the opposite.
 func robotsText(row *record.Fetch, text []byte) []byte {
 	if row.Truncated != "" || int64(len(text)) < row.BodyLength {
 		text = text[:bytes.LastIndexAny(text, "\r\n")+1]

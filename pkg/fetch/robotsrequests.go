@@ -219,7 +219,7 @@ func (r *runner) unreachable(h *host, scheme string) string {
 	return ""
 }
 
-// verdict is what holds for an authority now. Rules that are too old are asked
+// verdict returns the verdict that holds for an authority now. Rules that are too old are asked
 // for again.
 func (r *runner) verdict(a *authority) (verdict, string) {
 	r.mu.Lock()

@@ -6,7 +6,7 @@ import "mercator/pkg/base/fingerprint"
 // them; these share a party, and so the queue. A connection that comes to its turn takes the first URL of the queue into its hand,
 // and gives it back if it made no contact for it.
 //
-//   - Each connection keeps the gaps of our own making by itself, as those of Colly, wget2 and Heritrix's parallel queues do:
+//   - Each connection keeps the gaps of our own making by itself, as connections of Colly, wget2 and Heritrix's parallel queues do:
 //     with a gap of a second, eight connections make eight contacts a second.
 //   - What the server asks for holds for the host. After a Retry-After, or a status that says "too many requests", no
 //     connection begins a contact before its end. A host with a Crawl-delay has one connection, as any other.

@@ -297,7 +297,7 @@ func lowest(in []*peeker) (key uint64, more bool) {
 // domainGroup are the domains of one order, which is one as a rule.
 type domainGroup struct {
 	rows    []Domain
-	given   []uint64 // of each, URLs that this round has let in
+	given   []uint64 // for each domain in rows, the URLs that this round has let in
 	changed bool
 }
 

@@ -188,7 +188,7 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// hostKey is what the host table is sorted by: the first eight bytes of SHA-256.
+// hostKey returns the key that the host table is sorted by: the first eight bytes of SHA-256.
 // FP64 would not do: who has a domain can make names below it by the thousand
 // that have one FP64, since it is linear.
 var hostKey = fingerprint.SHA256

@@ -9,7 +9,7 @@ import (
 	"mercator/pkg/base/durable/crashtest"
 )
 
-// TestFind: a URL is found in each queue, with those of its host that come before it.
+// TestFind: a URL is found in each queue, with the URLs of its host that come before it.
 func TestFind(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
 	var all []record.URL

@@ -96,7 +96,7 @@ func (c *Counts) takeBack(name string) bool {
 	return true
 }
 
-// state is what changes from generation to generation, besides the files. The
+// state is the part of a frontier that changes from generation to generation, besides the files. The
 // manifest has it as JSON, under stateKey.
 type state struct {
 	Counts   Counts   `json:"counts"`

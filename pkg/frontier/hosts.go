@@ -161,10 +161,10 @@ type arrival struct {
 	priority uint8
 	due      record.Time
 	number   uint64 // in order of arrival
-	hold     uint64 // round until which it is held; 0: it is queued
-	known    bool   // it waited before, so that its host has counted it
+	hold     uint64 // round until which the URL is held; 0: it is queued
+	known    bool   // the URL waited before, so that its host has counted it
 	host     []byte
-	row      []byte // its payload
+	row      []byte // the payload of the URL's row
 }
 
 func (a *arrival) append(b []byte) []byte {

@@ -33,7 +33,7 @@ const (
 type verdict uint8
 
 const (
-	finish verdict = iota // it has its final outcome
+	finish verdict = iota // the URL has its final outcome
 	again                 // to be tried again, at a time
 	putOff                // was not tried: back to its virtual time
 	giveUp                // could be tried again, but no attempt is left

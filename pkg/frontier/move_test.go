@@ -255,7 +255,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestMoveRefused: a frontier with a state that is not that of its hosts, and URLs with keys in another bucket than their host.
+// TestMoveRefused: a frontier with a state that disagrees with its hosts, and URLs with keys in another bucket than their host.
 func TestMoveRefused(t *testing.T) {
 	old, err := shard.New(2)
 	must.OK(t, err)

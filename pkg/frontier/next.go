@@ -403,7 +403,7 @@ func inFlight(st *store.Store, fl *flight) *fault.Error {
 // picker reads a frontier in the order of service.
 type picker struct {
 	s      *state
-	lanes  []*merger // of each front queue
+	lanes  []*merger // for each front queue, its URLs
 	later  *merger
 	held   *merger
 	parked [len(parking)]*merger

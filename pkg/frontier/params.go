@@ -157,7 +157,7 @@ func policiesWith(is func(about) bool) (names []string) {
 
 // Encode returns the params as the manifest keeps them: the policy's parameters, by the names of the
 // settings. A zero parameter has its default, and is left out if that is zero.
-// What the policy has no use for is fault.Usage, and so is what is out of range.
+// A parameter that the policy has no use for is fault.Usage, and so is one out of range.
 func (p Params) Encode() (map[string]string, error) {
 	if err := p.complete(); err != nil {
 		return nil, err

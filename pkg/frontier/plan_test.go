@@ -125,7 +125,7 @@ func TestContacts(t *testing.T) {
 }
 
 // TestSpeeds holds what the host table keeps of durations against mean and deviation
-// of all of them, and against those of another speed, which are forgotten.
+// of all of them, and against durations of another speed, which are forgotten.
 func TestSpeeds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var h Host
@@ -189,7 +189,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// The mean of the gaps is that of gaps after contacts by chance, of the same mean and deviation.
+// The mean of the gaps is the mean of gaps after random contacts with the same mean and deviation.
 func TestMeanDelay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	p := Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 2, MaxDelay: 3 * time.Second}}}

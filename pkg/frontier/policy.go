@@ -78,13 +78,13 @@ type hooks interface {
 	starts() []run
 }
 
-// linkUse says whether an update needs the links of its batch.
+// linkUse is the use that an update makes of the links of its batch.
 type linkUse uint8
 
 const (
-	noLinks   linkUse = iota // nothing
-	withLinks                // it reads links and new URLs
-	onlyLinks                // it reads links alone: the policy finds new URLs in them
+	noLinks   linkUse = iota // the update does without links
+	withLinks                // the update reads links and new URLs
+	onlyLinks                // the update reads links alone: the policy finds new URLs in them
 )
 
 // about describes a policy.

@@ -52,7 +52,7 @@ func newWeb(pages int, seed uint64) *web {
 	return w
 }
 
-// most is the credit of the first page that waits and of which none has more.
+// most returns the waiting page with the highest credit, the first of several, and its credit.
 func (w *web) most() (page int, credit uint64) {
 	page = -1
 	for i, waits := range w.waits {
@@ -63,7 +63,7 @@ func (w *web) most() (page int, credit uint64) {
 	return page, credit
 }
 
-// fetch gives the credit of page i away, and then that of the lambda page if it has most.
+// fetch gives the credit of page i away, and then the lambda page's credit if that page has most.
 func (w *web) fetch(i int) {
 	credit := w.credit[i]
 	w.waits[i], w.credit[i] = w.again, 0
@@ -98,7 +98,7 @@ func (w *web) fetch(i int) {
 }
 
 // crawl fetches the web by batches and calls fetched for each URL; it ends after most URLs.
-// Its rounds have no names, since a store keeps those of all rounds.
+// Its rounds have no names, since a store keeps the names of all rounds.
 func (w *web) crawl(t *testing.T, p Params, size, most int, fetched func(i int), updated func(b *bench)) {
 	b := open(t, crashtest.New(), p)
 	b.f.layout = layoutDefault
@@ -144,7 +144,7 @@ func (w *web) crawl(t *testing.T, p Params, size, most int, fetched func(i int),
 
 func opicOf(s *state) *opicPolicy { return s.policy.hooks.(*opicPolicy) }
 
-// credits are what the URLs of a frontier have, by URL.
+// credits returns the credits of a frontier's URLs, by URL.
 func (b *bench) credits() (map[string]uint64, credits) {
 	b.t.Helper()
 	s, _, err := b.f.current()
@@ -202,7 +202,7 @@ func opicIsGreedy(t *testing.T, pages, fetches int, refetch string) {
 	t.Logf("%d fetches of %d pages, each of a page of most credit", n, pages)
 }
 
-// In batches the order of a crawl is near to that of the definition.
+// In batches the order of a crawl is near to the order of the definition.
 func TestOpicInBatches(t *testing.T) {
 	const pages, size = 10_000, 200
 	w := newWeb(pages, 2)
@@ -296,7 +296,7 @@ func TestOpicPayments(t *testing.T) {
 			}
 			share := uint64(0)
 			if lambda > most {
-				const all = 4 // URLs, of which the page may be finished
+				const all = 4 // URLs; the page may be finished
 				share, lambda = lambda/all, lambda%all
 				kept += share * (all - uint64(len(got)))
 			}
@@ -373,7 +373,7 @@ func TestOpicHostShare(t *testing.T) {
 		must.OK(t, b.update(txn, 1, outcomes))
 	}
 	b.check()
-	// The hosts of a batch are counted in memory, and so are those of its candidates, where many are dead.
+	// The hosts of a batch are counted in memory, and so are the hosts of its candidates, where many are dead.
 	s, _, err := b.f.current()
 	must.OK(t, err)
 	p, err := newPicker(t.Context(), b.f.st, s, 1)

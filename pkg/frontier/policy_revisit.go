@@ -391,7 +391,7 @@ func (p *revisitPolicy) ended(c *change, e *Entry, o *outcome) (back bool, err e
 		}
 	case unclear:
 		v.Gone, v.Visits = 0, max(v.Visits, 1)
-		if s.modified > 0 && s.modified <= v.Last { // what there is of it is what was there before
+		if s.modified > 0 && s.modified <= v.Last { // the body was cut, but Last-Modified shows that the page has not changed
 			s.fp = e.URL.LastContentFP
 			p.learn(v, &s, s.fp)
 		}

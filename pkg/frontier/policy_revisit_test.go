@@ -193,7 +193,7 @@ func TestPromises(t *testing.T) {
 }
 
 // What a reply says of its own freshness counts with the page, and with a redirect in its
-// place; of what was cut only Last-Modified tells whether it is what was there before.
+// place; of a page that was cut only Last-Modified tells whether it has changed.
 func TestWhatRepliesSay(t *testing.T) {
 	const now, later = record.Time(1000), record.Time(2000)
 	for _, c := range []struct {

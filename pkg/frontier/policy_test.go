@@ -136,8 +136,8 @@ func TestCreateRefusals(t *testing.T) {
 	}
 }
 
-// What help and crawl.toml show as a parameter's default is what it is if nothing is given; with a
-// policy that has no use for it, it is refused by name.
+// The default of a parameter in help and crawl.toml is its value if nothing is given. A
+// policy that has no use for the parameter refuses it by name.
 func TestParameters(t *testing.T) {
 	n := 0
 	for i, own := range new(Params).all() {

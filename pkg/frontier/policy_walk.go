@@ -46,7 +46,7 @@ var followed = map[string]bool{
 // Follows reports whether a walk follows links of a kind.
 func Follows(kind string) bool { return followed[kind] }
 
-// walkState is what policy walk keeps besides the queues, in which each walker has
+// walkState is the state of policy walk besides the queues, in which each walker has
 // one URL: its next visit. The start set holds all URLs that were found, once each.
 type walkState struct {
 	Draws    uint64 `json:"draws"`     // random numbers used so far
@@ -67,7 +67,7 @@ func (w *Walk) policy(p *Params) hooks {
 // and Najork (1999, 2000).
 //
 // Each visit that has its final outcome is followed by another one: with the chance Restart, and where no link
-// can be followed, of a URL drawn from the start set, else of one that the page links to. Each of these has the same
+// can be followed, of a URL drawn from the start set, else of one that the page links to. Each URL that the page links to has the same
 // chance, however often the page has the link, and with whatever texts. A
 // redirect is a page with one link. A visit that is tried again or put off stays where it is.
 //

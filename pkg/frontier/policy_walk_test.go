@@ -252,7 +252,7 @@ func (b *bench) standingAt() map[string]int {
 	return n
 }
 
-// visit is what tells an outcome's visit.
+// visit identifies the visit of an outcome.
 type visit struct {
 	url     string
 	attempt uint8
@@ -305,7 +305,7 @@ func TestWalkAgainstModel(t *testing.T) {
 				var links []record.Link
 				want := map[string]int{} // visits that go on waiting
 				ended, next := 0, map[string]bool{}
-				outcome := map[visit]string{} // of visits that are alike but for their way, nobody can tell which outcome is of which
+				outcome := map[visit]string{} // where visits differ in their way alone, nobody can tell which outcome belongs to which visit
 				for _, u := range batch {
 					v := visitOf(&u)
 					if waiting[v] == 0 || u.Due > now {
@@ -429,7 +429,7 @@ func TestWalkRefusals(t *testing.T) {
 }
 
 // Two walks on one page are each as deep as their own way there was long, and the
-// limit of depth ends that of the deeper one.
+// limit of depth ends the walk that is deeper.
 func TestWalkDepth(t *testing.T) {
 	const most = 5
 	g := graph{"a.test/": {"a.test/"}}

@@ -168,7 +168,7 @@ func TestHostBytes(t *testing.T) {
 
 var politeness30 = Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Millisecond, DelayFactor: 1, MaxDelay: time.Second}}, Connections: 100, Duration: time.Millisecond}
 
-// A queue of which all is refused ends: the batch is empty, and after the update so is the frontier.
+// A queue ends if all its URLs are refused: the batch is empty, and after the update so is the frontier.
 func TestAllRefused(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		b := open(t, crashtest.New(), Params{})
@@ -234,7 +234,7 @@ func TestWalkRefused(t *testing.T) {
 	}
 }
 
-// A walk of which every URL is refused goes on from the one of a thousand starts that is not, and ends if there is none.
+// If every URL of a walk is refused, the walk goes on from the one start of a thousand that is not refused. It ends if there is none.
 func TestWalkAllRefused(t *testing.T) {
 	for _, wanted := range []int{-1, 0, 300, 999} {
 		b := open(t, crashtest.New(), Params{Policy: walk, Walk: Walk{Walkers: 2}})

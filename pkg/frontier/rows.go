@@ -63,7 +63,7 @@ type Entry struct {
 	Visit       Visit
 }
 
-// Visit is what earlier visits of a URL told about its page, for schedules that
+// Visit has what earlier visits of a URL told about its page, for schedules that
 // come back to it.
 type Visit struct {
 	Visits     uint32      // visits that found the page, changed or not

@@ -15,8 +15,8 @@ const (
 	smallSort = 3 << 20
 )
 
-// Memory is what a command takes at most, in bytes, resident, and LeastMemory the
-// least that it can be told to do with. What is not for sorters is for the program itself
+// Memory is the resident memory that a command takes at most, in bytes, and LeastMemory the
+// lowest limit that a user can set. notSorters bytes are for the program itself
 // and a block of every sequence of runs.
 const (
 	Memory      = 64 << 20

@@ -112,7 +112,7 @@ func tryBatch(ctx context.Context, fs files, s *state, now record.Time, o NextOp
 	return t, nil
 }
 
-// decision says whether a candidate fits.
+// decision is the decision whether a candidate fits into the batch.
 type decision struct {
 	fits    bool          // the batch has it, unless the batch is full
 	until   record.Time   // if it does not fit: when its host may be contacted again; 0: at any time
@@ -205,7 +205,7 @@ func (t *timedBatch) judgeHosts(ctx context.Context, fs files, n int) error {
 	var turns []timedHost // of the group's hosts
 	size := 0             // candidates of the group
 	first := decision{}   // on the first candidate, if it does not fit: given when all others are
-	passed := false       // it does not
+	passed := false       // the first candidate does not fit
 	room := t.room
 	for order := uint64(0); !rows.done; {
 		if len(turns) == 0 || rows.key != order {
@@ -323,7 +323,7 @@ func (t *timedBatch) giveUp(out outlets) error {
 
 // drawn is a URL of the batch. Its bytes are the taker's until it takes the next.
 type drawn struct {
-	latest time.Duration // of its decision
+	latest time.Duration // the latest of the URL's decision
 	row    []byte        // the row in timedBatch.rows
 }
 

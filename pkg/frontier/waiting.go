@@ -171,7 +171,7 @@ func (l *lookup) waiting(ctx context.Context) error {
 type inputRow struct {
 	number uint64
 	url    record.URL
-	done   bool // its URL is in the frontier
+	done   bool // the row's URL is in the frontier
 }
 
 // join compares rows and URLs of the frontier.

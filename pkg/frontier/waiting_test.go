@@ -47,7 +47,7 @@ func TestRaisesMerge(t *testing.T) {
 			raise(&urls[i], 1)
 		}
 	}
-	if most > 12 { // two of each of three tiers and merges of these, and 2 x fan
+	if most > 12 { // two of each of three tiers and merges of the tiers, and 2 x fan
 		t.Errorf("%d files in a queue", most)
 	}
 	b.check()

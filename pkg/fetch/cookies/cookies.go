@@ -44,7 +44,7 @@ const (
 // Cookie is a cookie as a server has set it.
 type Cookie struct {
 	Domain   string // the host that set it, or the domain that it is for
-	HostOnly bool   // it is for that host alone
+	HostOnly bool   // the cookie is for that host alone
 	Path     string
 	Name     string // may be ""
 	Value    string
@@ -269,7 +269,7 @@ func (j *Jar) drop(e *list.Element) {
 	j.size -= s.size
 }
 
-// Line is what the header field Cookie has of a request; "": there is none to send. Cookies of longer paths come first,
+// Line returns the value of a request's header field Cookie; "": there is no cookie to send. Cookies of longer paths come first,
 // else in the order in which they came (section 5.8.3). What would make it too long is left out, and what has one of the names without.
 func (j *Jar) Line(t Target, now time.Time, without ...string) string {
 	b := make([]byte, 0, 256)

@@ -202,7 +202,7 @@ func (c *client) fact(line string) (string, error) {
 // refusal is an answer of 400 or above.
 type refusal struct {
 	code    int
-	command string // its first word, or "greeting"
+	command string // the first word of the refused command, or "greeting"
 	text    string
 }
 

@@ -112,7 +112,7 @@ type Conn struct {
 	agreed string // the protocol that was agreed by ALPN
 	wanted bool   // the server asked for a certificate of ours
 	probe  *probe
-	ctx    context.Context // its end ends the connection
+	ctx    context.Context // the end of ctx ends the connection
 	forget func() bool     // cancels the callback of ctx
 }
 

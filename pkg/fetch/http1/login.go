@@ -59,9 +59,9 @@ const wantLogin = "ORIGIN USER:PASSWORD, such as https://example.org anna:secret
 // ReadLogins reads a file of lines "ORIGIN USER:PASSWORD", such as "https://example.org anna:secret", or "ORIGIN header NAME: VALUE",
 // such as "https://example.org header Authorization: Bearer abc", or "ORIGIN certificate FILE", a file with a certificate of ours and its key in
 // PEM, "ORIGIN form PATH NAME=VALUE&NAME=VALUE", a page with a form (form.go), "ORIGIN check PATH", a page that has status 200 for who has
-// sent it, and those of a cookies.txt, as browsers' add-ons, curl and wget write it:
+// sent the form, and lines of a cookies.txt, as browsers' add-ons, curl and wget write it:
 // domain, whether its subdomains are meant, path, whether https is needed, expiry in seconds, name and value, with tabs between. Empty lines
-// and those that begin with # (but not with #HttpOnly_) mean nothing. A file that others may read or change is refused, as ssh does.
+// and lines that begin with # (but not with #HttpOnly_) mean nothing. A file that others may read or change is refused, as ssh does.
 func ReadLogins(path string) (*Logins, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -81,7 +81,7 @@ type run struct {
 	n, epoch uint64        // of the contacts so far: how many, and the last epoch
 	rows     *merge.Sorter // of the batch, by keyOf
 	pages    *merge.Sorter // contacts and URLs, by keyOf
-	found    *merge.Sorter // contacts that give a row, by number; those of pages with the batch's row
+	found    *merge.Sorter // contacts that give a row, by number; contacts of pages with the batch's row
 }
 
 // Run is the body of a stage: it reads the batch, and emits the rows that were saved for it. It writes no WARC files.

@@ -40,7 +40,7 @@ func (q *Query) dropped(u *record.URL) bool {
 // Was is the schema of what Again gives: each URL has the outcome that is to be taken back when it waits once more.
 var Was = record.NewSchema(record.KindURL, record.Column{Name: record.WasColumn, Text: true})
 
-// last is what is known of a URL.
+// last has what is known of a URL.
 type last struct {
 	number uint64
 	row    []byte // nil: what happened last is not what was asked for

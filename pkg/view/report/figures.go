@@ -43,7 +43,7 @@ type figure struct {
 	label func(float64) string // of a bar; nil: its number
 }
 
-// reach has the axes reach as far as those of another crawl's figure.
+// reach has the axes reach as far as the axes of another crawl's figure.
 func (f *figure) reach(o *figure) {
 	if f.Time {
 		f.XMax = max(f.XMax, f.XMin+o.XMax-o.XMin)

@@ -14,12 +14,12 @@ import (
 
 // Changes say how pages changed between visits. A content lives from the visit that found it first to the moment between
 // the last visit that found it and the one that found another, or status 404 or 410. One that was there at the last
-// visit is censored: it lives at least so long. MedianS is that of Kaplan and Meier (1958), which uses the censored too.
+// visit is censored: it lives at least so long. MedianS is the median of Kaplan and Meier (1958), which uses the censored too.
 type Changes struct {
 	Pages   uint64  `json:"pages"`   // pages with a document that were visited again
-	Visits  uint64  `json:"visits"`  // again
-	Same    uint64  `json:"same"`    // of these: the content that was there before, or not modified
-	Changed uint64  `json:"changed"` // another content
+	Visits  uint64  `json:"visits"`  // visits to pages that had been visited before
+	Same    uint64  `json:"same"`    // visits that found the content that was there before, or not modified
+	Changed uint64  `json:"changed"` // visits that found another content
 	Gone    uint64  `json:"gone"`    // status 404 or 410
 	Failed  uint64  `json:"failed"`  // no document for another reason
 	Lives   []Lives `json:"lives"`   // of all, then by media type and by top-level domain, of each the 100 largest groups

@@ -21,8 +21,8 @@ const maxShared = 5
 // Pages are figures of the documents that the last visits found.
 type Pages struct {
 	Documents uint64 `json:"documents"`
-	HTML      uint64 `json:"html"` // of the documents
-	Read      uint64 `json:"read"` // of these, which the figures below are of
+	HTML      uint64 `json:"html"` // documents of HTML
+	Read      uint64 `json:"read"` // HTML documents that were read: the figures below are of these
 	// Documents that lack something, and the first 100 of each kind.
 	WithoutTitle       Lack `json:"without_title"`
 	WithoutDescription Lack `json:"without_description"`

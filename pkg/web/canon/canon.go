@@ -17,11 +17,11 @@
 // # Keys
 //
 // Options.Key is the URL checksum by which the URL-seen test knows a URL (url_key in
-// records): that of what Options.KeyRules leave of it. All that make keys in a crawl
+// records): the checksum of what Options.KeyRules leave of it. All that make keys in a crawl
 // must have the same rules, so these are settings of the crawl. The key's high bits
 // come from the host that the rules leave, which depends on the host alone: a host's
 // URLs stay in one part of the key space, as sharding and batches want it, and share it
-// with those of its "www." namesakes. Where no rule is chosen the key is
+// with the URLs of its "www." namesakes. Where no rule is chosen the key is
 // fingerprint.URLKey of host and URL.
 //
 // # Speed
@@ -173,8 +173,8 @@ func (b *Base) String() string {
 	return b.parsed().Href(true)
 }
 
-// parsed is the base as the parser has it. What is made of a canonical URL is what was
-// made of the URL itself, but for what canonical form drops anyway.
+// parsed returns the base as parsed. It is parsed from the canonical URL: references resolve as with the URL
+// itself, except for what canonical form drops anyway.
 func (b *Base) parsed() *url.Url {
 	b.parse.Do(func() {
 		if b.url != nil {
@@ -318,7 +318,7 @@ func (o Options) parse(base *url.Url, s string) (*url.Url, error) {
 
 // signed reports whether there is a sign in the host that the parser took for u's IPv4
 // address: it reads "-0" and "+0" as numbers, the standard does not. A sign may be escaped,
-// or one of those that IDNA makes "-" or "+"; before a name it is left as it is. Where
+// or a character that IDNA makes "-" or "+"; before a name it is left as it is. Where
 // authority is not where the address came from, but part of a path, the answer is no.
 func signed(parser url.Parser, u *url.Url, authority string) bool {
 	host, _ := SplitPort(authority)
@@ -498,7 +498,7 @@ func escapeInvalid(s string) string {
 	return b.String()
 }
 
-// normalizeEscapes gives escapes upper-case digits, and decodes those of
+// normalizeEscapes gives escapes upper-case digits, and decodes the escapes of
 // unreserved characters. A stray "%" stays as it is. A digit behind one is not
 // decoded, where that would make a new escape ("%2%45" is not "%2E"), or the
 // canonical form would have another canonical form. What is not a digit ends its

@@ -275,8 +275,8 @@ func TestDomains(t *testing.T) {
 	}
 }
 
-// The canonical form of a canonical URL is itself, and its key is that of what the key
-// is made of, whatever the rules.
+// The canonical form of a canonical URL is itself. Under any rules, a URL and its key form have
+// the same key.
 func FuzzCanonical(f *testing.F) {
 	for _, s := range []string{"http://h/%2%45", "http://a.b./%%34%31", "http://0x1../", "http://ä。/", "gopher://h\\%7e", "ftp://u@h:21//..//%2e", "http://h/\xff?%zz%4", "http://1%2e2/", "http://xn--a/",
 		"http://www.www2.h.test/a/..;jsessionid=1//;x;jsessionid=2/?b=%&utm_x&%41&sid=%", "http://www.1.test/?cfid=1&cftoken=2&cfid", "http://h/.;jsessionid=/%2e;PHPSESSID/?&&"} {

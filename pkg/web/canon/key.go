@@ -17,7 +17,7 @@ func (o Options) URLKey(host, canonical string) uint64 {
 	return fingerprint.URLKey(o.KeyForm(host, canonical))
 }
 
-// KeyForm is what the key of a canonical URL is made of: its host and itself, as
+// KeyForm returns the host and the URL that the key of a canonical URL is made of: its own, as
 // Options.KeyRules leave them.
 func (o Options) KeyForm(host, canonical string) (keyHost, keyURL string) {
 	if o.KeyRules == 0 {
@@ -56,8 +56,8 @@ func (o Options) Redirect(from, ref string) (canonical, host string, key uint64,
 	return canonical, host, key, nil
 }
 
-// RedirectForm is what the key is made of for the target of a redirect from a URL that
-// is one with it by the rules: the host as KeyForm has it, so that the key is among the
+// RedirectForm returns the host and the URL that the key of a redirect's target is made of, where
+// the rules take source and target for one: the host as KeyForm has it, so that the key is among the
 // host's, and the URL with a "#", which stands in no canonical URL and so makes a
 // key that is seen at no other occasion. Of what differs without end, session ids and
 // tracking arguments, the rules leave none: a server that opens a session with a redirect

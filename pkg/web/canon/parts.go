@@ -13,9 +13,9 @@ import (
 //	       Host                Path
 //	                               Query
 type Parts struct {
-	Host  int // behind "://"
-	Path  int // its "/", where host and port end
-	Query int // its "?", or the length of the URL
+	Host  int // the host begins here, behind "://"
+	Path  int // the path's "/", where host and port end
+	Query int // the query's "?", or the length of the URL
 }
 
 // PartsOf finds the parts of a canonical URL.
@@ -59,8 +59,8 @@ func RegisteredDomain(host string) string {
 
 // Domains are the domains of a host name by the public suffix list.
 type Domains struct {
-	RegistrySuffix, Registered string // of its section of registries: "io" and "github.io" for anna.github.io
-	PrivateSuffix, Private     string // of the whole list: "github.io" and "anna.github.io"
+	RegistrySuffix, Registered string // by the list's section of registries: "io" and "github.io" for anna.github.io
+	PrivateSuffix, Private     string // by the whole list: "github.io" and "anna.github.io"
 }
 
 // DomainsOf finds the suffixes of a name without port, and the domains registered under them. A name that is a suffix has no

@@ -13,7 +13,7 @@ import (
 // URL-seen test alone takes URLs for one. They may be combined.
 //
 // The host that they leave depends on the host alone, so that the URLs of a host stay
-// together in the order of keys, and with them those of its "www." namesake.
+// together in the order of keys, beside the URLs of its "www." namesake.
 type Rules uint8
 
 // The rules. Arguments of a query stand between "&", parameters of a path behind ";".

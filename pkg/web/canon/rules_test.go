@@ -49,7 +49,7 @@ func TestRules(t *testing.T) {
 		if got != tt.want || err != nil || !strings.Contains(got, "://"+host+"/") {
 			t.Errorf("%s of %s: %s, host %s, %v; want %s", tt.rules, tt.in, got, host, err, tt.want)
 		}
-		// The same rules for the key leave the URL, and its key is that of the other.
+		// As rules for the key, the same rules leave the URL as it is, and its key is the key of the URL that they change.
 		k := Options{KeyRules: tt.rules}
 		u, h, err := k.URL(tt.in)
 		must.OK(t, err)
@@ -64,7 +64,7 @@ func TestRedirect(t *testing.T) {
 	for _, tt := range []struct {
 		o               Options
 		from, ref, want string
-		keyHost, keyURL string // of which its key is made
+		keyHost, keyURL string // the key of want is made of these
 	}{
 		{Options{}, "http://h/a", "b?utm_id=1", "http://h/b?utm_id=1", "h", "http://h/b?utm_id=1"},
 		{Options{KeyRules: AllRules}, "http://h/a", "b?utm_id=1", "http://h/b?utm_id=1", "h", "http://h/b"},

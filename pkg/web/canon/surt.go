@@ -40,7 +40,7 @@ func reversed(host string) string {
 // the URL exactly: the scheme, "www.", session ids, the case of letters, the order of
 // arguments, empty segments, the last "/", escapes of escapes. Here and there it goes
 // by pieces of text, not by arguments and segments; that is kept, or look-ups would
-// miss. URLs of other schemes are taken as those of http; where no authority is, scheme and rest are kept, in lower
+// miss. URLs of other schemes are taken as URLs of http; where no authority is, scheme and rest are kept, in lower
 // case (mailto:someone@example.com). "" gives "-".
 func CDXKey(s string) string {
 	u, host, err := Options{MaxURL: 4*len(s) + DefaultMaxURL}.URL(s)

@@ -273,13 +273,13 @@ func (s *set) hasDomain(v *view) bool {
 	return false
 }
 
-// prefixes is what prefix looks in. Those that reach to the slash behind the host are found by
-// what they begin with, up to the host.
+// prefixes are the lines that prefix looks in. Lines that reach to the slash behind the host are found by
+// their beginning, up to the host.
 type prefixes struct {
 	id    int // of what view.memo has for the table
 	few   []string
 	loose []byte // sorted lines that end before the slash behind the host
-	table *table // of the others: where those of each host begin
+	table *table // of the other lines: where the lines of each host begin
 	lists []*list
 }
 

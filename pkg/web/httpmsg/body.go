@@ -22,7 +22,7 @@ const codingsMax = 4
 // zstdWindowMax is the window that RFC 9659 lets a sender use.
 const zstdWindowMax = 8 << 20
 
-// Values of Body.Truncated, those of WARC-Truncated.
+// Values of Body.Truncated, which are also values of WARC-Truncated.
 const (
 	TruncatedLength      = "length"
 	TruncatedTime        = "time"

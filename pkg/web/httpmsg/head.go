@@ -176,7 +176,7 @@ func (h *Head) WrongLength() string {
 }
 
 // Codings lists what a payload was coded with, first to last, as Content-Encoding
-// does: content codings, then those of Transfer-Encoding beside chunked that RFC 9112
+// does: content codings, then the codings of Transfer-Encoding beside chunked that RFC 9112
 // section 7 has. "": nothing.
 func (h *Head) Codings() string {
 	all := ""

@@ -16,7 +16,7 @@ import (
 
 const typeDOC = "application/msword"
 
-// Content is a document's text for programs that judge what it is about: that of Text, and of
+// Content is a document's text for programs that judge what it is about: the text of Text, and of
 //
 //	XML               all character data, a line an element
 //	text/*            as plain text
