@@ -12,7 +12,7 @@
 //
 // With -shards both schedules have so many frontiers, each with its hosts and its part of each batch.
 //
-// The web is that of "mweb serve --hard --changing", asked within the process, under a
+// The web is the one of "mweb serve --hard --changing", asked within the process, under a
 // clock that jumps from round to round: months take seconds. The frontier is a real
 // one, on a disk in memory. A copy is fresh from its fetch to the next change of its
 // page; the first third of the days, in which the rates are learnt, does not count. The

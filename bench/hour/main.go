@@ -1,4 +1,4 @@
-// Command hour crawls a synthetic web with mcrawl for some time and says whether the figures stay flat. bench/hour.sh runs it.
+// Command hour crawls a synthetic web with mcrawl for some time and reports whether the figures stay flat. bench/hour.sh runs it.
 //
 // It samples by the minute (by less in runs of under twenty): pages, URLs, rounds, files and bytes of the crawl folder by
 // store, processor time, and the peak memory of each command. They are in CSV and SVG files; the verdict is on standard output.
@@ -33,7 +33,7 @@ import (
 	"mercator/pkg/config"
 )
 
-// Bounds of a flat run: figures of its last quarter to those of its second. The first warms up.
+// Bounds of a flat run: figures of its last quarter in relation to its second. The first warms up.
 const (
 	leastRate   = 0.8  // pages a second
 	mostRate    = 1.25 // the same: beyond, other work slowed the second quarter, which hides a fall
@@ -567,7 +567,7 @@ func write(o options, points []point) error {
 	return plot(filepath.Join(o.out, o.name+".svg"), points)
 }
 
-// judge prints the figures by quarter and says whether they are flat.
+// judge prints the figures by quarter and reports whether they are flat.
 func judge(out io.Writer, o options, points []point, after map[string][2]float64, wrong []string) bool {
 	n := len(points) - 1
 	at := func(quarter int) point { return points[n*quarter/4] }

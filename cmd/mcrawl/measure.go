@@ -91,7 +91,7 @@ func setsOf(name string) ([]string, error) {
 	return all, nil
 }
 
-// openURLs opens a set of URL keys, or sorts the keys of a list of URLs, which are made canonical as those of the crawl.
+// openURLs opens a set of URL keys, or sorts the keys of a list of URLs, which are made canonical by the crawl's settings.
 func openURLs(d *tell.Crawl, std *cli.Std, name string, mem int64) ([]*fpset.Input, error) {
 	if filepath.Ext(name) == ".fps" || store.IsCrawl(name, store.Options{}) || fpset.IsSet(name) && filepath.Ext(name) != ".txt" {
 		names, err := setsOf(name)

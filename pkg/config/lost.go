@@ -7,7 +7,7 @@ import (
 	"mercator/pkg/base/fault"
 )
 
-// hintLost is what to do where a crawl has lost its configuration; "" of another file.
+// hintLost returns the hint for a crawl that has lost its configuration; "" for another file.
 func hintLost(path string) string {
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil || filepath.Base(path) != Name {

@@ -9,7 +9,7 @@ import (
 )
 
 // The structs below declare the settings, in groups that several verbs share: a verb that embeds a group in its grammar has the
-// flags, and File makes the settings of crawl.toml of the same fields. The tags of package setting say what a value may be, those of
+// flags, and File makes the settings of crawl.toml of the same fields. The tags of package setting say what a value may be, the tags of
 // kong how a flag looks. Besides:
 //
 //	key    the setting, with its table
@@ -146,14 +146,14 @@ type IntervalFlag struct {
 	Interval time.Duration `key:"checkpoint_interval" range:"0s" default:"0s" like:"1h" help:"Forget checkpoints closer together than this."`
 }
 
-// URLFlags are what the commands of a crawl must agree on about canonical URLs and their keys.
+// URLFlags are the settings of canonical URLs and their keys that the commands of a crawl must agree on.
 type URLFlags struct {
 	Schemes
 	MaxURL   int      `key:"urls.max_url" default:"2083" range:"1" group:"URLs:" more:"" name:"max-url" help:"Longest canonical URL, in bytes."`
 	KeyRules []string `key:"urls.key_rules" is:"rules" like:"session-ids" group:"URLs:" more:"" placeholder:"RULE" help:"Differences that the URL-seen test ignores." note:"session-ids, www, query-order, tracking, trailing-slash; cannot be changed after the first round"`
 }
 
-// Schemes are those of a crawl.
+// Schemes are the URL schemes that a crawl fetches.
 type Schemes struct {
 	Scheme []string `key:"schemes" is:"schemes" default:"http,https,ftp,gopher" group:"URLs:" more:"" placeholder:"NAME" help:"Crawl these schemes (http,https,ftp,gopher)." note:"others with their default ports"`
 }

@@ -359,7 +359,7 @@ func (c *Crawl) number(k *Checkpoint) (*Checkpoint, error) {
 	}
 }
 
-// TimesFile is what the commands of a round took, in the folder of its files. It is no part of a checkpoint, since who closes a round writes to it
+// TimesFile has the times that the commands of a round took, and is in the folder of the round's files. It is no part of a checkpoint, since who closes a round writes to it
 // afterwards.
 const TimesFile = "times.json"
 

@@ -14,7 +14,7 @@
 //	  frontier/HEAD                {"generation":42}
 //	  frontier/MANIFEST-000040     bound by checkpoint 12: the base
 //	  frontier/MANIFEST-000041     "next r12"
-//	  frontier/MANIFEST-000042     "update r12": its ledger is that of the round
+//	  frontier/MANIFEST-000042     "update r12": its ledger is the round's
 //	  urls/HEAD                    {"generation":26}
 //	  urls/MANIFEST-000025         the base
 //	  urls/MANIFEST-000026         "new r12"

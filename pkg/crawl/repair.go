@@ -107,7 +107,7 @@ func (c *Crawl) Repair(ctx context.Context, to *uint64) (done *Repaired, err err
 	return done, store.WriteCurrent(c.fs, c.dir, next)
 }
 
-// evidence is what a crawl folder tells of its state without HEAD.
+// evidence has what a crawl folder tells of its state without HEAD.
 type evidence struct {
 	current store.Current // as far as it can be read
 	broken  error         // why it cannot

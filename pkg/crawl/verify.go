@@ -64,7 +64,7 @@ type LongFile struct {
 //     the epoch in which the round was closed that the crawl went on from, and none is missing that its checkpoint names.
 //
 // "mckpt verify" adds three checks of its own: crawl.toml, fetch/BATCH, and URLs of the frontier that the set of
-// URLs has not. Whether the frontier's counts are those of its queues is for "mfrontier check".
+// URLs has not. "mfrontier check" compares the frontier's counts with its queues.
 //
 // An error means that it could not go on.
 func (c *Crawl) Verify(ctx context.Context) (*Verified, error) {
@@ -272,7 +272,7 @@ type closedRound struct {
 	checkpoint uint64
 }
 
-// claim is what the generations of consecutive checkpoints, or the current generation, say of a file.
+// claim has what the generations of consecutive checkpoints, or the current generation, say of a file.
 type claim struct {
 	said
 	first, last uint64 // checkpoints; 0: the current generation
@@ -454,7 +454,7 @@ func (v *verifier) checkpoint(number uint64) {
 	v.before = number
 }
 
-// ledgers returns the ledgers of a round, and those of the exchanges between its shards.
+// ledgers returns the ledgers of a round and of the exchanges between its shards.
 func (v *verifier) ledgers(k *Checkpoint) []record.Ledger {
 	ledgers := k.Ledgers()
 	if sent, err := v.c.sent(k); err == nil { // else the files are elsewhere, of an undone round, or exchanges tells what is wrong

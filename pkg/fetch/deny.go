@@ -90,7 +90,7 @@ func (d *Deny) held(err error) string {
 	return "the rules read before still hold"
 }
 
-// addLine takes one line in. It says whether that could be understood.
+// addLine takes one line in. It reports whether the line could be understood.
 func (r *denyRules) addLine(line string, form canon.Options) bool {
 	scheme, rest, isURL := strings.Cut(line, "://")
 	if !isURL {

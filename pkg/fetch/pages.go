@@ -333,7 +333,7 @@ func (r *runner) contact(ctx context.Context, h *host, p Protocol, w *worker, ro
 	return t, r.emit(ctx, row, reply, made, weight, place)
 }
 
-// missed notes whether the address of a contact served, and says whether the visit goes on at the host's next of so many. Then
+// missed notes whether the address of a contact served, and reports whether the visit goes on at the host's next of so many. Then
 // the contact gives no row, and t is the turn.
 func (r *runner) missed(h *host, row *record.Fetch, reply *Reply, addr netip.Addr, addrs int, t *turn) bool {
 	r.mu.Lock()

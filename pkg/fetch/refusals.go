@@ -43,7 +43,7 @@ type settingsRefusals struct {
 	addrs  []netip.Addr           // refused addresses, at most refusedAddrsMax and one more
 	number [outcomes]int64        // rows refused, by the same index
 
-	names map[uint64]struct{} // FP64 of the names of the hosts that hosts counts: the scheduler forgets a host without URLs, and more may come
+	names map[uint64]struct{} // FP64 of the names of the hosts that isNewHost counted: the scheduler forgets a host without URLs, and more may come
 }
 
 // refusalNamesMax bounds settingsRefusals.names, far above what counts as a mistake in a batch of a million hosts.

@@ -367,7 +367,7 @@ func (s *scheduler) parked(h *host) micros {
 	return h.next - s.longest + h.required
 }
 
-// applyCrawlDelay notes a Crawl-delay. It says whether it is too early for a contact now.
+// applyCrawlDelay notes a Crawl-delay. It reports whether it is too early for a contact now.
 func (s *scheduler) applyCrawlDelay(h *host, delay, now micros) bool {
 	if delay >= us(robotsKeep) {
 		// When the next contact may come, these rules are too old, and it would be for robots.txt again, and so on.

@@ -134,7 +134,7 @@ func TestSeveralConnections(t *testing.T) {
 	}
 }
 
-// audits audits rows by the settings: early says whether contacts came early.
+// audits audits rows by the settings. An early above 0 wants contacts that came early.
 func audits(t *testing.T, rows []record.Fetch, opt fetch.Options, early uint64) {
 	t.Helper()
 	got := auditOf(t, fetch.AuditOptions{Policy: opt.Policy, AddrDelay: opt.AddrDelay, Memory: 8 << 20, Worst: 3}, func(add func(*record.Fetch)) {

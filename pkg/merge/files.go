@@ -58,8 +58,8 @@ const (
 	// sparseRatio is the ratio of sizes from which on the larger set is asked for
 	// the keys of the smaller, and not decoded.
 	sparseRatio = 64
-	// sharedReadAhead is what the read buffers of all files take together, and
-	// maxReadAhead what one takes at most: more makes nothing faster.
+	// sharedReadAhead is how many bytes the read buffers of all files take together, and
+	// maxReadAhead how many one takes at most: more makes nothing faster.
 	sharedReadAhead = 8 << 20
 	maxReadAhead    = 256 << 10
 	// blockKeys is the most that a block holds.

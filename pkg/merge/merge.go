@@ -8,7 +8,7 @@
 // # Invariants
 //
 //   - Memory is bounded by what the caller grants, whatever the input's size.
-//   - Equal keys keep their order of arrival, then that of their inputs.
+//   - Equal keys keep their order of arrival, then the order of their inputs.
 //   - The result is the same for any number of threads.
 //   - Temporary files have no name; nothing is left behind.
 package merge

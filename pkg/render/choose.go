@@ -11,7 +11,7 @@ import (
 
 // Which pages are rendered, where no rule says it.
 const (
-	Auto = "auto" // those that hold hardly anything, and those of hosts that gave such pages
+	Auto = "auto" // pages that hold hardly anything, and pages of hosts that gave such pages
 	All  = "all"  // all HTML pages
 )
 

@@ -26,7 +26,7 @@ type Request struct {
 	URL    string
 	Method string
 	Type   string // of the DevTools protocol: Document, Script, XHR, Fetch, Image, …
-	Origin string // of the document that asks, where that is another one than that of the URL
+	Origin string // origin of the document that asks, where it differs from the origin of the URL
 	Wanted string // header fields that a preflight asks for
 	Away   bool   // another document would take the place of the page: it stays
 }
@@ -48,7 +48,7 @@ const (
 // Result is a page after its scripts.
 type Result struct {
 	HTML       string // with what stands in shadow roots, and in frames without a URL, behind it
-	Text       string // as a reader sees it; that of shadow roots and frames without a URL behind it
+	Text       string // as a reader sees it; the text of shadow roots and frames without a URL behind it
 	Screenshot []byte // PNG; nil: none was asked for
 	Cut        string // it was taken as it stood, for this reason; ""
 	Requests   int

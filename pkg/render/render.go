@@ -11,7 +11,7 @@
 //
 //   - A page gets answers from the archive alone.
 //   - The rows of a batch depend on the store's state, the archive and the settings; as far as a browser does the same again, that is what goes out.
-//   - Order is that of pages: those that waited, by key, then those of the batch.
+//   - Pages come in this order: those that waited, by key, then the pages of the batch.
 //   - Pages, parts that they wait for, hosts, requests, bytes and time are bounded.
 package render
 
@@ -85,7 +85,7 @@ const (
 // crashesOfPage is how many browsers a page may cost in one attempt.
 const crashesOfPage = 2
 
-// Batch passes the links of a batch on, and adds those of its pages after their scripts.
+// Batch passes the links of a batch on, and adds the links that its pages have after their scripts.
 func Batch(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, record.Link], set Settings) (r Report, err error) {
 	r = Report{Chosen: map[string]uint64{}, Cut: map[string]uint64{}, Answers: map[string]uint64{}}
 	many := map[uint64]uint8{} // pages of the batch by their links to pages

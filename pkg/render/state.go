@@ -20,8 +20,8 @@ import (
 
 // The render store has sorted runs (formats/run) of two kinds, with JSON as payloads.
 //
-// Those of role and kind "parts" say what became of each URL that was fetched (Part), by its key. Of a URL in several files that of the
-// newest generation counts. New rows become a file with those before it that are no more than mergeRatio times as large.
+// Runs of role and kind "parts" say what became of each URL that was fetched (Part), by its key. Of a URL in several files the row of the
+// newest generation counts. New rows are merged with the files before them that are no more than mergeRatio times as large.
 //
 // The one of role and kind "pages" has the pages that wait for parts, by their keys, and what is known of hosts, by the FP64 of their
 // names (Waiting).

@@ -21,7 +21,7 @@ const (
 	blockRows  = 2048 // rows are read in blocks of at most so many, or so many bytes: what the input has without waiting
 	blockBytes = 1 << 20
 
-	// Names are looked up in files together, since that reads much of a file: those of so many rows, or that come in so much time.
+	// Names are looked up in files together, since that reads much of a file: the names of so many rows, or of the rows that come in so much time.
 	groupRows = 64 * blockRows
 	groupWait = 20 * time.Millisecond
 
@@ -82,7 +82,7 @@ func Resolve(ctx context.Context, st *store.Store, b *stage.Batch[record.URL, re
 // batch is the state of one run.
 //
 // Rows wait in a queue, in the order of the input, until their names' answers are in the table. The names
-// that it has not are looked for in files, those of the store and those of learnt; for the others
+// that it has not are looked for in the files of the store and of learnt; for the others
 // servers are asked. While a name is slow to come the rows behind it wait, and their names are asked for.
 //
 // When the table is full no more rows are taken in until the queue is empty; then it is begun again.

@@ -112,7 +112,7 @@ type cacheFile struct {
 	name string // for messages
 	file io.Closer
 	run  *run.Reader
-	own  bool // written by this process: its rows are not checked; those of a Replay are whatever was saved
+	own  bool // written by this process: its rows are not checked; rows of a Replay are whatever was saved
 }
 
 // openFile opens a file of size bytes.

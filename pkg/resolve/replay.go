@@ -15,7 +15,7 @@ type Replay struct {
 }
 
 // OpenReplay reads the text/dns records of transaction txn from WARC files, and keeps up to mem bytes of them in memory. If the transaction ran
-// more than once (a round that was abandoned), those of its last epoch count.
+// more than once (a round that was abandoned), the records of its last epoch count.
 func OpenReplay(files []warc.Part, txn string, mem int64) (r *Replay, err error) {
 	r = &Replay{saved: newLearnt(nil), txn: txn}
 	defer func() {

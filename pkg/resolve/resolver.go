@@ -70,7 +70,7 @@ const QuestionSize = 8 << 10
 
 // Config of a Resolver. Zero fields take the defaults. Those with names in JSON are its Settings.
 type Config struct {
-	Servers  []string         `json:"servers"`  // see parseServer; default: those of /etc/resolv.conf
+	Servers  []string         `json:"servers"`  // see parseServer; default: the servers of /etc/resolv.conf
 	Rate     float64          `json:"rate"`     // questions a second to one server, at most; 0: any number
 	InFlight int              `json:"-"`        // questions at a time, and as many again that were let wait once [1000]
 	Timeout  time.Duration    `json:"timeout"`  // of the first attempt; each further one waits twice as long [1s]
@@ -568,7 +568,7 @@ func (r *Resolver) reachable(ctx context.Context) bool {
 	return r.heard.Load()
 }
 
-// probe asks for the root's name servers, once, and says whether this was the time: a server that works says
+// probe asks for the root's name servers, once, and reports whether this was the time: a server that works says
 // something to that, if only that it refuses. It takes no slot, since names without an answer may hold all.
 func (r *Resolver) probe() bool {
 	if r.probing.Swap(true) {

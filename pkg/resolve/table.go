@@ -142,7 +142,7 @@ type learnt struct {
 	runs   cacheFiles
 }
 
-// never is before all times, also that of a saved answer that does not tell when it expires.
+// never is before all times, also before the time of a saved answer that does not tell when it expires.
 const never = -1
 
 // newLearnt makes one for answers of r, which may be nil.

@@ -45,7 +45,7 @@ const (
 	closing = '\x03'
 )
 
-// Expression is what FTS5 (https://www.sqlite.org/fts5.html, section 3) is asked for some words. All of them have to stand on a page:
+// Expression returns the query of FTS5 (https://www.sqlite.org/fts5.html, section 3) for some words. All of them have to stand on a page:
 //
 //	crawl          the word, whatever its case and accents
 //	"web crawler"  the words one after the other

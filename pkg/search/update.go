@@ -213,7 +213,7 @@ func (u *update) close() {
 }
 
 // job is a row of a fetch record file, with the text of its document if it has one that may be new. noindex in a header has to be looked for in each reply: the
-// content may be as before, or that of another URL.
+// content may be as before, or the same as at another URL.
 type job struct {
 	row     record.Fetch
 	text    *text // nil: not read

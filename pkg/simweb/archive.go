@@ -207,7 +207,7 @@ func (a *Archive) read(scratch []byte, url string, at place) (Response, error) {
 		}
 		p.Fields = append(p.Fields, f.Name+": "+f.Value+"\r\n"...)
 	}
-	if codings := m.Head.Codings(); codings != "" { // the payload still has those of the transfer
+	if codings := m.Head.Codings(); codings != "" { // the payload still has the codings of the transfer
 		p.Fields = append(p.Fields, "Content-Encoding: "+codings+"\r\n"...)
 	}
 	payload := m.Payload

@@ -113,7 +113,7 @@ func (w *Web) tells(r resource) (etag, modified, until, lies, dates bool) {
 // What false statements say of pages that change.
 const falseAge = 365 * 24 * time.Hour
 
-// live makes q and what is said of its page those of now.
+// live sets q, and what is said of its page, to the state of now.
 func (w *Web) live(r resource, q *Request, now time.Time) {
 	c := w.change(r, now)
 	if !c.Last.IsZero() {

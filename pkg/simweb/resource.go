@@ -29,7 +29,7 @@ const (
 	kindWall                 // rough only: n: page behind a cookie, 0 the entrance; v: sort
 )
 
-// resource is what a canonical URL means. Resource and canonical URL map one
+// resource is the meaning of a canonical URL. Resource and canonical URL map one
 // to one, kindUnknown aside.
 type resource struct {
 	host int32

@@ -2,7 +2,7 @@ package simweb
 
 import "strings"
 
-// policy is what a host's robots.txt looks like.
+// policy is the kind of robots.txt that a host has.
 type policy uint8
 
 const (

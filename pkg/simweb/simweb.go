@@ -27,7 +27,7 @@
 //   - The set that a crawl reaches does not depend on its order: a document
 //     has the same links whichever of its copies comes first, links marked
 //     nofollow go only where others go too, and traps end by the shape of
-//     their URLs, not by depth (those of Config.Traps after some 10^9 pages).
+//     their URLs, not by depth (the traps of Config.Traps after some 10^9 pages).
 //   - No canonical URL is longer than 2,083 bytes, no body than 1 MiB.
 //   - Without Config.Hard nothing depends on time or on earlier requests.
 package simweb

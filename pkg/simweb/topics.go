@@ -7,7 +7,7 @@ import (
 
 // A web with Config.Topics is one to try focused crawlers on.
 //
-//   - A page is about one topic, or about none. It takes its parent's topic more often than not; else that of its host's
+//   - A page is about one topic, or about none. It takes its parent's topic more often than not; else the topic of its host's
 //     root, another one, or none.
 //   - Two of five random links of a page with a topic lead to pages of the same topic, most of them on other hosts. So linked
 //     pages share a topic far more often than chance has it, as on the web: Davison, "Topical locality in the web", 2000;

@@ -24,8 +24,8 @@ func newCache(size int) *cache {
 	return &cache{size: max(size, 0), shift: 64 - first, table: make([]uint32, 1<<first)}
 }
 
-// home is the slot that a key is looked for from. Keys share their high bits
-// (those of their host), which multiplication spreads.
+// home is the slot that a key is looked for from. Keys of a host share their high
+// bits, which multiplication spreads.
 func (c *cache) home(key uint64) int { return int(key * 0x9e3779b97f4a7c15 >> c.shift) }
 
 // seen reports whether key is remembered with so high a score, and remembers it.

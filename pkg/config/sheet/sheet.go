@@ -251,7 +251,7 @@ func (s *Sheets) Gives(keys ...string) bool {
 // list is an argument of a test that names a file.
 var list = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"@[^"]*"|@[^\s()"]+`) })
 
-// Audited is a file of sheets with those of the settings that an audit looks at; nil where there are none. keep takes the text of each list, from number 1
+// Audited returns a file of sheets with the settings that an audit looks at; nil where there are none. keep takes the text of each list, from number 1
 // on, and returns the name that the file is to have for it.
 func (s *Sheets) Audited(keep func(n int, text []byte) (name string, err error)) ([]byte, error) {
 	if s == nil {

@@ -116,7 +116,7 @@ func pathOn(origin, path string) (string, bool) {
 	return onOrigin(origin, origin+"/", path)
 }
 
-// onOrigin resolves a reference, and says whether it stays on the origin.
+// onOrigin resolves a reference, and reports whether it stays on the origin.
 func onOrigin(origin, base, ref string) (string, bool) {
 	u, _, err := canon.Options{}.Resolve(base, ref)
 	return u, err == nil && originOf(u) == origin

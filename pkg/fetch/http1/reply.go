@@ -189,7 +189,7 @@ type localError struct{ err error }
 func (e *localError) Error() string { return e.err.Error() }
 func (e *localError) Unwrap() error { return e.err }
 
-// endAt cuts what came after the reply's end and says whether nothing did.
+// endAt cuts what came after the reply's end and reports whether nothing did.
 func (r *reply) endAt(end int64) bool {
 	exact := r.s.Len() == end
 	r.s.Cut(end)

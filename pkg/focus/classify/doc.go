@@ -4,12 +4,12 @@
 //
 // A document is a vector of length 1: log2(1+n) for a stem that stands n times, times the inverse document frequency of the stem (Salton and Buckley, 1988).
 // So neither its length nor words outside of the model change its class. A topic is a vector, too: the words of the query and of the dictionary, and the mean of
-// example pages less that of pages of no topic (Rocchio, 1971). The likeness of both is the square root of their cosine, and a part of what links promised.
+// example pages less the mean of pages of no topic (Rocchio, 1971). The likeness of both is the square root of their cosine, and a part of what links promised.
 //
 // Nothing else is known beforehand: a Fitted model is made for a crawl as it is. Learned has what its pages teach:
 //
 //   - Pages of no topic say how rare a word is. Until 100 are known, pages of the sample count as such, whatever they are about. The mean that is taken off
-//     is that of pages of no topic. With examples nothing is taken off at first: of a crawl that finds little else, nothing would be left.
+//     is the mean of pages of no topic. With examples nothing is taken off at first: of a crawl that finds little else, nothing would be left.
 //   - From 150 pages on, a topic without examples takes pages that have most of the query's words, and then, six times, those that are surely about it, at most 64
 //     (Nigam, McCallum, Thrun and Mitchell, 2000, as Chakrabarti's crawler retrains).
 //   - The likeness of a sample of pages has two normal distributions, found by EM, as scores of search engines have (Manmatha, Rath and Feng, 2001). That of pages

@@ -29,7 +29,7 @@ const (
 	fewPages   = 150 // with fewer pages none are chosen
 )
 
-// LearnedName is the name of the store of what is learned, among those of modules.
+// LearnedName is the name of the store of what is learned, among the stores of modules.
 const LearnedName = "focus"
 
 const (
@@ -37,7 +37,7 @@ const (
 	earlyPages = 100 // of the sample count as pages of no topic, whatever they are about
 )
 
-// Learned is what the pages of a crawl teach: on how many pages of no topic a word stands, a sample of pages, and those that are likest to the topics. One goroutine.
+// Learned has what the pages of a crawl teach: on how many pages of no topic a word stands, a sample of pages, and those that are likest to the topics. One goroutine.
 type Learned struct {
 	Pages  int              `json:"pages"` // about no topic
 	Stems  []string         `json:"stems"`

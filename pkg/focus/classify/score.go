@@ -63,7 +63,7 @@ func (s *Scorer) tellingWords(words Words) (Words, vector) {
 	return words, v
 }
 
-// Texts scores texts as those of one document, that links promised a relevance.
+// Texts scores texts as the texts of one document. before is the relevance that links promised of it.
 func (s *Scorer) Texts(texts Texts, before float32) Result {
 	words, v := s.telling(texts)
 	return s.result(len(words), v, before)
@@ -130,7 +130,7 @@ type Share struct {
 	Alike []float64 // for each topic
 }
 
-// Explain scores texts as those of one document, and says what each stem of it adds: those that add most first.
+// Explain scores texts as the texts of one document, and says what each stem of it adds. Stems that add most come first.
 func (s *Scorer) Explain(texts Texts, before float32) (Result, []Share) {
 	words, v := s.telling(texts)
 	var shares []Share
@@ -158,7 +158,7 @@ const (
 	useless = 0.8 // log-odds that a text without a word of a topic takes
 )
 
-// Link gives a link the probability that its target is relevant: that of its page, moved by its text.
+// Link gives a link the probability that its target is relevant: the probability of its page, moved by the link's text.
 func (s *Scorer) Link(page float32, text string) float32 {
 	if text == "" {
 		return page

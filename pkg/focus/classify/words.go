@@ -57,7 +57,7 @@ func eachWord(text string, do func(word []byte, start, end int) bool) {
 	}
 }
 
-// stem is the stem of a word in lower case, of an irregular form that of its word; "" of words that say nothing of a topic.
+// stem returns the stem of a word in lower case. An irregular form has the stem of its word; "" is for words that say nothing of a topic.
 func stem(word string, forms map[string]string) string {
 	if s := forms[word]; s != "" {
 		return s

@@ -244,7 +244,7 @@ func (f *Folder) clean(runs int) error {
 	return nil
 }
 
-// gather makes the runs of pages and links from those of number from (-1: none) and record files.
+// gather makes the runs of pages and links from the runs of number from (-1: none) and record files.
 func (f *Folder) gather(ctx context.Context, files []File, from, runs int) (err error) {
 	pages, links := merge.NewSorter(f.opt.Memory/3, ""), merge.NewSorter(f.opt.Memory/3, "")
 	defer func() { err = errors.Join(err, pages.Close(), links.Close()) }()
@@ -368,7 +368,7 @@ func foldTargets(have, later []byte) []byte {
 	return append(have, later...)
 }
 
-// sortTargets makes a list ascending: that of the updates before, and behind it that of this one.
+// sortTargets makes a list ascending. It has the targets of the updates before, and behind them the targets of this one.
 func sortTargets(list []byte) []byte {
 	keys := make([]uint64, 0, len(list)/8)
 	for b := list; len(b) >= 8; b = b[8:] {

@@ -321,7 +321,7 @@ func (f *Folder) score(ctx context.Context, runs int) (err error) {
 type Raised struct {
 	Page
 	Hub      float64 // score of the best of the hubs
-	Promise  float64 // relevance to expect: that of what the most promising hub links to
+	Promise  float64 // relevance to expect: the relevance of what the most promising hub links to
 	HubCount int     // hubs that link to it
 }
 

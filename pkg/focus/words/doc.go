@@ -1,6 +1,6 @@
 // Package words makes topics of a query: the first half of a focused crawler.
 //
-// The chain is that of figure 3 of Singh and Tyagi, "Architecture of a Focused Crawler
+// The chain is the one in figure 3 of Singh and Tyagi, "Architecture of a Focused Crawler
 // Using Mercator": query, query identifier, words filter, query words database, dictionary
 // and matching, word database. What comes out are topics, one for each sense of the query's
 // words. The classifier learns from them which pages are relevant (Chakrabarti, van den
@@ -8,7 +8,7 @@
 //
 // # Parts
 //
-//   - Identify says whether a query is a word, a set of words or a URL.
+//   - Identify tells a query that is a word from a set of words and from a URL.
 //   - Filter keeps the important words of a text, and says why it takes others out.
 //   - Dictionary tells the senses of words and the words beside a sense: WordNet's files, read in
 //     place, or a file of one's own. Matching finds a word that is like one that it lacks.

@@ -44,7 +44,7 @@ import (
 	"mercator/pkg/web/httpmsg"
 )
 
-// File is the name in the fetch store: that of an unpublished file, so that the next change of the store, and gc, delete it.
+// File is the name in the fetch store. It is the name of an unpublished file, so that the next change of the store, and gc, delete it.
 const File = ".bodies" + durable.TempSuffix
 
 // BodyMax is the longest body that Put takes, in bytes; longer ones are few. mfetch leaves out shorter ones, too, if they came

@@ -15,7 +15,7 @@
 //   - Run gives the same bytes for the same rows. With a manifest in place, it writes nothing and refuses other rows.
 //   - Rows gives no row unless all N manifests and files are there, of this exchange, round, epoch and map, and does
 //     not end well unless every part holds the rows of its manifest. Rows come in order of sender, then as they stood.
-//   - A ledger ends at the exchange and a new one begins behind it. Check says whether both sides agree.
+//   - A ledger ends at the exchange and a new one begins behind it. Check reports whether both sides agree.
 package exchange
 
 import (
@@ -69,7 +69,7 @@ func Of(fsys durable.FS, crawlDir string) (ID, *shard.Map, error) {
 	return ID{Epoch: cur.Epoch, Map: m.Version, Shards: m.Shards}, m, nil
 }
 
-// differs says in what the manifest is not that of a sender in id; "" if in nothing.
+// differs says in what the manifest differs from a sender's manifest in id; "" if in nothing.
 func (b *Manifest) differs(id ID, from int) (found, wanted string) {
 	for _, c := range []struct{ what, got, want string }{
 		{"round", b.Round, id.Round},

@@ -111,7 +111,7 @@ type Gathered[T record.Row] struct {
 	rows   *run.Scanner
 	shape  *record.Schema // of its rows
 	n      uint64         // rows that were read of its part
-	part   xxh3.Hasher    // of these
+	part   xxh3.Hasher    // sum of the rows that were read of its part
 	all    xxh3.Hasher    // of all rows
 	total  uint64
 	sticky error
@@ -125,7 +125,7 @@ func (g *Gathered[T]) fault(found, want string) error {
 	return damaged(name, &fault.Error{Class: fault.Corrupt, File: name, Place: fmt.Sprintf("part %d", g.in.to), Found: found, Want: want})
 }
 
-// open opens the parts of a sender at those of the receiver.
+// open opens the parts file of a sender at the part of the receiver.
 func (g *Gathered[T]) open(from int) (err error) {
 	name := PartsPath(g.in.dir, from)
 	g.from, g.n = from, 0

@@ -37,7 +37,7 @@ type File struct {
 	Path     string `json:"path"`
 	Open     bool   `json:"open,omitempty"` // it still grew, as PATH.open
 	Length   int64  `json:"length"`
-	Sum      string `json:"sum"`                // xxh3-128; of a file with a link that of a store.Chain
+	Sum      string `json:"sum"`                // xxh3-128; of a file with a link the sum of a store.Chain
 	Link     string `json:"link,omitempty"`     // the chain's last link
 	Modified int64  `json:"modified,omitempty"` // ns since 1970 at the crawl, of a file that neither a store holds nor a checkpoint names
 	Mode     uint32 `json:"mode,omitempty"`     // permissions, of such a file

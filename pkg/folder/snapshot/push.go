@@ -839,7 +839,7 @@ func (c *copier) check(ctx context.Context, last *List) error {
 	})
 }
 
-// receive gets files into the stage, some at a time, and calls f for each: whole says whether it is as its name says.
+// receive gets files into the stage, some at a time, and calls f for each. whole reports whether the file is as its name says.
 func (c *copier) receive(ctx context.Context, names []string, lengths map[string]int64, f func(name string, whole bool) error) error {
 	for len(names) > 0 {
 		n, bytes := 0, int64(0)

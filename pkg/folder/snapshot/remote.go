@@ -76,7 +76,7 @@ var stamp = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d *(ERROR|CRITICAL|Failed) *:? *`)
 })
 
-// run runs a program, and returns what it printed. missing says whether it failed since there is no folder.
+// run runs a program, and returns what it printed. missing reports whether it failed since there is no folder.
 func (c *children) run(ctx context.Context, missing func(code int, stderr string) bool, program string, args ...string) (out []byte, found bool, err error) {
 	path, err := exec.LookPath(program)
 	if err != nil {

@@ -7,7 +7,7 @@
 //   - The browser has no network: on Linux, where the kernel allows it, no interface (a network namespace); everywhere no names, and a proxy
 //     that is not there. It is spoken to by a pipe, so that there is no port either.
 //   - A page has a context of its own (cookies, storage, caches) that ends with it. It can open no window, download nothing, and read no file.
-//   - Time in the page begins at Page.Time and passes as the page needs it; its random numbers are those of its URL.
+//   - Time in the page begins at Page.Time and passes as the page needs it; its random numbers depend on its URL alone.
 //   - Time, requests, bytes, and the memory and processes of a browser are bounded. What is over them ends the page, which is taken as it stood, or the browser.
 //
 // A Browser serves one goroutine, and has one page at a time.

@@ -17,7 +17,7 @@ import (
 // visit is censored: it lives at least so long. MedianS is the median of Kaplan and Meier (1958), which uses the censored too.
 type Changes struct {
 	Pages   uint64  `json:"pages"`   // pages with a document that were visited again
-	Visits  uint64  `json:"visits"`  // visits to pages that had been visited before
+	Visits  uint64  `json:"visits"`  // visits to a page after the one that found its first document
 	Same    uint64  `json:"same"`    // visits that found the content that was there before, or not modified
 	Changed uint64  `json:"changed"` // visits that found another content
 	Gone    uint64  `json:"gone"`    // status 404 or 410

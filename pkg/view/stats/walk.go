@@ -153,7 +153,7 @@ type Estimate struct {
 	Walks     uint64  `json:"walks"`     // from one restart to the next
 	Known     uint64  `json:"known"`     // URLs found
 	Counted   uint64  `json:"counted"`   // visits of documents in the sample
-	Documents uint64  `json:"documents"` // distinct documents among those visits
+	Documents uint64  `json:"documents"` // distinct documents in the sample
 	Sets      []Share `json:"sets"`
 }
 

@@ -173,7 +173,7 @@ func (b *Base) String() string {
 	return b.parsed().Href(true)
 }
 
-// parsed returns the base as parsed. It is parsed from the canonical URL: references resolve as with the URL
+// parsed returns the parser's form of the base. It is made from the canonical URL: references resolve as with the URL
 // itself, except for what canonical form drops anyway.
 func (b *Base) parsed() *url.Url {
 	b.parse.Do(func() {

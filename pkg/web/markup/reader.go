@@ -15,7 +15,7 @@ type Open struct {
 	shown  shown
 }
 
-// shown says whether text in an element is for readers.
+// shown is how far text in an element is for readers.
 type shown uint8
 
 const (
