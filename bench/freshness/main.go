@@ -146,7 +146,7 @@ type result struct {
 	by              []share         // of each priority
 }
 
-// share is what the pages of one priority got.
+// share has the figures of the pages of one priority.
 type share struct {
 	pages, fetches int
 	fresh          float64

@@ -145,7 +145,7 @@ func (p *processes) wrong() (wrong []string) {
 // --- the processes ------------------------------------------------------------
 
 type processes struct {
-	crawl string // its folder
+	crawl string // folder of the crawl
 	stats string // folder of what each command measures of itself
 	web   *exec.Cmd
 	run   *exec.Cmd

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script beside a small site on loopback at $SITE:
-// a page with links to three others, of which one links back and one is not there. /same is the same page as /a. /moved redirects to another site,
+// a page with links to three others: one links back and one is not there. /same is the same page as /a. /moved redirects to another site,
 // and /start to a port that is not fetched from. $FILES is a site of the script's own: its folder www.
 func TestScripts(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -47,7 +47,7 @@ func testRowForm[T Row](t *testing.T) {
 	}
 }
 
-// wide is a row with more columns than a row could have flags for, of all types: those of a release that is to come.
+// wide is a row of a release that is to come. It has columns of all types, and more than a row could have flags for.
 type wide struct {
 	Key                                                                            uint64 `col:"url_key,required"`
 	Depth                                                                          uint16 `col:"depth"`

@@ -298,7 +298,7 @@ func vectors(t testing.TB) (all []spectest.Vector) {
 // TestSpec holds the reader to SPEC.md and its vectors.
 func TestSpec(t *testing.T) {
 	first := len(goodVectors(t)["url"])
-	in := bufio.NewReaderSize(nil, 64<<10) // for all reads, of which there are 70,000
+	in := bufio.NewReaderSize(nil, 64<<10) // for all of the 70,000 reads
 	spectest.Check(t, spectest.Format{
 		Ext:     ".arrows.zst",
 		Vectors: vectors(t),

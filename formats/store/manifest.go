@@ -48,7 +48,7 @@ type Done struct {
 	InRows     uint64        `json:"in_rows"`
 	InHash     string        `json:"in_hash,omitempty"` // rows hash of its input, hex; "" for a source
 	Output     string        `json:"output,omitempty"`  // path of the kept output; "" for none
-	Ledger     record.Ledger `json:"ledger"`            // of its output, or for a sink of what it read, itself last
+	Ledger     record.Ledger `json:"ledger"`            // ledger of the transaction's output, or for a sink of what it read; the transaction's own stage is the last
 }
 
 // Manifest is one generation, read-only.

@@ -440,7 +440,7 @@ func (f *openFile) Close() error {
 	return f.File.Close()
 }
 
-// model is what the stores should say.
+// model has what the stores should say.
 type model struct {
 	stores map[string]modelStore
 }
@@ -463,7 +463,7 @@ type modelStore struct {
 	recent []string // "verb txn", the open round's and the last closed one's
 }
 
-// change adds a transaction. Those of the closed round go then.
+// change adds a transaction. The transactions of the closed round go then.
 func (s *modelStore) change(verb, txn string) {
 	if s.round == "" {
 		s.recent = nil

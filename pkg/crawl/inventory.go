@@ -49,8 +49,8 @@ type Inventory struct {
 
 // What a copier of the crawl keeps in its folder.
 const (
-	PushDir  = "push" // its folder, which is no part of the crawl
-	PullFile = "PULL" // in it: the rest was copied here, and is not whole yet
+	PushDir  = "push" // folder of the copier, which is no part of the crawl
+	PullFile = "PULL" // in PushDir: the rest of the crawl folder was copied here, and is not whole yet
 )
 
 // SearchFile is the full-text index that msearch makes of a crawl. Copies leave it out, and the files that SQLite keeps beside it.

@@ -34,7 +34,7 @@ type Repaired struct {
 // RepairedHead is a HEAD that was made anew.
 type RepairedHead struct {
 	Store      string `json:"store"`
-	Was        string `json:"was"` // its damage
+	Was        string `json:"was"` // the damage of the store
 	Generation uint64 `json:"generation"`
 }
 

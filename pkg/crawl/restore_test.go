@@ -179,7 +179,7 @@ func TestPowerCutAfterRestore(t *testing.T) {
 	must.OK(t, change(fsys.AfterCrash(crashtest.LoseAll), "/c/urls", "new", "r9"))
 }
 
-// TestRestoreMovesRoundFiles: after a restore to and fro, the files under rounds/ are those of the rounds that count, wherever the
+// TestRestoreMovesRoundFiles: after a restore to and fro, the files under rounds/ belong to the rounds that count, wherever the
 // restore died: the same one again, or TidyRounds, ends it, and Verify has said so.
 func TestRestoreMovesRoundFiles(t *testing.T) {
 	base := testCrawl(t)

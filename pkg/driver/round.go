@@ -151,7 +151,7 @@ type stage struct {
 // A step of a stage either makes a file or commits a verb. It is done when the file is there and all of it was sent, or when the frontier has
 // committed the verb.
 type step struct {
-	from  *exchanged // its rows are the input of the pipe or, without a pipe, the file; nil: none
+	from  *exchanged // an exchange: the rows that it gathers are the input of the pipe or, without a pipe, the file; nil: none
 	pipe  pipe.Pipe
 	file  string     // the file that the step makes; "": verb
 	verb  string     // the verb of mfrontier that it commits; "": file

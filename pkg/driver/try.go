@@ -221,8 +221,8 @@ func (d *Driver) compare(ctx context.Context, web Web, out io.Writer) error {
 		}
 	}
 	var url string      // the present URL
-	var oracleIs string // the oracle's verdict on it
-	var last string     // its last visit
+	var oracleIs string // the oracle's verdict on url
+	var last string     // the last visit of url
 	n := [3]int{}
 	end := func() {
 		switch known += n[there]; {

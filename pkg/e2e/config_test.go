@@ -257,7 +257,7 @@ func TestPipelinesReadSettings(t *testing.T) {
 			if err != nil || !strings.Contains(string(out), "stopped after round 2") {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			// Checkpoints: that of the seeds, the first, stays; that of round 1 is too young for an hour.
+			// Checkpoints: the first, of the seeds, stays; the one of round 1 is too young for an hour.
 			if got := output(t, "mckpt", "list", folder, "--json"); strings.Count(got, "\n") != 2 || strings.Contains(got, `"txn":"r1"`) {
 				t.Errorf("checkpoints:\n%s", got)
 			}

@@ -69,7 +69,7 @@ type web struct {
 	port  int
 	dns   string
 	seeds string // file
-	log   string // of its requests: start, end, address, host, target, status
+	log   string // file of the web's requests: start, end, address, host, target, status
 }
 
 // startWeb serves a web until the test ends.
@@ -104,7 +104,7 @@ func startWeb(t *testing.T, seed, hosts, pages int, more ...string) *web {
 	return w
 }
 
-// oracle is what a correct crawl finds, as sorted lines of URL, outcome, status.
+// oracle returns what a correct crawl finds, as sorted lines of URL, outcome, status.
 func (w *web) oracle(t *testing.T) string {
 	t.Helper()
 	return sorted(output(t, "mweb", append([]string{"oracle", "--port", strconv.Itoa(w.port)}, w.flags...)...))
@@ -227,7 +227,7 @@ func (c *crawl) outcomes(t *testing.T) []string {
 	return files
 }
 
-// found is what the crawl fetched, as the oracle prints it. A URL with two
+// found returns what the crawl fetched, as the oracle prints it. A URL with two
 // outcomes is two lines, so equality means exactly one outcome each. What was put off has none yet. A page that was asked again because of cookies
 // has the outcome of its last contact.
 func (c *crawl) found(t *testing.T) string {
@@ -671,7 +671,7 @@ func TestRestoreAndAbandon(t *testing.T) {
 	}
 }
 
-// state is what the stores know, as text: the sets, the frontier and its counts.
+// state returns what the stores know, as text: the sets, the frontier and its counts.
 func (c *crawl) state(t *testing.T) string {
 	t.Helper()
 	return output(t, "murlset", "dump", c.dir+"/urls") + output(t, "mfpset", "dump", c.dir+"/content") +

@@ -14,7 +14,7 @@ import (
 	"mercator/pkg/base/release"
 )
 
-// digests is what the files of a crawl hold, a line each.
+// digests returns what the files of a crawl hold, a line each.
 func digests(t *testing.T, dir string) string {
 	t.Helper()
 	cmd := exec.Command("../testdata/golden/digest.sh", dir)

@@ -141,7 +141,7 @@ func TestMcrawlIsKilled(t *testing.T) {
 	c.check(t)
 }
 
-// kill ends a process with SIGKILL and says whether that is what ended it: it is stopped first, as
+// kill ends a process with SIGKILL and reports whether the signal ended it: the process is stopped first, as
 // one that is about to exit by itself takes the signal and still exits with its own status.
 func kill(pid int) bool {
 	for ; syscall.Kill(pid, syscall.SIGSTOP) == nil; time.Sleep(time.Millisecond) {

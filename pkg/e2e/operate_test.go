@@ -17,7 +17,7 @@ import (
 	"mercator/pkg/base/needs"
 )
 
-// TestUnits: systemd takes the units, and the command lines in them are those of the commands.
+// TestUnits: systemd takes the units, and the commands take the command lines in them.
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	all, err := helps()

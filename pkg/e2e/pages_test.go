@@ -60,7 +60,7 @@ func TestPagesLead(t *testing.T) {
 	}
 }
 
-// TestPagesNameWhatIsThere: the verbs and flags of commands on the pages are those of the commands.
+// TestPagesNameWhatIsThere: the commands have the verbs and flags that the pages name.
 func TestPagesNameWhatIsThere(t *testing.T) {
 	t.Parallel()
 	all, err := helps()
@@ -95,7 +95,7 @@ var (
 	anyFlag   = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
 )
 
-// helps is what --help prints, of "command" and of "command verb".
+// helps has what --help prints, of "command" and of "command verb".
 var helps = sync.OnceValues(func() (map[string]string, error) {
 	all := map[string]string{}
 	help := func(args ...string) (string, error) {

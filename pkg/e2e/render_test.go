@@ -23,7 +23,7 @@ import (
 	"mercator/pkg/base/must"
 )
 
-// A site of which some pages are made by scripts: most are plain, and those below /app/ are one document, an application that asks an API on
+// Scripts make some pages of this site: most are plain, and those below /app/ are one document, an application that asks an API on
 // another host what there is on each. Its framework comes from the file that MERCATOR_VUE or MERCATOR_REACT names, and is a few lines without.
 const (
 	shellPage = `<!doctype html><title>app</title><div id=app>Loading</div><noscript>You need JavaScript.</noscript>SCRIPTS<script type=module src=/static/main.js></script>`

@@ -20,7 +20,7 @@ func (c *crawl) replay(t *testing.T, vars ...string) (dir string, out []byte, er
 	return dir, out, err
 }
 
-// state is what the stores of a crawl hold, as text.
+// state returns what the stores of a crawl hold, as text.
 func state(t *testing.T, dir string) string {
 	t.Helper()
 	return output(t, "mfrontier", "stat", dir+"/frontier") +

@@ -149,7 +149,7 @@ func beginChain(t *testing.T, subnet, pages int, kind string, slow int) *chainCr
 	return c
 }
 
-// end waits for the chain. It says whether all pages were asked for, and which part that was of the speed that politeness allows.
+// end waits for the chain. It reports whether all pages were asked for, and which share of the speed that politeness allows was reached.
 func (c *chainCrawl) end(t *testing.T) (whole bool, share float64) {
 	t.Helper()
 	select {

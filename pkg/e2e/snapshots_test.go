@@ -88,7 +88,7 @@ func (c *crawl) lose(t *testing.T, remote string) {
 		cmd.Process.Kill()
 		<-ended
 	}
-	// Two snapshots more, of which the second has a whole round of this run.
+	// Two snapshots more. The second has a whole round of this run.
 	last, seen, asked := snapshot(), 0, 0
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		select {

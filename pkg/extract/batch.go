@@ -95,7 +95,7 @@ var chunks = sync.Pool{New: func() any { return new([]record.Link) }}
 type job struct {
 	row    record.Fetch
 	header http.Header
-	cost   int64      // its part of bodiesInFlight
+	cost   int64      // the document's part of bodiesInFlight
 	chunks chan chunk // the last one has the ending
 }
 

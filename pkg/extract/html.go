@@ -54,8 +54,8 @@ type htmlState struct {
 	based   bool     // the first base element counts
 	posts   bool     // the open form posts
 	anchor  int      // the open a element's link, or the one above that it repeats; else -1
-	repeats bool     // it repeats one
-	label   label    // its text
+	repeats bool     // the open a element repeats a link
+	label   label    // the text of the open a element
 	alt     label    // of an image
 	frames  [][]byte // the documents in srcdoc attributes
 	buf     []byte

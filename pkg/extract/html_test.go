@@ -78,7 +78,7 @@ var oddPieces = func() []string {
 	return w
 }()
 
-// sane are pieces of which pages mostly are made: pages of the odd ones alone are nearly
+// sane are the pieces that most pages are made of: pages of the odd ones alone are nearly
 // all declined.
 var sane = []string{
 	"text ", "<b>bold</b>", "<p>", "</p>", "<p>one</p>", "<div>", "</div>", "<div><p>two</div>", "<ul><li>a<li>b</ul>", "<h1>head</h1>", "<span>s</span>", "<br>", "<img src=i9 alt=x>",

@@ -22,7 +22,7 @@ type linkSet struct {
 // foundLink has no pointers, since a page may have very many.
 type foundLink struct {
 	ref      span
-	anchor   span  // its text
+	anchor   span  // the link's text
 	kind     uint8 // index in linkSet.kinds
 	nofollow bool
 }

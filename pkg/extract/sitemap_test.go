@@ -128,7 +128,7 @@ func TestNamedSitemaps(t *testing.T) {
 			})
 		}
 	}
-	// The charset of a header is often that of the server's pages.
+	// The charset of a header is often the charset of the server's pages.
 	for _, charset := range []string{"utf-8", "iso-8859-1", "utf-16", "none"} {
 		p := Find(&Document{URL: "http://h.test/m", MIME: "text/xml", Charset: charset, Body: []byte(decl + set), Sitemap: true}, Options{})
 		if got := kindsAndRefs(t, p); !slices.Equal(got, one) {

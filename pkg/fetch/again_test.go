@@ -152,7 +152,7 @@ func walls(url string, sent map[string]string) string {
 		}
 	case "endless.test":
 		return moved(path, "r"+fmt.Sprint(len(sent))+"=1; Path=/")
-	case "news.test": // loads itself again, with a session of which each reply has another value
+	case "news.test": // loads itself again, with another session in each reply
 		return setting(page("<meta http-equiv=refresh content=300>"), "sid="+sent["sid"]+"x; Path=/")
 	case "loop.test":
 		if path == "/1" {

@@ -142,7 +142,7 @@ func (names) Resolve(_ context.Context, name string) ([]netip.Addr, time.Time, s
 	return []netip.Addr{netip.MustParseAddr("127.9.9.9")}, time.Now().Add(time.Hour), ""
 }
 
-// run fetches a batch and returns its rows. Those of a store's first batch give the index that its archive gives.
+// run fetches a batch and returns its rows. The rows of a store's first batch give the index that the store's archive gives.
 func run(t testing.TB, opt fetch.Options, txn string, urls []record.URL) []record.Fetch {
 	t.Helper()
 	in := stream(t, txn, urls)

@@ -63,7 +63,7 @@ func (w *chained) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
 		Response: strings.NewReader(raw), Length: int64(len(raw)), Wire: int64(len(raw))}
 }
 
-// roundCost is what a round takes beside its contacts.
+// roundCost is the time that a round takes beside its contacts.
 const roundCost = 300 * time.Millisecond
 
 // crawlChain crawls from the first page of the chain and the pages of other hosts until the chain has

@@ -128,7 +128,7 @@ func (c *planned) Fetch(_ context.Context, req *fetch.Request) *fetch.Reply {
 	return &fetch.Reply{Outcome: record.OutcomeFetched, Response: bytes.NewReader(raw), Length: int64(len(raw)), Wire: int64(len(raw))}
 }
 
-// round plans a batch, fetches it, and tells how long that took. The clock of the bubble is that of the fetching alone: what the
+// round plans a batch, fetches it, and tells how long that took. The clock of the bubble counts the fetching alone: what the
 // frontier keeps for the whole process must not be made in one.
 func (c *planned) round(t *testing.T, txn string) (plan *frontier.Plan, took time.Duration) {
 	var batch, fetched recordtest.Output

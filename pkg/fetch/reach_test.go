@@ -40,7 +40,7 @@ type town struct {
 	tries  []netip.Addr
 	ended  map[netip.Addr]time.Time // of the last try at an address,
 	stood  map[string]time.Time     // and of the last connection to a host that stood
-	beside string                   // the address of a host of which each batch has a page too; "": none
+	beside string                   // the address of a host that has a page in each batch too; "": none
 }
 
 func (*town) Check(string) error { return nil }

@@ -645,7 +645,7 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// TestVerify: the sums of a WARC file that grew over rounds are those of its bytes.
+// TestVerify: the sums of a WARC file that grew over rounds are the sums of its bytes.
 func TestVerify(t *testing.T) {
 	c, st := inCrawl(t)
 	big := page(strings.Repeat("a page that does not shrink much ", 1000))

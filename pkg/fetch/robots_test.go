@@ -71,7 +71,7 @@ func TestRobotsCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestTwoNamesOneFingerprint: rules are those of the name, not of its fingerprint.
+// TestTwoNamesOneFingerprint: rules belong to the name, not to its fingerprint.
 func TestTwoNamesOneFingerprint(t *testing.T) {
 	c := testCache(t)
 	a, err := c.use("http://a.test")

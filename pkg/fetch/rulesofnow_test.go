@@ -10,7 +10,7 @@ import (
 	"mercator/pkg/fetch"
 )
 
-// TestRulesOfNow: the gap after the last contact of a round before is that of the rules that hold now, be they longer or shorter; what a
+// TestRulesOfNow: the gap after the last contact of a round before follows the rules that hold now, be they longer or shorter; what a
 // server asked for stays, and so does the gap of its address.
 func TestRulesOfNow(t *testing.T) {
 	const s = time.Second

@@ -67,13 +67,13 @@ type crawl struct {
 // site is a host.
 type site struct {
 	name    string
-	mean    float64 // of its contacts, µs
+	mean    float64 // mean duration of the host's contacts, µs
 	asked   micros  // Crawl-delay
 	pending int     // URLs that were not contacted yet
 	next    micros  // from then on it may be
 	busy    bool
-	known   bool    // its robots.txt was fetched
-	batch   []int32 // its URLs in the batch
+	known   bool    // the host's robots.txt was fetched
+	batch   []int32 // the host's URLs in the batch
 }
 
 // visit is what became of a URL, or of robots.txt: -1.

@@ -97,7 +97,7 @@ func TestSortText(t *testing.T) {
 	}
 	recordtest.Write(t, &b, record.WriterOptions{}, want...)
 	slices.SortStableFunc(want, func(a, b record.URL) int { return strings.Compare(a.Host, b.Host) })
-	for _, mem := range []int64{0, 1 << 30} { // 30 runs, of which 8 are merged at a time; one run
+	for _, mem := range []int64{0, 1 << 30} { // 30 runs, merged 8 at a time; one run
 		rows, err := SortRows[record.URL](recordtest.Reader[record.URL](t, bytes.NewReader(b.Bytes())), "host", mem, t.TempDir())
 		must.OK(t, err)
 		var row record.URL

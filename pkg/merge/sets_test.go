@@ -332,7 +332,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// TestSortKeys sorts more than fits its memory: many runs, of which some go on
+// TestSortKeys sorts more than fits its memory: many runs, and some go on
 // where the one before ended.
 func TestSortKeys(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))

@@ -252,7 +252,7 @@ type Iter struct {
 // head is a run's next row. (It has no pointer: what the heap moves would cost more while memory is collected.)
 type head struct {
 	key uint64
-	run int // its number, in order of arrival
+	run int // number of the run, in order of arrival
 }
 
 // Runs merges sorted runs: rows of one key come in the order of ties, which may be nil, and else of the runs.

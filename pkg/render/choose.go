@@ -47,7 +47,7 @@ func isPage(row *record.Fetch) bool {
 
 // static is the content of a page without its scripts.
 type static struct {
-	keys     map[uint64]bool // of its links
+	keys     map[uint64]bool // keys of the page's links
 	links    int             // links to other pages
 	text     int             // bytes
 	scripts  []partKey       // keys of its scripts, and of what they import at once

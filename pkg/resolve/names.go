@@ -53,7 +53,7 @@ type line struct {
 	long   bool
 	number uint64 // from 1 on
 	name   string
-	object bool // its other fields are passed through
+	object bool // the row's other fields are passed through
 }
 
 // size returns the memory of a line while its result is not written, in bytes.
@@ -65,7 +65,7 @@ type names struct {
 	ctx   context.Context // when it ends, nothing more is written
 	fail  context.CancelCauseFunc
 	qtype uint16
-	kind  string // its name
+	kind  string // the name of qtype
 	now   func() time.Time
 	room  *semaphore.Weighted // one unit for each byte of maxLines
 

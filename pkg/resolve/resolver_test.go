@@ -438,7 +438,7 @@ func TestNameOfAHost(t *testing.T) {
 	}
 }
 
-// TestManyAddresses: of a name with more addresses than are kept, those of both families are.
+// TestManyAddresses: if a name has more addresses than are kept, addresses of both families are kept.
 func TestManyAddresses(t *testing.T) {
 	for _, c := range []struct{ four, six, wantFour, wantSix int }{
 		{40, 40, 16, 16}, {40, 3, 29, 3}, {2, 40, 2, 30}, {40, 0, 32, 0}, {0, 40, 0, 32}, {3, 4, 3, 4},

@@ -22,7 +22,7 @@ import (
 	"mercator/pkg/base/must"
 )
 
-// visit is what became of a URL in a round.
+// visit has what became of a URL in a round.
 type visit struct {
 	url     string
 	outcome string
@@ -493,7 +493,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// sizes is what the file system says of a database.
+// sizes returns the sizes that the file system gives for a database.
 func sizes(db string) (s [2]int64) {
 	for i, name := range []string{db, db + "-wal"} {
 		if st, err := os.Stat(name); err == nil {

@@ -25,7 +25,7 @@ import (
 // linkKinds are the kinds of links that a walk follows, without redirects.
 var linkKinds = map[element]string{elemA: "a", elemNofollow: "a", elemArea: "area", elemFrame: "frame"}
 
-// graph is what a walk can reach of a web: pages by number, as they are found breadth first.
+// graph is the part of a web that a walk can reach: pages by number, as they are found breadth first.
 type graph struct {
 	urls      []record.URL
 	number    map[string]int

@@ -13,7 +13,7 @@ import (
 	"mercator/pkg/web/canon"
 )
 
-// The rules of a set's URLs are those of the first ones, in both ways, whatever a caller looked at before.
+// The rules of a set's first URLs hold for all, in both ways, whatever a caller looked at before.
 func TestRules(t *testing.T) {
 	for _, w := range []way{{mem: 1 << 20}, {mem: 1 << 20, online: true, together: 1}} {
 		st := newStore(t)

@@ -86,7 +86,7 @@ func Rows[T record.Row](t testing.TB, in io.Reader) (rows []T, end record.Traile
 // Input gives rows in memory to a stage.
 type Input[T record.Row] struct {
 	All        []T
-	Of         record.Schema // its Txn is the trailer's, too
+	Of         record.Schema // the schema of the rows; its Txn is also the trailer's
 	Unverified bool          // the trailer is not one of a stream that was read to its end
 	at         int
 }

@@ -369,7 +369,7 @@ func (a *Atomic) Abort() {
 	_ = a.fs.Remove(a.temp)
 }
 
-// ErrChanged is what Swap returns where another process was quicker.
+// ErrChanged is the error of Swap where another process was quicker.
 var ErrChanged = errors.New("changed by another process")
 
 // Swap replaces the file path by data if same says that it is as the caller knows it, else it fails with ErrChanged. Of

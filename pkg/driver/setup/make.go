@@ -266,7 +266,7 @@ func (s Spec) write(dir string, warn func(format string, args ...any)) error {
 	return NoteSeeds(conf, in, seedsFile, seedsFile == seedsRows, false, warn)
 }
 
-// Notes are what a user should know of settings that have no effect beside others or miss one, under prefix ("politeness.", "frontier.", "resolve.") or "" for all.
+// Notes returns what a user should know of settings that have no effect beside others or miss one, under prefix ("politeness.", "frontier.", "resolve.") or "" for all.
 func Notes(conf *config.Config, prefix string) (notes []string) {
 	if rules, err := conf.Setting("extract.filter"); err == nil && len(rules) > 0 && rules[0] != "" && rules[0] != "default" && conf.File.Resolve.Canonical && strings.HasPrefix("resolve.", prefix) {
 		notes = append(notes, fmt.Sprintf("resolve.canonical=true: rules of %s that name hosts must allow canonical names, too, or these URLs are not fetched", rules[0]))

@@ -109,7 +109,7 @@ func (p *peer) request() string {
 
 const noRobots = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
-// handler is what a server does with a connection, which is closed afterwards.
+// handler serves a connection, which is closed afterwards.
 type handler func(p *peer)
 
 // say sends parts after the request, one write each.

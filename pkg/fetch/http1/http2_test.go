@@ -137,7 +137,7 @@ func TestHTTP2Frames(t *testing.T) {
 	for name, first := range map[string]func(net.Conn){"frames": settings, "closes": func(c net.Conn) { request(c) }} {
 		t.Run(name, func(t *testing.T) {
 			two, client := newTwo(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
-			plain := httptest.NewTLSServer(nil) // its certificate is that of all servers of httptest
+			plain := httptest.NewTLSServer(nil) // all servers of httptest have one certificate
 			defer plain.Close()
 			var conns atomic.Int32
 			url := serve(t, func(c net.Conn) {

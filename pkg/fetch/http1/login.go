@@ -27,7 +27,7 @@ import (
 	"mercator/pkg/web/httpmsg"
 )
 
-// Logins are what servers know us by: user names and passwords by origin ("https://host:8443"), which are sent as Basic authentication
+// Logins are the means by which servers know us: user names and passwords by origin ("https://host:8443"), which are sent as Basic authentication
 // (RFC 7617), other header fields by origin, and cookies. They are sent with every request to their origin and to no other; or to the
 // proxy of that URL. Those of ftp origins are for package ftp.
 type Logins struct {

@@ -282,7 +282,7 @@ func TestMisdirected(t *testing.T) {
 	}
 }
 
-// TestClientCertificate: a server that wants a certificate of ours gets that of the file of logins, and another one does not.
+// TestClientCertificate: a server that wants a certificate of ours gets the one in the file of logins, and another server does not.
 func TestClientCertificate(t *testing.T) {
 	a := newAuthority(t)
 	leaf := a.issue(func(*x509.Certificate) {})

@@ -50,7 +50,7 @@ type Learned struct {
 
 // Lead is a relevant page: what has no text is about the topic of the page that it was found on.
 type Lead struct {
-	URL   uint64 `json:"url"` // its fingerprint
+	URL   uint64 `json:"url"` // fingerprint of the URL
 	Topic string `json:"topic"`
 }
 

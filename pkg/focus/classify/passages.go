@@ -17,7 +17,7 @@ type Passage struct {
 	Text               string
 	Start, End         int // in the document's text, in bytes
 	StartChar, EndChar int // in characters
-	Weight             int // of its words, in thousandths
+	Weight             int // weight of the passage's words, in thousandths
 }
 
 const (

@@ -136,7 +136,7 @@ func TestHub(t *testing.T) {
 			return nil
 		}))
 	}
-	// Its own relevance and that of a, b, /own and bad: (0.9+1+0.8+0.7+0)/5. b, the second hub, links to nothing that waits.
+	// Its own relevance and the relevances of a, b, /own and bad: (0.9+1+0.8+0.7+0)/5. b, the second hub, links to nothing that waits.
 	if raise(10); !slices.Equal(raised, []string{"http://new.test/ http://hub.test/ 1 0.680"}) {
 		t.Errorf("%q", raised)
 	}
@@ -176,7 +176,7 @@ func (w *web) random(rounds, pages int) {
 	}
 }
 
-// The scores are those of the definition, worked out in memory; by rounds they are the same bytes as at once.
+// The scores agree with the definition, worked out in memory; by rounds they are the same bytes as at once.
 func TestAgainstDefinition(t *testing.T) {
 	w := newWeb(t)
 	w.random(5, 120)

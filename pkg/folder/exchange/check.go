@@ -19,11 +19,11 @@ import (
 
 // Bound is an exchange of a round as a checkpoint binds it.
 type Bound struct {
-	Name      string   `json:"name"`  // of its folder in the round's
+	Name      string   `json:"name"`  // name of the exchange's folder in the round's folder
 	Manifests []string `json:"bills"` // checksum of each sender's, in order
 }
 
-// CheckBound is the rules that a checkpoint's list of exchanges follows.
+// CheckBound checks a checkpoint's list of exchanges by the rules of the format.
 func CheckBound(file string, all []Bound, shards int) error {
 	for i, b := range all {
 		bad := &fault.Error{Class: fault.Corrupt, File: file, Place: fmt.Sprintf("exchange %d", i)}

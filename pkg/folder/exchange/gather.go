@@ -107,11 +107,11 @@ type Gathered[T record.Row] struct {
 	schema *record.Schema // of the first sender's rows
 
 	from   int
-	file   durable.File // of its parts; nil: its part was read
+	file   durable.File // the parts file of sender from; nil: its part was read
 	rows   *run.Scanner
-	shape  *record.Schema // of its rows
-	n      uint64         // rows that were read of its part
-	part   xxh3.Hasher    // sum of the rows that were read of its part
+	shape  *record.Schema // schema of the rows of sender from
+	n      uint64         // rows that were read of that sender's part
+	part   xxh3.Hasher    // sum of the rows that n counts
 	all    xxh3.Hasher    // of all rows
 	total  uint64
 	sticky error

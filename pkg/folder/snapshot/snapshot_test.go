@@ -21,7 +21,7 @@ import (
 	"mercator/pkg/crawl"
 )
 
-// memory is a remote that breaks at a call or at a file, of which it then keeps the first half.
+// memory is a remote that breaks at a call or at a file. It then keeps the first half of the file.
 type memory struct {
 	files map[string][]byte
 	steps int // until it breaks; below 0: never

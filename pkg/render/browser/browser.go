@@ -60,7 +60,7 @@ type Browser struct {
 	Options
 	cmd   *exec.Cmd
 	pipe  *pipe
-	dir   string // of its profile
+	dir   string // folder of the browser's profile
 	agent string // user agent that pages see
 	ended chan struct{}
 	over  atomic.Pointer[error] // why it was ended

@@ -32,7 +32,7 @@ type page struct {
 	requests        int
 	bytes           int64
 	cut             string
-	begun           bool // its document was asked for
+	begun           bool // the page's document was asked for
 }
 
 type event struct {

@@ -94,7 +94,7 @@ func (d *detector) close() {
 	}
 }
 
-// found is what a document looks like, and what it says of itself; "" where nothing can be told.
+// found has what a document looks like, and what it says of itself; "" where nothing can be told.
 type found struct{ mime, encoding, languages, title, language string }
 
 // detect looks at the document of a row. encoding is the MIME name of its charset.

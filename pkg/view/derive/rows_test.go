@@ -51,7 +51,7 @@ func rowsOf(t *testing.T, list []warc.Part) (rows []record.Fetch, places warc.Pl
 	return rows, places
 }
 
-// TestKeepIndexOfRows: rows give the index where they are those of the archive, and where they are not the archive gives it.
+// TestKeepIndexOfRows: rows give the index where they are the rows of the archive, else the archive gives it.
 func TestKeepIndexOfRows(t *testing.T) {
 	dir := t.TempDir()
 	list := parts(t, dir, warc.Gzip, 3, 4)

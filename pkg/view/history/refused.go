@@ -15,7 +15,7 @@ type Refusal struct {
 
 // refusal is the state of a URL in the search for refusals.
 type refusal struct {
-	number   uint64 // of its first refusal
+	number   uint64 // number of the first refusal
 	followed bool
 	found    string
 	rule     string

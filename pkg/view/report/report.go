@@ -21,7 +21,7 @@ import (
 
 // Crawl holds the facts of one crawl that a page shows.
 type Crawl struct {
-	Name   string // of its folder
+	Name   string // name of the crawl's folder
 	Folder string // as it was named, quoted for a shell
 	Policy string
 	Round  string // the last that was closed; "": none

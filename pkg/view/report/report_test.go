@@ -39,7 +39,7 @@ func everywhere(text string) *Crawl {
 			Slowest: []stats.Page{{URL: text, MIME: text}}, Largest: []stats.Page{{URL: text, MIME: text}}}}
 }
 
-// What servers send is data: it opens no tag and ends no script, and the figures in the page are those of the crawl.
+// What servers send is data: it opens no tag and ends no script, and the figures in the page are the crawl's.
 func TestHostileNames(t *testing.T) {
 	a := everywhere(hostile)
 	var b bytes.Buffer

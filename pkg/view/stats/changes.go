@@ -137,7 +137,7 @@ func (h *Histories) Add(r *record.Fetch) error {
 	return h.sorter.Add(r.Key, h.buf)
 }
 
-// page is what the visits to a URL have found so far.
+// page has what the visits to a URL have found so far.
 type page struct {
 	content     uint64
 	there       bool

@@ -7,7 +7,7 @@ import (
 
 // Open is an element of a Reader that no end tag has closed.
 type Open struct {
-	Key    uint64 // of its name
+	Key    uint64 // key of the element's name
 	Tag    Tag
 	Traits Trait
 	Space  Space

@@ -67,7 +67,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 }
 
-// Wherever the window over a document ends, tokens are those of the whole.
+// Wherever the window over a document ends, tokens are the same as of the whole.
 func TestReaderWindows(t *testing.T) {
 	const body = "<title>a &amp; b</title><svg><title/><style>x{}<![CDATA[y]]></style><text>c</text></svg><script><!--<script></script>--></script><p>d &eacute;<plaintext>e</plaintext>é"
 	_, text := tokens(t, body, false, false)

@@ -127,7 +127,7 @@ func Head(doc *Document) (title string, asks Directives) {
 	return title, asks
 }
 
-// Facts are what module page reads of a document, each at most MaxValue bytes; "" where it has none, or nobody can read it.
+// Facts are the texts that module page reads of a document, each at most MaxValue bytes; "" where it has none, or nobody can read it.
 type Facts struct{ Title, Description, Language string }
 
 // About reads a document.

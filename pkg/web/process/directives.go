@@ -10,7 +10,7 @@ import (
 // DefaultAgent is the product name that the crawler has without a setting.
 const DefaultAgent = "mercator"
 
-// Directives are what a page asks of all robots, and of ours by its product name, in meta elements and by X-Robots-Tag. The
+// Directives are the requests of a page to all robots, and to ours by its product name, in meta elements and by X-Robots-Tag. The
 // strictest counts: one by name adds to those for all, and takes none back. Others than these are not looked at.
 type Directives struct{ NoFollow, NoIndex bool }
 

@@ -182,7 +182,7 @@ func Builtin() []Module {
 	return []Module{pageModule{}, tagsModule{}, imageModule{}, formsModule{}, simhashModule{}, textModule{}}
 }
 
-// Default is what runs when nothing is chosen: all of the house but text, which
+// Default returns the modules that run when nothing is chosen: all of the house but text, which
 // is as long as the documents.
 func Default() []Module {
 	return slices.DeleteFunc(Builtin(), func(m Module) bool { return m.Name() == textModule{}.Name() })

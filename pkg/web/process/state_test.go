@@ -330,7 +330,7 @@ func readFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// TestStateOfShard: in a shard of a crawl the module is that of the folder, too, and the ledger names it.
+// TestStateOfShard: in a shard of a crawl the module is the folder's, too, and the ledger names it.
 func TestStateOfShard(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := crawl.Init(dir, nil, nil, func(dir string) error { return CreateStore(dir+"/modules/tags", store.Options{}) }, crawl.Options{Shards: 2}); err != nil {

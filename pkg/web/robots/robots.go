@@ -1,6 +1,6 @@
 // Package robots answers whether a crawler may fetch a URL: the Robots Exclusion
 // Protocol, RFC 9309, and where that is silent, what Google's parser does, since
-// that is what authors of robots.txt test against.
+// authors of robots.txt test against it.
 //
 // # Rules
 //
@@ -58,7 +58,7 @@ type Rules struct {
 // group is consecutive user-agent lines and what follows them.
 type group struct {
 	agents   []string // product tokens as written; "*" for all
-	from, to int      // its rules
+	from, to int      // the rules of the group
 	delay    time.Duration
 }
 
