@@ -17,6 +17,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/localfault"
 	"mercator/pkg/folder/bodies"
 )
@@ -49,7 +50,7 @@ type settingsRefusals struct {
 // refusalNamesMax bounds settingsRefusals.names, far above what counts as a mistake in a batch of a million hosts.
 const refusalNamesMax = 1 << 16
 
-// refusedAddrsMax is how many addresses a hint names, to be typed as it is. If there are more, the person who runs the crawl has to choose a network.
+// refusedAddrsMax is how many addresses a hint names. If there are more, it names their networks.
 const refusedAddrsMax = 4
 
 // countAddr keeps the address that an error of a row begins with.
@@ -137,7 +138,7 @@ func (o *settingsRefusals) holdRow(row *record.Fetch, known, first bool, size in
 			if o.number[i]++; o.number[i] == 1 {
 				o.first[i] = record.Fetch{URL: strings.Clone(row.URL), Outcome: row.Outcome, Error: strings.Clone(row.Error)}
 			}
-			if row.Outcome == record.OutcomeAddress {
+			if known && row.Outcome == record.OutcomeAddress { // no hint to allow what a page of somebody's links to
 				o.countAddr(row.Error)
 			}
 		}
@@ -193,12 +194,16 @@ func (o *settingsRefusals) finalWarning(size int64) string {
 func (o *settingsRefusals) describeSettings() string {
 	i := o.commonest()
 	how := change[o.first[i].Outcome]
-	if n := len(o.addrs); n > 0 && n <= refusedAddrsMax { // a line to type as it is: it replaces the setting, so it names each address
-		networks := make([]string, n)
-		for i, addr := range slices.SortedFunc(slices.Values(o.addrs), netip.Addr.Compare) {
-			networks[i] = netip.PrefixFrom(addr, addr.BitLen()).String()
+	if len(o.addrs) > 0 { // a line to type as it is: it replaces the setting, so it names all
+		var networks []string
+		for _, addr := range slices.SortedFunc(slices.Values(o.addrs), netip.Addr.Compare) {
+			network := netip.PrefixFrom(addr, addr.BitLen())
+			if len(o.addrs) > refusedAddrsMax {
+				network = addrguard.Network(addr)
+			}
+			networks = append(networks, network.String())
 		}
-		how = strings.Replace(how, "NETWORK", strings.Join(networks, ","), 1)
+		how = strings.Replace(how, "NETWORK", strings.Join(slices.Compact(networks), ","), 1)
 	}
 	return fmt.Sprintf("%d of %d URLs were not fetched because of settings: %s: %s, such as %s; %s",
 		o.refused(), o.pages+o.held, o.first[i].Outcome, clean(o.first[i].Error), clean(o.first[i].URL), how)

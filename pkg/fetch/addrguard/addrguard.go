@@ -57,6 +57,16 @@ func New(allow []string) (g Guard, err error) {
 	return g, nil
 }
 
+// Network is the special-purpose network of an address, such as 127.0.0.0/8; for an address in none, the network of that address alone.
+func Network(addr netip.Addr) netip.Prefix {
+	for _, r := range specials {
+		if r.prefix.Contains(addr) {
+			return r.prefix
+		}
+	}
+	return netip.PrefixFrom(addr, addr.BitLen())
+}
+
 type special struct {
 	prefix netip.Prefix
 	name   string

@@ -93,3 +93,11 @@ func TestOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestNetwork(t *testing.T) {
+	for addr, want := range map[string]string{"127.3.4.5": "127.0.0.0/8", "192.168.7.1": "192.168.0.0/16", "::1": "::1/128", "8.8.8.8": "8.8.8.8/32"} {
+		if got := Network(netip.MustParseAddr(addr)).String(); got != want {
+			t.Errorf("network of %s: got %s, want %s", addr, got, want)
+		}
+	}
+}
