@@ -181,7 +181,7 @@ func TestShardsAreKilled(t *testing.T) {
 				output(t, "mckpt", "restore", "--quiet", c.dir, "1")
 			}
 		}
-		if killed["update"] >= 2 && killed["run"] < 3 && c.kill(t, rng, "run", c.dir) {
+		if undone && killed["update"] >= 2 && killed["run"] < 3 && c.kill(t, rng, "run", c.dir) {
 			killed["run"]++
 		}
 	}
