@@ -11,7 +11,8 @@
 //
 //   - A page gets answers from the archive alone.
 //   - The rows of a batch depend on the store's state, the archive and the settings; as far as a browser does the same again, that is what goes out.
-//   - Pages come in this order: those that waited, by key, then the pages of the batch.
+//   - Pages come in this order: those that waited, by key, then the pages of the batch. Each is chosen when the Settings.Browsers-th before it
+//     has ended: what hosts have shown so far counts, and no more pages are held than browsers run.
 //   - Pages, parts that they wait for, hosts, requests, bytes and time are bounded.
 package render
 
@@ -110,13 +111,15 @@ func Batch(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, rec
 	}
 	defer s.close()
 	w := &batch{Settings: set, state: s, b: b, report: &r}
-	if err := w.read(ctx, many); err != nil {
+	if err := w.readParts(ctx); err != nil {
 		return r, err
 	}
-	due, err := w.choose(ctx)
-	if err == nil {
-		err = w.render(ctx, due)
-	}
+	err = w.render(ctx, func(render func(*Waiting) error) error {
+		if err := w.readyPages(render); err != nil {
+			return err
+		}
+		return w.newPages(ctx, many, render)
+	})
 	if err == nil {
 		err = s.commit()
 	}
@@ -133,41 +136,42 @@ type batch struct {
 	state  *state
 	b      *stage.Batch[record.Link, record.Link]
 	report *Report
-	fresh  []*Waiting // pages of the batch
 	out    *output
 }
 
-// read takes the outcomes of the batch, and its pages that may be rendered.
-func (w *batch) read(ctx context.Context, many map[uint64]uint8) error {
+// outcomes calls f with each outcome of the batch that says what became of a page or a part.
+func (w *batch) outcomes(ctx context.Context, f func(*record.Fetch) error) error {
 	in, err := w.Outcomes()
 	if err != nil {
 		return err
 	}
-	sorter := merge.NewSorter(sortMemory, w.state.st.Dir())
-	defer sorter.Close()
-	parts := uint64(0)
-	if err := record.Each(in, func(row *record.Fetch) error {
+	return record.Each(in, func(row *record.Fetch) error {
 		if !row.OfPage() || row.Outcome == record.OutcomeNotModified || row.Outcome == record.OutcomeDeferred || row.Outcome == record.OutcomeParked {
 			return context.Cause(ctx)
 		}
-		p := partOf(row)
-		p.Generation = w.state.tx.Generation()
-		payload, err := json.Marshal(p)
-		if err == nil {
-			err = sorter.Add(row.Key, payload)
-		}
+		return cmp.Or(f(row), context.Cause(ctx))
+	})
+}
+
+// part returns what became of a row's URL in this batch.
+func (w *batch) part(row *record.Fetch) Part {
+	p := partOf(row)
+	p.Generation = w.state.tx.Generation()
+	return p
+}
+
+// readParts takes the outcomes of the batch.
+func (w *batch) readParts(ctx context.Context) error {
+	sorter := merge.NewSorter(sortMemory, w.state.st.Dir())
+	defer sorter.Close()
+	parts := uint64(0)
+	if err := w.outcomes(ctx, func(row *record.Fetch) error {
+		parts++
+		payload, err := json.Marshal(w.part(row))
 		if err != nil {
 			return err
 		}
-		parts++
-		host := w.state.hosts[row.Host]
-		full := many[row.Key] > shellLinks && (host == nil || host.Shells.Gained < hostGains)
-		if isPage(row) && (w.Rules != nil || w.Pages == All || w.Pages == Auto && !full) {
-			p.File, p.MIME, p.Charset = strings.Clone(p.File), strings.Clone(p.MIME), strings.Clone(p.Charset)
-			w.fresh = append(w.fresh, &Waiting{URL: strings.Clone(row.URL), Host: strings.Clone(row.Host), Part: &p, Depth: row.Depth, Hops: row.Hops, Score: row.Score, Fetched: row.FetchTime,
-				key: row.Key})
-		}
-		return context.Cause(ctx)
+		return sorter.Add(row.Key, payload)
 	}); err != nil {
 		return err
 	}
@@ -177,18 +181,30 @@ func (w *batch) read(ctx context.Context, many map[uint64]uint8) error {
 // sortMemory is for the parts of a batch, in bytes; what does not fit is sorted in temporary files.
 const sortMemory = 8 << 20
 
-// choose gives the pages that are to be rendered now.
-func (w *batch) choose(ctx context.Context) (due []*Waiting, err error) {
+// readyPages gives the pages that waited and are to be rendered now.
+func (w *batch) readyPages(render func(*Waiting) error) error {
 	for _, key := range slices.Sorted(maps.Keys(w.state.pages)) {
 		p := w.state.pages[key]
-		ready, err := w.ready(p)
-		if err != nil {
-			return nil, err
+		if doc, _, err := w.state.find(key); err != nil {
+			return err
+		} else if doc.Generation == w.state.tx.Generation() && doc.Status > 0 { // newPages has what it is now
+			delete(w.state.pages, key)
+			continue
 		}
-		if ready {
-			due = append(due, p)
+		if ready, err := w.ready(p); err != nil {
+			return err
+		} else if !ready {
+			continue
+		}
+		if err := render(p); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// newPages gives the pages of the batch that are to be rendered now. many are those whose links are counted.
+func (w *batch) newPages(ctx context.Context, many map[uint64]uint8, render func(*Waiting) error) (err error) {
 	sess := w.session()
 	defer sess.close()
 	var rules *filter.Judge
@@ -196,42 +212,37 @@ func (w *batch) choose(ctx context.Context) (due []*Waiting, err error) {
 		rules = w.Rules.NewJudge()
 		defer func() { err = errors.Join(err, rules.Close()) }()
 	}
-	for _, p := range w.fresh {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+	return w.outcomes(ctx, func(row *record.Fetch) error {
+		host := w.state.hosts[row.Host]
+		full := many[row.Key] > shellLinks && (host == nil || host.Shells.Gained < hostGains)
+		if !isPage(row) || w.Rules == nil && w.Pages != All && (w.Pages != Auto || full) {
+			return nil
 		}
-		if old := w.state.pages[p.key]; old != nil { // it was fetched again
-			due = slices.DeleteFunc(due, func(d *Waiting) bool { return d == old })
-			delete(w.state.pages, p.key)
-		}
+		why := ""
 		if rules != nil {
-			c, v := []filter.Candidate{{URL: p.URL, Host: p.Host, Depth: p.Depth}}, make([]filter.Verdict, 1)
+			c, v := []filter.Candidate{{URL: row.URL, Host: row.Host, Depth: row.Depth}}, make([]filter.Verdict, 1)
 			if err := rules.URLs(ctx, c, v); err != nil {
-				return nil, err
+				return err
 			}
 			if v[0].Rule != nil {
 				if !v[0].Allow {
-					continue
+					return nil
 				}
-				p.Why = WhyRule
+				why = WhyRule
 			}
 		}
-		host := w.state.hosts[p.Host]
-		if p.Why == "" && w.Pages == "" {
-			continue
+		if why == "" && w.Pages == "" {
+			return nil
 		}
+		part := w.part(row)
+		part.File, part.MIME, part.Charset = strings.Clone(part.File), strings.Clone(part.MIME), strings.Clone(part.Charset)
+		p := &Waiting{URL: strings.Clone(row.URL), Host: strings.Clone(row.Host), Part: &part, Depth: row.Depth, Hops: row.Hops, Score: row.Score, Fetched: row.FetchTime, key: row.Key}
 		doc, err := sess.static(ctx, p)
-		if err != nil {
-			return nil, err
+		if doc == nil || err != nil {
+			return err
 		}
-		if doc == nil {
-			continue
-		}
-		if p.Why == "" {
-			p.Why = doc.why(w.Pages, host)
-		}
-		if p.Why == "" {
-			continue
+		if p.Why = cmp.Or(why, doc.why(w.Pages, host)); p.Why == "" {
+			return nil
 		}
 		w.report.Chosen[p.Why]++
 		for _, key := range doc.scripts {
@@ -239,18 +250,17 @@ func (w *batch) choose(ctx context.Context) (due []*Waiting, err error) {
 				break
 			}
 			if _, found, err := w.state.find(uint64(key)); err != nil {
-				return nil, err
+				return err
 			} else if !found {
 				p.Missing = append(p.Missing, key)
 			}
 		}
 		if len(p.Missing) == 0 || len(w.state.pages) >= maxWaiting {
-			due = append(due, p)
-		} else {
-			w.state.pages[p.key] = p
+			return render(p)
 		}
-	}
-	return due, nil
+		w.state.pages[p.key] = p
+		return nil
+	})
 }
 
 // ready reports whether a page that waits is to be rendered: for the first time when all of its scripts were tried, and
@@ -293,58 +303,45 @@ type rendered struct {
 	err     error // ends the batch
 }
 
-// render renders pages, and writes what they gave in their order.
-func (w *batch) render(ctx context.Context, due []*Waiting) error {
-	if len(due) == 0 {
-		return nil
-	}
+// render renders the pages that choose gives it, as many at a time as browsers run, and writes what they gave in their order.
+func (w *batch) render(ctx context.Context, choose func(render func(*Waiting) error) error) error {
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	type job struct {
 		page *Waiting
 		done chan *rendered
 	}
-	todo, order := make(chan job), make(chan job, w.Browsers)
+	todo := make(chan job, w.Browsers)
 	var workers sync.WaitGroup
-	for range min(w.Browsers, len(due)) {
-		workers.Go(func() {
-			sess := w.session()
-			defer sess.close()
-			for j := range todo {
-				j.done <- sess.render(ctx, j.page)
-			}
-		})
+	var running []job // in their order
+	oldest := func() error {
+		j := running[0]
+		running = running[1:]
+		return w.settle(<-j.done)
 	}
-	go func() {
-		defer close(todo)
-		defer close(order)
-		for _, p := range due {
-			j := job{p, make(chan *rendered, 1)}
-			for _, c := range []chan job{order, todo} {
-				select {
-				case c <- j:
-				case <-ctx.Done():
-					return
+	started := 0
+	err := choose(func(p *Waiting) error {
+		if started < w.Browsers {
+			started++
+			workers.Go(func() {
+				sess := w.session()
+				defer sess.close()
+				for j := range todo {
+					j.done <- sess.render(ctx, j.page)
 				}
-			}
+			})
 		}
-	}()
-	var err error
-	for j := range order {
-		var r *rendered
-		select {
-		case r = <-j.done:
-		case <-ctx.Done():
-			err = context.Cause(ctx)
+		j := job{p, make(chan *rendered, 1)}
+		todo <- j
+		if running = append(running, j); len(running) < w.Browsers {
+			return nil
 		}
-		if err == nil {
-			err = w.settle(r)
-		}
-		if err != nil {
-			stop()
-			break
-		}
+		return oldest()
+	})
+	for err == nil && len(running) > 0 {
+		err = oldest()
 	}
+	stop()
+	close(todo)
 	workers.Wait()
 	if err == nil && w.out != nil {
 		err = w.out.close()

@@ -305,6 +305,13 @@ func TestChoice(t *testing.T) {
 				t.Errorf("%s, where nothing comes of it: %v", host, r.Chosen)
 			}
 		}
+		var batch [][2]string
+		for n := range 3 * fruitless {
+			batch = append(batch, [2]string{fmt.Sprintf("http://e.test/%d%s", n, html), shell()})
+		}
+		if _, r := w.fetch(batch...); r.Chosen[WhyShell] != uint64(fruitless+w.set.Browsers-1) {
+			t.Errorf("of a batch where nothing comes of %d pages: %v", len(batch), r.Chosen)
+		}
 	})
 }
 

@@ -30,7 +30,7 @@ type grammar struct {
 type linksCmd struct {
 	Store    string   `arg:"" help:"The render store, such as crawl/render."`
 	Files    []string `arg:"" optional:"" help:"Link records of the batch; default: standard input."`
-	Outcomes string   `required:"" type:"path" placeholder:"FILE" help:"Fetch records of the batch."`
+	Outcomes string   `required:"" type:"path" placeholder:"FILE" help:"Fetch records of the batch, a file: it is read twice."`
 	WARC     string   `name:"warc" required:"" type:"existingdir" placeholder:"STORE" help:"Fetch store with their documents."`
 	Found    string   `type:"path" placeholder:"FILE" help:"Write what pages show to this file."`
 	config.Render
