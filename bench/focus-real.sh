@@ -8,7 +8,8 @@
 # Downloads the packages (apt-get download) into DOCS (default: a temporary folder), makes a web of them (focus/web.py, which labels pages by
 # package, section and file name), serves it on loopback, and crawls it from a page that links to the first page of each package. Batches are one
 # percent of the web. Harvest: relevant ÷ fetched at 10 % of the web; ceiling: the most that it can be. Verdicts: precision and recall among
-# the documents fetched by 25 % of the web. Told: relevant documents by mcrawl stats, beside those by label. Needs python3, and WordNet for queries.
+# the documents fetched by 25 % of the web, as the crawl judged them, and then by all that it has learned (mfocus score). Told: relevant documents
+# by mcrawl stats, beside those by label. Needs python3, and WordNet for queries.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 if [ -z "${BIN+x}" ]; then
@@ -54,11 +55,15 @@ rows() { # CRAWL: URL, score, topic, media type of each page fetched, in order
 		if [ -e "$1/rounds/r$r/marked.arrows.zst" ]; then
 			mcat --format tsv --columns url,score,topic,mime,role,status "$1/rounds/r$r/marked.arrows.zst" 2> /dev/null || mcat --format tsv --columns url,score,mime,role,status "$1/rounds/r$r/marked.arrows.zst"
 		fi
-	done | sed "s|^$root||"
+	done
 }
 
-tell() { # CRAWL TOPIC: harvest at 10 %, precision, recall, told, truth
-	rows "$1" | awk -F '\t' -v topic="$2" -v urls="$urls" '
+again() { # CRAWL: the same, by all that it has learned
+	mfocus score -q --model "$1/focus.model" "$1" | mcat --format tsv --columns url,score,topic,mime,role,status -
+}
+
+tell() { # TOPIC, rows on standard input: harvest at 10 %, precision, recall, told, truth
+	sed "s|^$root||" | awk -F '\t' -v topic="$1" -v urls="$urls" '
 		NR == FNR { split($2, t, ","); for (i in t) if (t[i] == topic) good[$1] = 1; next }
 		$NF == 200 || $(NF - 1) == "page" { n++; is = good[$1]; hit += is; if (n <= urls / 10) early += is; if (n <= urls / 10) first = n
 			v = NF == 6 && $2 > 0.5 && $3 != ""; told += v; both += v * is }
@@ -67,8 +72,8 @@ tell() { # CRAWL TOPIC: harvest at 10 %, precision, recall, told, truth
 
 mcrawl new fifo --policy fifo "${set[@]}" > log 2>&1 && mcrawl run fifo -q --rounds 26 > log 2>&1 || { cat log >&2; exit 1; }
 echo "commit $(git -C "$here" rev-parse --short HEAD 2> /dev/null || echo unknown), $(uname -sm), $(date -u +%F); $urls files"
-echo "| topic | pages | fifo at 10 % | ceiling | with | at 10 % | × fifo | precision | recall | told by stats, by label |"
-echo "|---|--:|--:|--:|---|--:|--:|--:|--:|--:|"
+echo "| topic | pages | fifo at 10 % | ceiling | with | at 10 % | × fifo | precision, recall | by all that was learned | told by stats, by label |"
+echo "|---|--:|--:|--:|---|--:|--:|---|---|--:|"
 cut -f 2 site.tsv | tr ',' '\n' | sort -u | grep . > topics
 if [ -n "${TOPICS:-}" ]; then
 	echo "$TOPICS" | tr ',' '\n' > topics
@@ -76,7 +81,7 @@ fi
 while read -r topic; do
 	awk -F '\t' -v t="$topic" '{ n = split($2, l, ","); for (i = 1; i <= n; i++) if (l[i] == t) print $1 }' site.tsv > pages
 	all=$(wc -l < pages)
-	read -r _ fifo _ <<< "$(tell fifo "$topic")"
+	read -r _ fifo _ <<< "$(rows fifo | tell "$topic")"
 	rm -rf examples query twelve
 	mkdir examples
 	awk -v all="$all" 'int(NR * 12 / all) > int((NR - 1) * 12 / all)' pages | while read -r p; do cp "site/$p" "examples/$(echo "$p" | tr / _)"; done
@@ -87,10 +92,11 @@ while read -r topic; do
 			more=(--topic "$first" --examples "$first=examples")
 		fi
 		mcrawl focus $how "$topic" "${set[@]}" "${more[@]}" --set focus.patience=0 --rounds 26 > log 2>&1 < /dev/null || { cat log >&2; exit 1; }
-		read -r n at precision recall told truth <<< "$(tell $how "$topic")"
+		read -r n at precision recall told truth <<< "$(rows $how | tell "$topic")"
+		read -r _ _ precision2 recall2 _ <<< "$(again $how | tell "$topic")"
 		stats=$(mcrawl stats $how --json 2> /dev/null | tr ',{' '\n\n' | sed -n 's/^ *"relevant": *\([0-9]*\).*/\1/p' | head -1)
-		awk -v topic="$topic" -v all="$all" -v urls="$urls" -v fifo="$fifo" -v at="$at" -v p="$precision" -v r="$recall" -v told="${stats:-$told}" -v truth="$truth" -v how=$how 'BEGIN {
+		awk -v topic="$topic" -v all="$all" -v urls="$urls" -v fifo="$fifo" -v at="$at" -v verdicts="$precision, $recall | $precision2, $recall2" -v told="${stats:-$told}" -v truth="$truth" -v how=$how 'BEGIN {
 			top = all * 10 / urls; if (top > 1) top = 1
-			printf "| %s | %d | %.1f %% | %.1f %% | %s | %.1f %% | %s | %s | %s | %d, %d |\n", topic, all, 100 * fifo, 100 * top, how == "query" ? "a query" : "12 examples", 100 * at, fifo ? sprintf("%.1f", at / fifo) : "-", p, r, told, truth }'
+			printf "| %s | %d | %.1f %% | %.1f %% | %s | %.1f %% | %s | %s | %d, %d |\n", topic, all, 100 * fifo, 100 * top, how == "query" ? "a query" : "12 examples", 100 * at, fifo ? sprintf("%.1f", at / fifo) : "-", verdicts, told, truth }'
 	done
 done < topics

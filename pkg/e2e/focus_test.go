@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,6 +108,17 @@ func TestFocused(t *testing.T) {
 		}
 		if n := strings.Count(got, " mouse.rodent\n") + strings.Count(got, " mouse.device\n"); got != want || n < 2 || n > strings.Count(got, "\n")/2 {
 			t.Errorf("%s: %d relevant of\n%s", driver, n, diff(want, got))
+		}
+		learned, again := filepath.Join(c.dir, "modules", "focus", "HEAD"), filepath.Join(t.TempDir(), "again.arrows.zst")
+		before, err := os.ReadFile(learned)
+		must.OK(t, err)
+		output(t, "mfocus", "score", "--quiet", "--model", model, c.dir, "-o", again)
+		if after, err := os.ReadFile(learned); err != nil || string(after) != string(before) {
+			t.Errorf("judging the crawl again teaches: %v", err)
+		}
+		judged := scores(t, []string{again})
+		if urls := regexp.MustCompile(`(?m) .*`); urls.ReplaceAllString(judged, "") != urls.ReplaceAllString(got, "") || !strings.Contains(judged, " mouse.") {
+			t.Errorf("judged again:\n%s", diff(got, judged))
 		}
 		output(t, "mckpt", "verify", c.dir)
 		of := map[string]string{}

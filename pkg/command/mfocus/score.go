@@ -31,13 +31,14 @@ func (ScoreCmd) Help() string {
 	return `The same records are written in the same order: score is the relevance of the document, 0 to 1, and the
 further column topic says which topic it is about. A document without text has the score that its links
 promise; duplicates have 0. Records of URLs that were not fetched keep their score. In a crawl focus.model
-in crawl.toml names the model, and a round teaches: what was learned is in CRAWL/modules/focus.
+in crawl.toml names the model, and a round teaches: what was learned is in CRAWL/modules/focus. A crawl
+folder is judged again by all that its rounds have taught: early pages, too.
 
 Examples:
   mfpset mark crawl/content --txn r1 fetched.arrows.zst |
     mfocus score --model mouse.model --warc crawl/fetch --txn r1 \
       -o marked.arrows.zst
-  mfocus score --model mouse.model crawl | mcat --columns score,topic,url \
+  mfocus score --model crawl/focus.model crawl | mcat --columns score,topic,url \
     --format tsv | sort -rn`
 }
 
@@ -50,7 +51,8 @@ func (c *ScoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	if c.WARC == "" && len(c.Files) == 1 && store.IsCrawl(c.Files[0], store.Options{}) {
+	crawl := c.Txn == "" && len(c.Files) == 1 && store.IsCrawl(c.Files[0], store.Options{})
+	if c.WARC == "" && crawl {
 		c.WARC = c.Files[0]
 	}
 	if c.WARC != "" {
@@ -71,13 +73,17 @@ func (c *ScoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress := std.StartProgress("documents", 0)
 	defer progress.Done()
 	st, learned, err := c.learned(records.Schema().Txn)
+	taught := crawl && st != nil
+	if crawl { // no round
+		st = nil
+	}
 	if err != nil {
 		for _, s := range sinks {
 			s.Abort()
 		}
 		return err
 	}
-	settings := classify.Settings{Model: m, Learned: learned, Archive: c.WARC, MaxBody: int64(c.MaxBody), Schema: in.schema, Done: func() { progress.Add(1) },
+	settings := classify.Settings{Model: m, Learned: learned, Archive: c.WARC, MaxBody: int64(c.MaxBody), Schema: in.schema, Taught: taught, Done: func() { progress.Add(1) },
 		Threads: min(std.Threads(), int(std.MemoryLimit()/perThread))}
 	spec := stage.Spec{Name: "mfocus score", Txn: c.Txn, Threads: (std.Threads() + 3) / 4}
 	if st != nil {

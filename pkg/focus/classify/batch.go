@@ -21,7 +21,8 @@ const TopicColumn = "topic"
 // Settings say how a batch is scored.
 type Settings struct {
 	Model   *Model
-	Learned *Learned // of the batches before; the batch's pages are added
+	Learned *Learned // of the batches before; the batch's pages are added, if not Taught
+	Taught  bool     // the pages are those of the batches before
 	Archive string   // fetch store with the WARC files
 	MaxBody int64    // bytes of a decoded body; 0: extract.DefaultMaxBody
 	Threads int      // 0: 1
@@ -94,7 +95,7 @@ func Batch(ctx context.Context, b Rows, s Settings) (Report, error) {
 	}
 	l := s.Learned
 	err = s.each(ctx, b.Read, func(j *job) error {
-		if j.what == scored {
+		if j.what == scored && !s.Taught {
 			l.Add(fingerprint.OfString(j.row.URL), j.row.Score, j.words)
 			if len(l.Pool) > poolRoom {
 				s.Model.Fit(l)
