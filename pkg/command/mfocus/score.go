@@ -38,8 +38,8 @@ Examples:
   mfpset mark crawl/content --txn r1 fetched.arrows.zst |
     mfocus score --model mouse.model --warc crawl/fetch --txn r1 \
       -o marked.arrows.zst
-  mfocus score --model crawl/focus.model crawl | mcat --columns score,topic,url \
-    --format tsv | sort -rn`
+  mfocus score --model crawl/focus.model crawl |
+    mcat --columns score,topic,url --format tsv | sort -rn`
 }
 
 // perThread is the memory of a thread that scores, besides bodies, in bytes.
