@@ -179,9 +179,16 @@ func (d *Document) wideWidths(f *font, v dict) {
 }
 
 // differences maps codes to characters by glyph names. The glyphs of Type 3 fonts that TeX
-// makes are named by their codes: "a65".
+// makes are named by their codes: "a65". Ghostscript keeps the codes of bitmap fonts that have
+// no names, and makes some up: codes with gaps between them are those of the text then, and
+// codes without gaps were drawn in turn.
 func (d *Document) differences(m map[uint32]string, a []any, type3 bool) {
-	code := 0
+	code, runs := 0, 0
+	for _, v := range a {
+		if _, ok := d.resolve(v).(float64); ok {
+			runs++
+		}
+	}
 	for _, v := range a {
 		switch v := d.resolve(v).(type) {
 		case float64:
@@ -189,7 +196,7 @@ func (d *Document) differences(m map[uint32]string, a []any, type3 bool) {
 		case name:
 			if code >= 0 && code < 256 && d.entry() {
 				s := glyph(string(v))
-				if s == "" && type3 && code > ' ' && code < 0x7F && len(v) > 1 && string(v[1:]) == strconv.Itoa(code) {
+				if s == "" && type3 && code > ' ' && code < 0x7F && (runs > 2 || len(v) > 1 && string(v[1:]) == strconv.Itoa(code)) {
 					s = string(rune(code))
 				}
 				m[uint32(code)] = s

@@ -32,17 +32,18 @@ import (
 
 // Bounds of what is read of one file.
 const (
-	MaxObjects = 1 << 17  // objects that are found; those behind are not looked at
-	MaxStream  = 2 << 20  // bytes of one stream, inflated
-	MaxWork    = 96 << 20 // bytes looked at, inflated ones included, and what costs as much
-	MaxPages   = 1 << 14
-	maxDepth   = 32   // of arrays and dictionaries in each other, and of the page tree
-	maxNodes   = 1e5  // values of one object, or before one operator
-	dictNodes  = 8    // as many of them a dictionary counts for
-	maxTitle   = 4096 // bytes
-	valueCost  = 8    // of one value, in work
-	entryCost  = 24   // of one entry in a map
-	objectCost = 64   // of looking one object up
+	MaxObjects  = 1 << 17  // objects that are found; those behind are not looked at
+	MaxStream   = 2 << 20  // bytes of one stream, inflated
+	MaxWork     = 96 << 20 // bytes looked at, inflated ones included, and what costs as much
+	workPerByte = 24       // of a file for which MaxWork is less: a book of 5 MB takes 200 MB
+	MaxPages    = 1 << 14
+	maxDepth    = 32   // of arrays and dictionaries in each other, and of the page tree
+	maxNodes    = 1e5  // values of one object, or before one operator
+	dictNodes   = 8    // as many of them a dictionary counts for
+	maxTitle    = 4096 // bytes
+	valueCost   = 8    // of one value, in work
+	entryCost   = 24   // of one entry in a map
+	objectCost  = 64   // of looking one object up
 )
 
 // Errors of Open.
@@ -84,7 +85,7 @@ func Open(body []byte) (*Document, error) {
 	if !bytes.Contains(head, []byte("%PDF-")) {
 		return nil, ErrNotPDF
 	}
-	d := &Document{body: body, objects: make(map[int]place), trailer: dict{}, work: MaxWork}
+	d := &Document{body: body, objects: make(map[int]place), trailer: dict{}, work: max(MaxWork, workPerByte*len(body))}
 	packed := d.index()
 	if !d.unlock() {
 		return nil, ErrEncrypted

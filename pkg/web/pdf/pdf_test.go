@@ -238,12 +238,22 @@ func TestBuiltInEncodings(t *testing.T) {
 		"overruled": {"<< /Subtype /Type1 /BaseFont /X /FontDescriptor << /FontFile 7 0 R >> /Encoding /WinAnsiEncoding >>", "AB"},
 		"Type 3":    {"<< /Subtype /Type3 /Encoding << /Differences [65 /a65 /a66] >> >>", "AB"},
 		"no code":   {"<< /Subtype /Type3 /Encoding << /Differences [65 /a1 /a2] >> >>", ""},
+		"gaps":      {"<< /Subtype /Type3 /Encoding << /Differences [40 /BB 65 /BC /BD 103 /CV] >> >>", "AB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := textOf(t, file(catalog, pages, onePage, streamOf("", "BT /F1 10 Tf (AB) Tj ET"), c.font, annot, program)); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A long file may cost more: books of some thousand pages lost their second half.
+func TestWorkOfLongFiles(t *testing.T) {
+	long := append(file(catalog), bytes.Repeat([]byte("% none\n"), 1<<20)...)
+	d, err := Open(long)
+	if err != nil || d.work < 20*len(long) {
+		t.Errorf("%v, work left for %d bytes: %d", err, len(long), d.work)
 	}
 }
 
