@@ -29,8 +29,9 @@ var textTypes = append(slices.Clone(htmlTypes), typeSVG, typePlain, typePDF, typ
 
 // Bounds of documents in a zip archive.
 const (
-	maxParts = 10_000  // files in the archive
-	maxPart  = 8 << 20 // bytes of one of them, inflated
+	maxParts    = 10_000  // files in the archive
+	maxPart     = 8 << 20 // bytes of one of them, inflated
+	partPerByte = 24      // of an archive for which maxPart is less: a book in DOCX is inflated to 20 times its size
 )
 
 // DefaultMaxText bounds a document's text, in bytes.
@@ -236,17 +237,15 @@ func visible(w *lines, doc *Document) error {
 	return nil
 }
 
-// openZip opens an archive of few enough files.
-func openZip(body []byte) (*zip.Reader, error) {
+// part calls read with a file of a zip archive. One that is not there is empty.
+func part(body []byte, name string, read func(io.Reader) error) error {
 	if bytes.Count(body, []byte("PK\x01\x02")) > maxParts {
-		return nil, fmt.Errorf("an archive of more than %d files", maxParts)
+		return fmt.Errorf("an archive of more than %d files", maxParts)
 	}
-	return zip.NewReader(bytes.NewReader(body), int64(len(body)))
-}
-
-// part calls read with a file of the archive, at most maxPart bytes of it. One that
-// is not there is empty.
-func part(z *zip.Reader, name string, read func(io.Reader) error) error {
+	z, err := zip.NewReader(bytes.NewReader(body), int64(len(body)))
+	if err != nil {
+		return err
+	}
 	i := slices.IndexFunc(z.File, func(f *zip.File) bool { return f.Name == name })
 	if i < 0 {
 		return nil
@@ -256,7 +255,7 @@ func part(z *zip.Reader, name string, read func(io.Reader) error) error {
 		return err
 	}
 	defer f.Close()
-	return read(io.LimitReader(f, maxPart))
+	return read(io.LimitReader(f, max(maxPart, partPerByte*int64(len(body)))))
 }
 
 // xmlText reads the text of elements of an XML file: that within those for which in
@@ -298,13 +297,9 @@ func xmlText(r io.Reader, w *lines, in func(name string) bool, mark func(name st
 // docx writes the text of a word processor's document (ISO 29500): its body, then
 // footnotes and endnotes. Deleted text and field codes are left out.
 func docx(w *lines, body []byte) error {
-	z, err := openZip(body)
-	if err != nil {
-		return err
-	}
 	w.pre++ // a run's spaces count
 	for _, name := range []string{"word/document.xml", "word/footnotes.xml", "word/endnotes.xml"} {
-		err := part(z, name, func(r io.Reader) error {
+		err := part(body, name, func(r io.Reader) error {
 			return xmlText(r, w, func(name string) bool { return name == "w:t" }, func(name string, end bool) {
 				switch {
 				case name == "w:p" && end, name == "w:br" && end, name == "w:cr" && end:
@@ -324,11 +319,7 @@ func docx(w *lines, body []byte) error {
 // odt writes the text of an OpenDocument text (ISO 26300): its paragraphs and
 // headings.
 func odt(w *lines, body []byte) error {
-	z, err := openZip(body)
-	if err != nil {
-		return err
-	}
-	return part(z, "content.xml", func(r io.Reader) error {
+	return part(body, "content.xml", func(r io.Reader) error {
 		in := func(name string) bool { return name == "text:p" || name == "text:h" }
 		return xmlText(r, w, in, func(name string, end bool) {
 			switch {
@@ -343,12 +334,8 @@ func odt(w *lines, body []byte) error {
 
 // officeTitle is the title in a document's properties.
 func officeTitle(body []byte, properties string) (string, error) {
-	z, err := openZip(body)
-	if err != nil {
-		return "", err
-	}
 	w := &lines{max: maxTitle}
-	err = part(z, properties, func(r io.Reader) error {
+	err := part(body, properties, func(r io.Reader) error {
 		return xmlText(r, w, func(name string) bool { return name == "dc:title" }, func(string, bool) {})
 	})
 	return w.String(), err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/zeebo/xxh3"
 )
+
+// TestLongOffice: the last words of a long document are there; a small file that inflates to more is cut.
+func TestLongOffice(t *testing.T) {
+	last := "<w:p><w:t>the last words</w:t></w:p>"
+	rng := rand.New(rand.NewPCG(1, 2))
+	var long strings.Builder
+	for long.Len() < maxPart {
+		fmt.Fprintf(&long, `<w:p w:rsidR="%016x" w:rsidRDefault="%016x"/>`, rng.Uint64(), rng.Uint64())
+	}
+	for name, c := range map[string]struct{ xml, want string }{
+		"long":   {long.String() + last, "the last words"},
+		"a bomb": {strings.Repeat(" ", maxPart) + last, ""},
+	} {
+		doc := &Document{MIME: typeDOCX, Body: archive(t, "word/document.xml", c.xml)}
+		if got, err := Text(doc, 0); got != c.want || err != nil {
+			t.Errorf("%s, %d bytes: %q, %v, want %q", name, len(doc.Body), got, err, c.want)
+		}
+	}
+}
 
 // archive makes a zip file of names and contents in turn.
 func archive(t testing.TB, files ...string) []byte {
