@@ -120,10 +120,10 @@ func (c *Changes) Each(url string, each func(*PageChange) error) (err error) {
 		}
 	}
 	err = stats.Differences(HistoryMemory/3, some(c.rows), some(c.other), func(what string, now, before *record.Fetch) error {
-		ch := PageChange{What: stats.Meaning(what, now, before)}
-		if ch.What == "" {
+		if what == "" {
 			return nil
 		}
+		ch := PageChange{What: what}
 		row := []byte(nil)
 		for _, r := range []*record.Fetch{now, before} {
 			if r == nil {

@@ -13,20 +13,20 @@ import (
 	"mercator/pkg/merge"
 )
 
-// Comparison says how the URLs of one crawl differ from those of another: of each URL its last outcome counts, and
+// Comparison counts the pages of one crawl by how they differ from those of another, in the words of Meaning: of each URL its last outcome counts, and
 // its content. URLs are told apart by 64-bit hashes of their text, since crawls may have other keys.
 type Comparison struct {
-	Appeared  uint64       `json:"appeared"`  // URLs of this crawl alone
-	Went      uint64       `json:"went"`      // URLs of the other alone
-	Changed   uint64       `json:"changed"`   // documents in both, of other content
-	Otherwise uint64       `json:"otherwise"` // another outcome or status
-	Same      uint64       `json:"same"`
-	Examples  []Difference `json:"examples"` // up to MaxExamples of each kind
+	New      uint64       `json:"new"`
+	Changed  uint64       `json:"changed"`
+	Gone     uint64       `json:"gone"`
+	Failed   uint64       `json:"failed"`
+	Same     uint64       `json:"same"`     // the same document in both, or none in either
+	Examples []Difference `json:"examples"` // up to MaxExamples of each kind
 }
 
 // Difference is a URL that differs.
 type Difference struct {
-	What  string `json:"what"` // "appeared", "went", "changed" or "otherwise"
+	What  string `json:"what"` // a word of Meaning
 	URL   string `json:"url"`
 	Here  string `json:"here,omitempty"` // outcome, and status
 	There string `json:"there,omitempty"`
@@ -38,7 +38,7 @@ const MaxExamples = 50
 // Compare counts what Differences finds.
 func Compare(mem int64, here, there func(row func(*record.Fetch) error) error) (*Comparison, error) {
 	out, examples := new(Comparison), map[string]int{}
-	counts := map[string]*uint64{"appeared": &out.Appeared, "went": &out.Went, "changed": &out.Changed, "otherwise": &out.Otherwise, "": &out.Same}
+	counts := map[string]*uint64{"new": &out.New, "changed": &out.Changed, "gone": &out.Gone, "failed": &out.Failed, "": &out.Same}
 	err := Differences(mem, here, there, func(what string, a, b *record.Fetch) error {
 		*counts[what]++
 		if examples[what]++; what != "" && examples[what] <= MaxExamples {
@@ -68,7 +68,7 @@ func Became(r *record.Fetch) string {
 
 // Differences compares two crawls, or two states of one, in about mem bytes of memory. here and there give the rows of a side in the order in which
 // they were made; only rows of pages count. It calls each with the last row of a URL on both sides, with the columns that say where its
-// document is, or nil if a side lacks the URL. what is as in Difference, "" if both are the same. A row "not modified" does not
+// document is, or nil if a side lacks the URL. what is a word of Meaning. A row "not modified" does not
 // replace the row before. URLs come in the order of their hashes.
 func Differences(mem int64, here, there func(row func(*record.Fetch) error) error, each func(what string, here, there *record.Fetch) error) (err error) {
 	sorter := merge.NewSorter(mem, "")
@@ -95,24 +95,12 @@ func Differences(mem int64, here, there func(row func(*record.Fetch) error) erro
 	var last, good [2]*record.Fetch // good: the last that was a document
 	finish := func() error {
 		a, b := last[0], last[1]
-		what := ""
-		other := a != nil && b != nil && a.PayloadSHA1 != b.PayloadSHA1 && (a.ContentFP != b.ContentFP || a.ContentFP == 0) // of a body that was packed in another way only the digest differs
-		switch {
-		case a == nil && b == nil:
+		if a == nil && b == nil {
 			return nil
-		case b == nil:
-			what = "appeared"
-		case a == nil:
-			what = "went"
-		case other && document(a) && document(b): // 203 for 200, too
-			what = "changed"
-		case Became(a) != Became(b):
-			what = "otherwise"
-		case other:
-			what = "changed"
 		}
+		other := a != nil && b != nil && a.PayloadSHA1 != b.PayloadSHA1 && (a.ContentFP != b.ContentFP || a.ContentFP == 0) // of a body that was packed in another way only the digest differs
 		last, good = [2]*record.Fetch{}, [2]*record.Fetch{}
-		return each(what, a, b)
+		return each(Meaning(other, a, b), a, b)
 	}
 	if err := it.Each(func(key uint64, row []byte) error {
 		if key != of {
@@ -143,12 +131,12 @@ func Differences(mem int64, here, there func(row func(*record.Fetch) error) erro
 	return finish()
 }
 
-// Meaning says what a difference means for who reads the page: it is "new", "changed", "gone" (there is no document, or a redirect), or "failed", for
-// another reason that may pass. "" is nothing: there was no document before either, or it is the same.
-func Meaning(what string, now, before *record.Fetch) string {
+// Meaning says what a difference means for who reads the page: it is "new", "changed" (to other content), "gone" (there is no document, or a redirect), or
+// "failed", for another reason that may pass. "" is nothing: there was no document before either, or it is the same.
+func Meaning(other bool, now, before *record.Fetch) string {
 	is, was := now != nil && document(now), before != nil && document(before)
 	switch {
-	case is && was && what == "changed":
+	case is && was && other:
 		return "changed"
 	case is && !was:
 		return "new"

@@ -41,6 +41,9 @@ func TestCompare(t *testing.T) {
 	transformed := page(6, "yyy")
 	transformed.Status = 203
 	here = append(here, transformed)
+	failed := page(7, "")
+	failed.Outcome, failed.Status = record.OutcomeTimeout, 0
+	here = append(here, failed)
 	robots := page(n+2, "x")
 	robots.Role = record.RoleRobots
 	here = append(here, robots)
@@ -63,14 +66,14 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := func(i int) string { return fmt.Sprintf("http://a.example/%d", i) }
-	want := &Comparison{Appeared: 1, Went: 1, Changed: 2, Otherwise: 1, Same: n - 3, Examples: []Difference{
-		{"appeared", url(n), "fetched 200", ""}, {"changed", url(1), "fetched 200", "fetched 200"},
-		{"changed", url(6), "fetched 203", "fetched 200"}, {"otherwise", url(2), "fetched 404", "fetched 200"}, {"went", url(n + 1), "", "fetched 200"}}}
+	want := &Comparison{New: 1, Changed: 2, Gone: 2, Failed: 1, Same: n - 4, Examples: []Difference{
+		{"changed", url(1), "fetched 200", "fetched 200"}, {"changed", url(6), "fetched 203", "fetched 200"}, {"failed", url(7), "timeout", "fetched 200"},
+		{"gone", url(2), "fetched 404", "fetched 200"}, {"gone", url(n + 1), "", "fetched 200"}, {"new", url(n), "fetched 200", ""}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	other, err := Compare(0, each(there), each(nil))
-	if err != nil || other.Appeared != n+1 || len(other.Examples) != MaxExamples || !slices.IsSortedFunc(other.Examples, func(a, b Difference) int { return strings.Compare(a.URL, b.URL) }) {
+	if err != nil || other.New != n+1 || len(other.Examples) != MaxExamples || !slices.IsSortedFunc(other.Examples, func(a, b Difference) int { return strings.Compare(a.URL, b.URL) }) {
 		t.Errorf("%+v, %v", other, err)
 	}
 }
@@ -78,17 +81,18 @@ func TestCompare(t *testing.T) {
 func TestMeaning(t *testing.T) {
 	doc, gone, moved, broken := &record.Fetch{Outcome: record.OutcomeFetched, Status: 200}, &record.Fetch{Outcome: record.OutcomeFetched, Status: 404}, &record.Fetch{Outcome: record.OutcomeFetched, Status: 301}, &record.Fetch{Outcome: record.OutcomeTimeout}
 	for _, tt := range []struct {
-		name, what  string
+		name        string
+		other       bool
 		now, before *record.Fetch
 		want        string
 	}{
-		{"a page that was not there", "appeared", doc, nil, "new"}, {"an error that was not there", "appeared", gone, nil, ""},
-		{"a page again", "otherwise", doc, gone, "new"}, {"another content", "changed", doc, doc, "changed"}, {"another error page", "changed", gone, gone, ""},
-		{"not found", "otherwise", gone, doc, "gone"}, {"moved", "otherwise", moved, doc, "gone"}, {"not in the crawl", "went", nil, doc, "gone"}, {"an error not in the crawl", "went", nil, gone, ""},
-		{"a timeout", "otherwise", broken, doc, "failed"}, {"from error to error", "otherwise", broken, gone, ""}, {"the same", "", doc, doc, ""},
+		{"a page that was not there", false, doc, nil, "new"}, {"an error that was not there", false, gone, nil, ""},
+		{"a page again", false, doc, gone, "new"}, {"another content", true, doc, doc, "changed"}, {"another error page", true, gone, gone, ""},
+		{"not found", false, gone, doc, "gone"}, {"moved", false, moved, doc, "gone"}, {"not in the crawl", false, nil, doc, "gone"}, {"an error not in the crawl", false, nil, gone, ""},
+		{"a timeout", false, broken, doc, "failed"}, {"from error to error", false, broken, gone, ""}, {"the same", false, doc, doc, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Meaning(tt.what, tt.now, tt.before); got != tt.want {
+			if got := Meaning(tt.other, tt.now, tt.before); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
