@@ -128,7 +128,7 @@ type Batch struct {
 	PerHost   int `key:"frontier.per_host" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a host in a batch." note:"0: any number"`
 	PerDomain int `key:"frontier.per_domain" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a registered domain in a batch." note:"0: any number"`
 
-	MaxHostBytes Size `key:"frontier.max_host_bytes" sheet:"host" range:"0" like:"0" group:"The batch:" name:"max-host-bytes" placeholder:"SIZE" help:"Refuse URLs of a host that has sent so many." note:"bytes of bodies, such as 500M; what a round has begun it finishes; 0: any number"`
+	MaxHostBytes Size `key:"frontier.max_host_bytes" sheet:"host" range:"0" like:"0" group:"The batch:" name:"max-host-bytes" placeholder:"SIZE" help:"Refuse URLs of a host that has sent so many." note:"bytes of bodies, such as 500M; a round takes one URL more than there is room for, by the mean size of its replies; 0: any number"`
 }
 
 // RoundTime bounds the time of a batch.

@@ -36,7 +36,7 @@ type NextOptions struct {
 	For        time.Duration
 	Politeness Politeness // with For
 	// HostBytes is how many bytes of bodies a host may have sent before its URLs are refused, as those that Judge refuses; 0: any
-	// number, nil: of each host.
+	// number, nil: of each host. With For a batch has one URL more than those for which there is room, at the mean size of the host's replies.
 	HostBytes func(host string) uint64
 	// Judge is asked about each URL that the batch would take. What it refuses leaves the frontier: it is in flight
 	// with the batch, and finished by the update. nil: every URL is wanted.

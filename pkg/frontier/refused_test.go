@@ -144,6 +144,7 @@ func TestHostBytes(t *testing.T) {
 						rows = append(rows, row)
 					}
 				}
+				slices.Sort(got) // a host with less room comes later
 				if text := strings.Join(got, ", "); text != want {
 					t.Errorf("%s, want %s", text, want)
 				}
@@ -153,7 +154,7 @@ func TestHostBytes(t *testing.T) {
 			}
 			round(30, "a.test/0, b.test/0")
 			round(30, "a.test/1, b.test/1") // 60 bytes so far, and 120 behind it
-			round(1000, "host-bytes a.test/2, host-bytes a.test/3, b.test/2, b.test/3")
+			round(1000, "b.test/2, b.test/3, host-bytes a.test/2, host-bytes a.test/3")
 			if h, found, err := b.f.Host(context.Background(), "a.test"); err != nil || !found || h.Bytes != 120 || h.Finished != 4 {
 				t.Errorf("%+v, %v", h, err)
 			}
@@ -163,6 +164,36 @@ func TestHostBytes(t *testing.T) {
 			o.Judge = pathJudge("5")
 			round(1, "5 a.test/5")
 		})
+	}
+}
+
+// TestRoomOfAHost: a batch with a time takes what a host may still send, by the mean size of its replies, and one URL more.
+func TestRoomOfAHost(t *testing.T) {
+	b := open(t, crashtest.New(), Params{})
+	for n := range 40 {
+		must.OK(t, b.add("", newURL("a.test", fmt.Sprint(n), 0)))
+	}
+	o := NextOptions{N: 40, For: time.Minute, Politeness: politeness30, HostBytes: func(string) uint64 { return 250_000 }, Refused: func(*record.URL, string) error { return nil }}
+	now, sent := record.Time(1e12), 0
+	for i, want := range []int{3, 5, 4, 1, 0} { // each reply has 20 kB
+		o.Txn = fmt.Sprint("r", i)
+		batch, err := b.next(now, o)
+		must.OK(t, err)
+		if len(batch) != want {
+			t.Errorf("batch %d has %d URLs, want %d", i, len(batch), want)
+		}
+		var rows []record.Fetch
+		for _, u := range batch {
+			row := fetchOf(u, record.OutcomeFetched, 200, now)
+			row.BodyLength = 20_000
+			rows = append(rows, row)
+			sent += 20_000
+		}
+		must.OK(t, b.update(o.Txn, now, rows))
+		now += 3600e6
+	}
+	if sent < 250_000 || sent > 270_000 {
+		t.Errorf("%d bytes were sent", sent)
 	}
 }
 

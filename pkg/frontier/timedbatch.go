@@ -287,8 +287,18 @@ func (t *timedBatch) contacts(h *Host, p pace) int {
 	if h.Contacts == 0 {
 		n = max(n-1, 1) // one is for robots.txt
 	}
-	return n * int(max(p.over, 1))
+	n *= int(max(p.over, 1))
+	if t.o.HostBytes != nil {
+		if most := t.o.HostBytes(h.Host); most > 0 { // what has sent too much already is refused
+			each := float64(h.Bytes+replyBytes) / float64(h.Contacts+1)
+			n = min(n, 1+int(min(float64(most-min(h.Bytes, most))/each, maxCandidates)))
+		}
+	}
+	return n
 }
+
+// replyBytes is the size of a reply of which nothing is known.
+const replyBytes = 100_000
 
 // finish gives to out what the batch has taken from the queues, and closes the trial
 // if that fails.
