@@ -252,32 +252,34 @@ func loginPage(page string) bool {
 	return err == nil && loginName().MatchString(u.Path)
 }
 
-// noteLogin tells of a crawl of hardly any page that was asked to log in: by status 401, or by a page that leads to one with the name of a login.
-// It knows from the visits alone. A form with a password on a page of another name is not seen.
+// noteLogin tells of a crawl of hardly any page that was asked to log in, by its first URL or by most of its pages: by status 401, or by a page that leads to
+// one with the name of a login. It knows from the visits alone. A form with a password on a page of another name is not seen.
 func (c *Crawl) noteLogin(v *visits, conf *config.Config) bool {
 	if v.documents > fewPages || conf.File.Fetch.Login != "" {
 		return false
 	}
 	dir := c.Dir()
-	for n, is := range v.order {
-		form, says := is.url, " is a page to log in"
-		if is.to != "" {
-			form, says = is.to, " "+is.by+" "+is.to
-		}
-		few := fmt.Sprintf("and the crawl has only %s", Count(uint64(v.documents), "page"))
-		switch {
-		case is.status == 401:
-			c.warn("note: %s: status 401, %s: %s", is.url, few, c.passwordHint(is.url, fault.Quote("mcrawl", "again", dir, "--status", "401")+" && "+fault.Quote("mcrawl", "run", dir)))
-			return true
-		case loginPage(form) && v.of[form] != nil && (n == 0 || is.to != ""):
-			_, _, path := canon.Split(form)
-			c.warn("note: %s%s, %s: to have it log in, put a line \"%s form %s user=NAME&password=SECRET\", with the names of the form's fields, into %s, which nobody else may read (mfetch-fetch(1), Logins); then fetch again: %s",
-				is.url, says, few, origin(form), path, filepath.Join(dir, "login.txt"),
-				fault.Quote("mcrawl", "set", dir, "fetch.login=login.txt")+" && "+fault.Quote("mcrawl", "again", dir, "--older", "0s")+" && "+fault.Quote("mcrawl", "run", dir))
-			return true
-		}
+	asked := slices.DeleteFunc(slices.Clone(v.order), func(is *visit) bool {
+		form := cmp.Or(is.to, is.url)
+		return is.status != 401 && !(loginPage(form) && v.of[form] != nil && (is == v.order[0] || is.to != ""))
+	})
+	if len(asked) == 0 || asked[0] != v.order[0] && 2*len(asked) <= v.documents {
+		return false
 	}
-	return false
+	is, few := asked[0], fmt.Sprintf("and the crawl has only %s", Count(uint64(v.documents), "page"))
+	if is.status == 401 {
+		c.warn("note: %s: status 401, %s: %s", is.url, few, c.passwordHint(is.url, fault.Quote("mcrawl", "again", dir, "--status", "401")+" && "+fault.Quote("mcrawl", "run", dir)))
+		return true
+	}
+	form, says := is.url, " is a page to log in"
+	if is.to != "" {
+		form, says = is.to, " "+is.by+" "+is.to
+	}
+	_, _, path := canon.Split(form)
+	c.warn("note: %s%s, %s: to have it log in, put a line \"%s form %s user=NAME&password=SECRET\", with the names of the form's fields, into %s, which nobody else may read (mfetch-fetch(1), Logins); then fetch again: %s",
+		is.url, says, few, origin(form), path, filepath.Join(dir, "login.txt"),
+		fault.Quote("mcrawl", "set", dir, "fetch.login=login.txt")+" && "+fault.Quote("mcrawl", "again", dir, "--older", "0s")+" && "+fault.Quote("mcrawl", "run", dir))
+	return true
 }
 
 // passwordHint says how a crawl gets a name and a password for a URL, and then asks again.
@@ -397,7 +399,7 @@ func (c *Crawl) sameAgain(v *visits, conf *config.Config, last *visit, again fun
 	other := "have another URL fetched: " + fault.Quote("mcrawl", "add", dir, "URL") + " && " + fault.Quote("mcrawl", "run", dir)
 	switch {
 	case strings.Contains(why, "certificate of an unknown authority") || strings.Contains(why, "self-signed certificate"):
-		return fmt.Sprintf("put the certificate that you trust into %s, then ask once more: %s", filepath.Join(dir, "ca.pem"), fault.Quote("mcrawl", "set", dir, "fetch.tls_ca=ca.pem")+" && "+again("--outcome", record.OutcomeTLS))
+		return fmt.Sprintf("put the certificate that you trust into %s, then ask once more: %s", filepath.Join(dir, "ca.pem"), fault.Quote("mcrawl", "set", dir, "fetch.tls_ca=ca.pem")+" && "+again("--outcome", last.outcome))
 	case strings.HasPrefix(last.url, "https://") && strings.Contains(why, record.OutcomeTLS) || strings.HasPrefix(last.url, "https://") && strings.Contains(why, record.OutcomeConnect):
 		byHTTP := "http://" + strings.TrimPrefix(last.url, "https://")
 		return "try http: " + fault.Quote("mcrawl", "add", dir, byHTTP) + " && " + fault.Quote("mcrawl", "run", dir)

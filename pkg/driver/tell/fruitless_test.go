@@ -2,6 +2,7 @@ package tell
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"mercator/formats/record"
@@ -137,6 +138,8 @@ func TestHappened(t *testing.T) {
 		{"unavailable twice", "", []record.Fetch{status(a, 503, ""), status(a, 503, "")}, "status 503", `ask once more: again --status 503`},
 		{"a name is asked for", "", []record.Fetch{status(a, 401, "")}, "status 401", `put a name and a password, as a line "http://a.test USER:PASSWORD", into c/login.txt, which nobody else may read (mfetch-fetch(1), Logins); then ask once more: mcrawl set c fetch.login=login.txt && again --status 401`},
 		{"the name is not taken", "login.txt", []record.Fetch{status(a, 401, ""), status(a, 401, "")}, "status 401", `the server takes no name and password of login.txt: when that is mended, ask once more: again --status 401`},
+		{"an authority of one's own", "", []record.Fetch{{URL: "https://a.test/", Role: record.RolePage, Outcome: record.OutcomeRobotsUnreachable, Error: "tls-failed: certificate of an unknown authority: x"}}, "robots-unreachable: tls-failed: certificate of an unknown authority: x",
+			`put the certificate that you trust into c/ca.pem, then ask once more: mcrawl set c fetch.tls_ca=ca.pem && again --outcome robots-unreachable`},
 		{"not found", "", []record.Fetch{status(a, 404, "")}, "status 404", `begin at the site's first page: mcrawl add c http://a.test/ && mcrawl run c`},
 		{"not found, nor the first page", "", []record.Fetch{status(a, 404, ""), status(front, 404, "")}, "status 404", `the site's first page was asked for, too: have another URL fetched: mcrawl add c URL && mcrawl run c`},
 		{"no first page", "", []record.Fetch{status(front, 404, "")}, "status 404", `ask once more: again --status 404`},
@@ -155,6 +158,42 @@ func TestHappened(t *testing.T) {
 			}
 			if got := c.sameAgain(v, conf, v.order[0], again); got != test.hint {
 				t.Errorf("%s, want %s", got, test.hint)
+			}
+		})
+	}
+}
+
+// TestNoteLogin: a site of few pages is not told to log in because one of its links wants that.
+func TestNoteLogin(t *testing.T) {
+	for _, test := range []struct {
+		name, rows string // each a path, or a path and where it redirects to; 401/ is a path with that status
+		want       string // the URL that is told
+	}{
+		{"an open site with an account", "/ /about /account>/login /login", ""},
+		{"one page with an account", "/ /account>/login /login", ""},
+		{"the first URL asks", "/>/login /login /forgot", "/"},
+		{"the first URL is the page to log in", "/login /forgot", "/login"},
+		{"only the first page is open", "/ /a>/login /b>/login /login", "/a"},
+		{"half asks for a name", "/ 401/x", "401/x"},
+		{"one of some pages asks for a name", "/ /a /b 401/x", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v, told := &visits{of: map[string]*visit{}}, ""
+			for row := range strings.FieldsSeq(test.rows) {
+				path, to, moved := strings.Cut(row, ">")
+				r := &record.Fetch{URL: "http://a.test" + path, Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, BodyLength: 1, MIME: "text/html"}
+				if moved {
+					r.Status, r.RedirectURL = 302, "http://a.test"+to
+				}
+				if strings.HasPrefix(path, "401") {
+					r.Status = 401
+				}
+				v.addRow(r, false)
+			}
+			c := &Crawl{Crawl: crawl.Folder("c", crawl.Options{})}
+			c.warn = func(_ string, args ...any) { told = strings.TrimPrefix(fmt.Sprint(args[0]), "http://a.test") }
+			if is := c.noteLogin(v, new(config.Config)); told != test.want || is != (told != "") {
+				t.Errorf("%v, of %q, want %q", is, told, test.want)
 			}
 		})
 	}
