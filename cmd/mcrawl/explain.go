@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 
 type explainCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
-	URL   string `arg:"" name:"url" help:"The URL; one without a scheme is taken as https."`
+	URL   string `arg:"" name:"url" help:"The URL; one without a scheme is taken as https, or http if the crawl knows that."`
 	JSON  bool   `name:"json" help:"Print JSON."`
 }
 
@@ -66,7 +67,7 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 	for _, s := range e.Sheets {
 		line("sheet", "%s (%s:%d): %s", s.Name, s.File, s.Line, s.Condition)
 		for _, v := range s.Settings {
-			line("", "  %s %s", v.Key, v.Value)
+			line("", "  %s %s", v.Key, cmp.Or(v.Value, `""`))
 		}
 	}
 	robots := e.Robots.Verdict

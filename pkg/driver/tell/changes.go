@@ -132,10 +132,10 @@ func (c *Changes) Each(url string, each func(*PageChange) error) (err error) {
 			row = record.AppendText(row, string(record.AppendRow(nil, r)))
 		}
 		if now != nil {
-			ch.URL, ch.Now, ch.Refetched, ch.Moved, ch.Bytes = now.URL, stats.Became(now), now.FetchTime.Go(), now.RedirectURL, now.BodyLength
+			ch.URL, ch.Now, ch.Refetched, ch.Moved, ch.Bytes = now.URL, stats.Became(now.Outcome, now.Status), now.FetchTime.Go(), now.RedirectURL, now.BodyLength
 		}
 		if before != nil {
-			ch.URL, ch.Before, ch.Fetched, ch.BytesWere = before.URL, stats.Became(before), before.FetchTime.Go(), before.BodyLength
+			ch.URL, ch.Before, ch.Fetched, ch.BytesWere = before.URL, stats.Became(before.Outcome, before.Status), before.FetchTime.Go(), before.BodyLength
 		}
 		text, err := json.Marshal(&ch)
 		if err != nil {

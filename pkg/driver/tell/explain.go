@@ -25,6 +25,7 @@ import (
 	"mercator/pkg/frontier"
 	"mercator/pkg/urlset"
 	"mercator/pkg/view/history"
+	"mercator/pkg/view/stats"
 	"mercator/pkg/web/canon"
 	"mercator/pkg/web/filter"
 	"mercator/pkg/web/robots"
@@ -115,7 +116,8 @@ const (
 	stateUnknown = "unknown"
 )
 
-// Explain returns the crawl's decision about a URL. It reads the queues up to that URL, and the records of all rounds.
+// Explain returns the crawl's decision about a URL. It reads the queues up to that URL, and the records of all rounds. A URL without a scheme is taken as
+// https, or as http if the crawl knows that one alone.
 func (c *Crawl) Explain(ctx context.Context, input string) (*Explained, error) {
 	conf, err := c.Config()
 	if err != nil {
@@ -125,10 +127,20 @@ func (c *Crawl) Explain(ctx context.Context, input string) (*Explained, error) {
 	if err != nil {
 		return nil, err
 	}
-	given, _, err := urlset.Seed(input, form)
+	given, assumed, err := urlset.Seed(input, form)
 	if err != nil {
 		return nil, err
 	}
+	e, err := c.explain(ctx, conf, form, input, given)
+	if rest, ok := strings.CutPrefix(given, "https://"); err == nil && assumed && ok && e.State == stateUnknown {
+		if plain, err := c.explain(ctx, conf, form, input, "http://"+rest); err != nil || plain.State != stateUnknown {
+			return plain, err
+		}
+	}
+	return e, err
+}
+
+func (c *Crawl) explain(ctx context.Context, conf *config.Config, form canon.Options, input, given string) (*Explained, error) {
 	url, host, err := form.URL(given)
 	if err != nil {
 		return nil, err
@@ -561,10 +573,7 @@ func waitsFor(w *politeness.Window) string {
 
 // Text is the last outcome for people.
 func (l *LastOutcome) Text() string {
-	text := l.Outcome
-	if l.Status > 0 {
-		text += fmt.Sprintf(" %d", l.Status)
-	}
+	text := stats.Became(l.Outcome, l.Status)
 	if l.Error != "" {
 		text += " (" + l.Error + ")"
 	}

@@ -42,7 +42,14 @@ func Compare(mem int64, here, there func(row func(*record.Fetch) error) error) (
 	err := Differences(mem, here, there, func(what string, a, b *record.Fetch) error {
 		*counts[what]++
 		if examples[what]++; what != "" && examples[what] <= MaxExamples {
-			out.Examples = append(out.Examples, Difference{what, cmp.Or(a, b).URL, Became(a), Became(b)})
+			d := Difference{What: what, URL: cmp.Or(a, b).URL}
+			if a != nil {
+				d.Here = Became(a.Outcome, a.Status)
+			}
+			if b != nil {
+				d.There = Became(b.Outcome, b.Status)
+			}
+			out.Examples = append(out.Examples, d)
 		}
 		return nil
 	})
@@ -55,15 +62,15 @@ func Compare(mem int64, here, there func(row func(*record.Fetch) error) error) (
 	return out, nil
 }
 
-// Became is an outcome, with the status.
-func Became(r *record.Fetch) string {
-	if r == nil {
-		return ""
+// Became is an outcome as people read it, with the status of the reply, if there was one. A page that is not there was answered, not fetched.
+func Became(outcome string, status uint16) string {
+	if status == 0 {
+		return outcome
 	}
-	if r.Status == 0 {
-		return r.Outcome
+	if outcome == record.OutcomeFetched && status >= 300 {
+		outcome = "answered"
 	}
-	return r.Outcome + " " + strconv.Itoa(int(r.Status))
+	return outcome + " " + strconv.Itoa(int(status))
 }
 
 // Differences compares two crawls, or two states of one, in about mem bytes of memory. here and there give the rows of a side in the order in which

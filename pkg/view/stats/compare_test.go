@@ -68,7 +68,7 @@ func TestCompare(t *testing.T) {
 	url := func(i int) string { return fmt.Sprintf("http://a.example/%d", i) }
 	want := &Comparison{New: 1, Changed: 2, Gone: 2, Failed: 1, Same: n - 4, Examples: []Difference{
 		{"changed", url(1), "fetched 200", "fetched 200"}, {"changed", url(6), "fetched 203", "fetched 200"}, {"failed", url(7), "timeout", "fetched 200"},
-		{"gone", url(2), "fetched 404", "fetched 200"}, {"gone", url(n + 1), "", "fetched 200"}, {"new", url(n), "fetched 200", ""}}}
+		{"gone", url(2), "answered 404", "fetched 200"}, {"gone", url(n + 1), "", "fetched 200"}, {"new", url(n), "fetched 200", ""}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
