@@ -113,7 +113,7 @@ focus: build ## the focused crawler: WordNet compared with wn, a crawl under kil
 	@pkg/e2e/focus.sh
 
 .PHONY: walks
-walks: build ## what people do with a crawl, each step checked (needs python3, PyPI)
+walks: build ## what people do with a crawl, each step checked (needs nginx, nghttpd, openssl, chromium, jq, python3, PyPI)
 	@set -e; for walk in pkg/e2e/walk-*.sh; do echo "--- $$walk"; $$walk; done
 
 .PHONY: pages
