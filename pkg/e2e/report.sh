@@ -80,7 +80,7 @@ open_page() {
   local file=$1; shift
   "$CHROMIUM" --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --user-data-dir="$dir/profile" \
     --host-resolver-rules='MAP * ~NOTFOUND' --enable-logging=stderr --log-net-log="$dir/net.json" "$@" "file://$file" 2> "$dir/console"
-  if [ -z "${asks:-}" ] && grep CONSOLE "$dir/console" | grep -v "Blocked script execution in 'about:srcdoc'"; then echo "report.sh: the console says this" >&2; exit 1; fi
+  if [ -z "${asks:-}" ] && grep CONSOLE "$dir/console" | grep -v -e "Blocked script execution in 'about:srcdoc'" -e 'source: chrome://'; then echo "report.sh: the console says this" >&2; exit 1; fi
 }
 said() { grep -o '\[\(without\|[0-9]* [a-z]*\): [^]$]*\]' "$dir/around.out" | sort; }
 for scheme in dark light; do
