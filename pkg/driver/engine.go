@@ -161,11 +161,6 @@ func (d *Driver) roundOfShards(ctx context.Context, round string, lists []string
 		}
 		return nil
 	}
-	begun := d.opt.Now()
-	if err := d.waitDue(ctx, round); err != nil {
-		return err
-	}
-	d.runner.Spent = append(d.runner.Spent, d.ownTimes(begun, "wait"))
 	for _, s := range d.plan.ofShard(0).stages(round, nil) {
 		tries := map[int]int{}
 		var last []failed

@@ -1,12 +1,22 @@
 package driver
 
 import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/config"
 	"mercator/pkg/crawl"
+	"mercator/pkg/driver/setup"
 	"mercator/pkg/driver/tell"
 )
 
@@ -53,4 +63,79 @@ func TestAskTakenIn(t *testing.T) {
 		t.Errorf("told %q, %v", told, err)
 	}
 	check(<-taken)
+}
+
+// TestAddWhileARunWaits: a run that waits for the first URL that is due takes in what is added meanwhile.
+func TestAddWhileARunWaits(t *testing.T) {
+	for _, shards := range []int{0, 2} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			asked := make(chan struct{})
+			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/p1":
+					w.Header().Set("Retry-After", "3600")
+					w.WriteHeader(http.StatusServiceUnavailable)
+				case "/p2":
+					close(asked)
+				default:
+					http.NotFound(w, r)
+				}
+			})
+			server, other := httptest.NewServer(handler), httptest.NewServer(handler)
+			defer server.Close()
+			defer other.Close()
+			dir := filepath.Join(t.TempDir(), "crawl")
+			spec := setup.Spec{In: strings.NewReader(""), URLs: []string{server.URL + "/p1"}, Shards: shards, Set: []config.Pair{{Key: "fetch.contact", Value: "test@example.org"}, {Key: "network.allow_net", Value: "127.0.0.0/8"}}}
+			if _, err := setup.Make(ctx, dir, spec, t.Logf); err != nil {
+				t.Fatal(err)
+			}
+			open := func(told io.Writer) *Driver {
+				d, err := Open(dir, Options{Now: time.Now, Warn: t.Logf, Reporter: &tell.Reporter{Out: io.Discard, Err: told}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			}
+			waits := make(chan struct{})
+			run := open(&onceSaid{what: "waiting for http", then: func() { close(waits) }})
+			ended := make(chan error, 1)
+			go func() { ended <- run.Run(ctx) }()
+			select {
+			case <-waits:
+			case err := <-ended:
+				t.Fatal(err)
+			}
+			if _, err := open(io.Discard).Ask(ctx, Request{Verb: "add", Listed: true}, func(w io.Writer) error {
+				_, err := fmt.Fprintln(w, other.URL+"/p2")
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-asked:
+			case <-ctx.Done():
+				t.Error("what was added is not fetched")
+			}
+			cancel()
+			<-ended
+		})
+	}
+}
+
+// onceSaid calls then when it is written what, once.
+type onceSaid struct {
+	what string
+	then func()
+	said bytes.Buffer
+}
+
+func (o *onceSaid) Write(b []byte) (int, error) {
+	o.said.Write(b)
+	if o.then != nil && strings.Contains(o.said.String(), o.what) {
+		o.then()
+		o.then = nil
+	}
+	return len(b), nil
 }

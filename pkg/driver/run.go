@@ -50,7 +50,7 @@ type Driver struct {
 	runner     pipe.Runner
 	read       map[string]fs.FileInfo // files that settings name, as of their last check
 	readAs     []string               // the settings that name the files of read
-	saidDue    atomic.Int64           // the time that waitDue has reported
+	saidDue    atomic.Int64           // the time that taskDue has reported
 	mapMu      sync.Mutex             // guards bucketsNow
 	bucketsNow *shard.Map             // the map that was read last; nil: none
 	engine     engine                 // runs the tasks of a crawl of several shards; nil: this program does
@@ -299,10 +299,28 @@ func (d *Driver) runRounds(ctx context.Context, begun time.Time) error {
 		if err := d.distill(ctx, conf, n-1); err != nil {
 			return err
 		}
-		if err := d.runRound(ctx, conf, fmt.Sprintf("r%d", n)); err != nil {
+		name, from := fmt.Sprintf("r%d", n), d.opt.Now()
+		if asked, err := d.awaitRound(ctx, name); err != nil {
+			return err
+		} else if asked {
+			n--
+			continue
+		}
+		if err := d.runRound(ctx, conf, name, d.ownTimes(from, "wait")); err != nil {
 			return err
 		}
 	}
+}
+
+// awaitRound waits until a URL is due for a round, unless the round is open. It reports whether it ended because the inbox has a request.
+func (d *Driver) awaitRound(ctx context.Context, name string) (asked bool, err error) {
+	if st, err := d.Crawl.State(); err != nil || slices.Contains(st.Rounds, name) {
+		return false, err
+	}
+	return d.waitDue(ctx, d.opt.Reporter.Waits, func() (bool, error) {
+		waiting, err := d.Crawl.Inbox()
+		return len(waiting) > 0, err
+	})
 }
 
 // lockCrawl takes the driver's lock. It reports whom it waits for.
@@ -447,7 +465,7 @@ func (d *Driver) addLists(ctx context.Context, round string, files []string, str
 }
 
 // runRound makes a round, or finishes an open one, and closes it with a checkpoint.
-func (d *Driver) runRound(ctx context.Context, conf *config.Config, name string) error {
+func (d *Driver) runRound(ctx context.Context, conf *config.Config, name string, waited stats.Spent) error {
 	_, err := d.Crawl.BeginRound(name)
 	if err != nil {
 		return err
@@ -458,6 +476,9 @@ func (d *Driver) runRound(ctx context.Context, conf *config.Config, name string)
 	d.opt.Reporter.BeginRound(name)
 	d.warned.Clear()
 	d.runner.Spent = nil
+	if waited.OwnS >= 1 {
+		d.runner.Spent = append(d.runner.Spent, waited)
+	}
 	if d.plan.shards > 0 {
 		err = d.roundOfShards(ctx, name, nil)
 	} else if _, err = d.runner.Run(ctx, d.flagged(d.plan.round(name))); err != nil {

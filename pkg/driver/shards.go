@@ -286,29 +286,55 @@ func (d *Driver) writeOwnLines(p plan, file, to string) error {
 	return out.Commit()
 }
 
-// waitDue waits until a URL of any shard is due, unless a shard has begun the round.
-func (d *Driver) waitDue(ctx context.Context, round string) error {
-	for n := range d.plan.shards {
-		look, err := store.Folder(d.plan.ofShard(n).path("frontier"), store.Options{}).Look()
-		if err != nil || look.Open() == round {
-			return err
+// waitDue waits until a URL of any shard is due. tell is called once with the wait, if it is long. ends is asked each second whether the wait ends earlier.
+func (d *Driver) waitDue(ctx context.Context, tell func(cli.Wait), ends func() (bool, error)) (ended bool, err error) {
+	for told := false; ; told = true {
+		if ended, err = ends(); ended || err != nil {
+			return ended, err
+		}
+		now := d.opt.Now()
+		due, err := d.Crawl.Frontiers.Due(record.TimeOf(now))
+		if err != nil || due <= record.TimeOf(now) {
+			return false, err
+		}
+		wait := due.Go().Sub(now)
+		if !told && wait >= sayWait {
+			first, err := d.Crawl.Frontiers.First()
+			if err != nil {
+				return false, err
+			}
+			tell(cli.Wait{URL: cli.Printable(first.URL.URL), Until: due.Go(), Why: first.WaitsFor()})
+		}
+		select {
+		case <-time.After(min(wait, lookEvery)):
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
 		}
 	}
-	now := record.TimeOf(d.opt.Now())
-	due, err := d.Crawl.Frontiers.Due(now)
-	if err != nil || due <= now {
-		return err
-	}
-	wait := due.Go().Sub(now.Go())
-	if d.saidDue.Swap(int64(due)) != int64(due) { // another shard waits for the same
-		d.opt.Warn("waiting for the first URL that is due, at %s", due.Go().Format(time.RFC3339))
-	}
-	select {
-	case <-time.After(wait):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+}
+
+// While a run waits for the first URL that is due, it looks for requests of mcrawl add and again every lookEvery. A wait of sayWait is reported.
+const (
+	lookEvery = time.Second
+	sayWait   = 5 * time.Second
+)
+
+// taskDue is waitDue for the first task of a round. It ends when another shard has begun the round.
+func (d *Driver) taskDue(ctx context.Context, round string) error {
+	_, err := d.waitDue(ctx, func(w cli.Wait) {
+		if d.saidDue.Swap(w.Until.UnixMicro()) != w.Until.UnixMicro() { // another shard waits for the same
+			d.opt.Warn("waiting for the first URL that is due, at %s", w.Until.Format(time.RFC3339))
+		}
+	}, func() (bool, error) {
+		for n := range d.plan.shards {
+			look, err := store.Folder(d.plan.ofShard(n).path("frontier"), store.Options{}).Look()
+			if err != nil || look.Open() == round {
+				return true, err
+			}
+		}
+		return false, nil
+	})
+	return err
 }
 
 // ShardStages returns the states of the stages of a crawl of several shards, for its status. It is nil for another crawl, where nothing is left to

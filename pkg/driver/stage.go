@@ -251,7 +251,7 @@ func (d *Driver) task(ctx context.Context, round string, lists []string, at, n i
 		}
 		if at == 0 && i == 0 && p.shards > 0 && lists == nil {
 			begun := d.opt.Now()
-			if err := d.waitDue(ctx, round); err != nil {
+			if err := d.taskDue(ctx, round); err != nil {
 				return err
 			}
 			run.Spent = append(run.Spent, d.ownTimes(begun, "wait"))

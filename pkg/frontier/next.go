@@ -149,6 +149,19 @@ func (f *Frontier) First() (*Entry, error) {
 	return e, later.next(e)
 }
 
+// WaitsFor says why a URL waits for its time.
+func (e *Entry) WaitsFor() string {
+	switch {
+	case e.URL.Attempt == 1:
+		return "it is tried again after 1 failure"
+	case e.URL.Attempt > 1:
+		return fmt.Sprintf("it is tried again after %d failures", e.URL.Attempt)
+	case e.Visit.Visits > 0:
+		return "its next visit"
+	}
+	return "its host is to be left alone until then"
+}
+
 // timed are the files of all URLs that wait for a time, by that time.
 func (s *state) timed() []run {
 	runs := slices.Clone(s.Later)

@@ -3,6 +3,7 @@ package frontier
 import (
 	"cmp"
 	"context"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,20 @@ func (all Shards) Due(now record.Time) (first record.Time, err error) {
 		}
 		if !empty && (!found || due < first) {
 			first, found = due, true
+		}
+	}
+	return first, nil
+}
+
+// First is the URL that is due first, of those that wait for a time.
+func (all Shards) First() (first *Entry, err error) {
+	for _, f := range all {
+		e, err := f.First()
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if err == nil && (first == nil || e.URL.Due < first.URL.Due) {
+			first = e
 		}
 	}
 	return first, nil

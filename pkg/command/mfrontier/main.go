@@ -382,13 +382,7 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, 
 		if err != nil {
 			return err
 		}
-		why := "its host is to be left alone until then"
-		switch {
-		case first.URL.Attempt > 0:
-			why = fmt.Sprintf("it is tried again after %s", cli.Count(uint64(first.URL.Attempt), "failure"))
-		case first.Visit.Visits > 0:
-			why = "its next visit"
-		}
+		why := first.WaitsFor()
 		return sleep(ctx, time.Duration(due-now)*time.Microsecond, func() {
 			url := cli.Printable(first.URL.URL)
 			std.Wait(cli.Wait{URL: url, Until: due.Go(), Why: why,
