@@ -30,7 +30,8 @@ type againCmd struct {
 func (*againCmd) Help() string {
 	return `Puts URLs into the queue once more, parked ones too, and without the failures that
 they had. A URL that waits already is not queued twice. With several of --outcome,
---status and --older, a URL must match all of them.
+--status and --older, a URL must match all of them. If the crawl does not know one
+of the URLs, none is queued.
 
 Outcomes:
   fetched            the server answered, with any status: see --status
@@ -52,7 +53,11 @@ Examples:
 func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 	r := driver.Request{Verb: "again", Outcomes: c.Outcome, Rule: c.Rule, Listed: c.File != "" || len(c.URLs) > 0}
 	if n := oneIf(len(c.Outcome)+len(c.Status) > 0 || c.Older != "") + oneIf(c.Rule != "") + oneIf(r.Listed); n != 1 {
-		return &fault.Error{Class: fault.Usage, Found: "no URLs to fetch again, or several kinds", Want: "URLs or -f FILE, or --rule, or --outcome, --status or --older"}
+		found := "no URLs to fetch again"
+		if n > 1 {
+			found = "URLs, an outcome and a rule in one request"
+		}
+		return &fault.Error{Class: fault.Usage, Found: found, Want: "URLs or -f FILE, or --rule, or --outcome, --status or --older"}
 	}
 	outcomes := append(slices.Clone(record.Outcomes), record.OutcomeRefused)
 	for _, name := range c.Outcome {
@@ -93,7 +98,11 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 		list = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
 		lines = func(w io.Writer) error { _, err := w.Write(text); return err }
 	}
-	if err := d.CheckAgain(r, list); err != nil {
+	given := c.URLs
+	if c.File != "" {
+		given = append(slices.Clone(given), "-f", c.File)
+	}
+	if err := d.CheckAgain(r, list, given...); err != nil {
 		return err
 	}
 	told, err := d.Ask(ctx, r, lines)

@@ -178,8 +178,8 @@ func (s *Std) inSettings(message string) (text string, sets bool) {
 			return m[1] + k.Name
 		}
 		if c, err := config.Load(path); err == nil && k.IsList() { // the command replaces a list, so it names what stands there, too
-			if had := c.Text(k); had != "" && had[0] != '[' {
-				value = had + "," + value
+			if had, err := c.Setting(k.Name); err == nil && len(had) > 0 {
+				value = k.ListText(append(had, k.ListMembers(value)...))
 			}
 		}
 		sets = true

@@ -122,7 +122,7 @@ func (k Key) parsed(text string) any {
 	case k.typ.Kind() == reflect.Slice:
 		list, found := listOf(text)
 		if !found {
-			list = k.listMembers(text)
+			list = k.ListMembers(text)
 		}
 		all := []any{}
 		for _, m := range list {

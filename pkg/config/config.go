@@ -132,7 +132,7 @@ func (k Key) example(text string) string {
 	case k.typ.Kind() == reflect.Slice && strings.HasPrefix(text, "["):
 		return text
 	case k.typ.Kind() == reflect.Slice:
-		return tomlList(k.listMembers(text))
+		return tomlList(k.ListMembers(text))
 	case k.isText():
 		return quote(text)
 	case k.typ.Kind() == reflect.Float64 && !strings.Contains(text, "."):

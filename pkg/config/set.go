@@ -149,7 +149,7 @@ func (c *Config) Text(k Key) string {
 
 // ListText is a list as Set reads it: with commas between, or TOML.
 func (k Key) ListText(list []string) string {
-	if text := strings.Join(list, ","); slices.Equal(k.listMembers(text), list) && !strings.HasPrefix(text, "[") {
+	if text := strings.Join(list, ","); slices.Equal(k.ListMembers(text), list) && !strings.HasPrefix(text, "[") {
 		return text
 	}
 	return tomlList(list)
@@ -207,8 +207,8 @@ func (k Key) literal(text string) (string, error) {
 	return fmt.Sprint(value), nil
 }
 
-// listMembers splits a list at its commas.
-func (k Key) listMembers(value string) (list []string) {
+// ListMembers splits a list at its commas.
+func (k Key) ListMembers(value string) (list []string) {
 	if k.tag.Get("sep") == "none" && strings.ContainsAny(value, "=:") {
 		return []string{value}
 	}

@@ -31,8 +31,8 @@ import (
 	"mercator/pkg/web/linkkind"
 )
 
-// CheckAgain refuses requests that mean nothing in this crawl. list, if not nil, reads the URLs that are listed.
-func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error {
+// CheckAgain refuses requests that mean nothing in this crawl. list, if not nil, reads the URLs that are listed, and given are the arguments that name them.
+func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error), given ...string) error {
 	st, err := d.Crawl.Frontiers.Stat(context.Background(), frontier.StatOptions{})
 	if err != nil {
 		return err
@@ -79,8 +79,11 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error)) error
 	if err != nil || n == 0 {
 		return err
 	}
-	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("%d of the URLs were never in this crawl, such as %s", n, example), Want: "URLs that it knows",
-		Hint: "put new URLs in: " + fault.Quote("mcrawl", "add", d.plan.crawl, example)}
+	if n == 1 {
+		given = []string{example}
+	}
+	return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: fmt.Sprintf("%d of the URLs were never in this crawl, such as %s; none is queued", n, example), Want: "URLs that it knows",
+		Hint: "put new URLs in: " + fault.Quote(append([]string{"mcrawl", "add", d.plan.crawl}, given...)...)}
 }
 
 // eachTask calls of once, or once for each shard. owns reports whether a URL belongs to that shard.

@@ -225,6 +225,19 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	if bad > 0 {
 		text += fmt.Sprintf(", %d left out: %s", bad, left)
 	}
+	if r.Verb == "again" {
+		st, err := d.Crawl.Frontiers.Stat(ctx, frontier.StatOptions{})
+		if err != nil {
+			return "", err
+		}
+		parked := uint64(0)
+		for _, p := range st.Parked {
+			parked += p.URLs
+		}
+		if parked > 0 {
+			text += fmt.Sprintf(", %d still parked, with their hosts: put them back: %s", parked, d.Crawl.Release())
+		}
+	}
 	return text, d.Crawl.DropInbox(number)
 }
 

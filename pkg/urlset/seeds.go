@@ -35,7 +35,11 @@ func Seed(text string, form canon.Options) (url string, assumed bool, err error)
 	if len(shown) > 250 { // it is no text
 		shown = fmt.Sprintf("%.20q", text)
 	}
-	return "", false, &fault.Error{Class: fault.Usage, Found: shown + " is no URL to crawl", Want: "one such as https://www.example.org/", Hint: hintOf(err), Err: err}
+	found := shown + " is no URL to crawl"
+	if e, ok := errors.AsType[*canon.Error](err); ok && strings.HasPrefix(e.Detail, "a port") {
+		found += ": " + e.Detail
+	}
+	return "", false, &fault.Error{Class: fault.Usage, Found: found, Want: "one such as https://www.example.org/", Hint: hintOf(err), Err: err}
 }
 
 // hintOf says more of what canon refused.

@@ -163,7 +163,19 @@ func (x *explainer) print(e *explanation) {
 	line("url_key", e.Key)
 	line("url-length", fmt.Sprint(e.Length))
 	answer := map[bool]string{true: "yes", false: "no"}
+	shipped := 0
 	for _, r := range e.Rules {
+		if r.File == "default" && !r.Decides {
+			shipped++
+		}
+	}
+	if shipped > 0 {
+		line("default", fmt.Sprintf("no   %s (each: --json)", cli.Count(shipped, "rule")))
+	}
+	for _, r := range e.Rules {
+		if r.File == "default" && !r.Decides {
+			continue
+		}
 		name := fmt.Sprintf("%s:%d", r.File, r.Line)
 		if r.File == "" {
 			name = "default"

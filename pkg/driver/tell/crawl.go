@@ -257,6 +257,12 @@ func (c *Crawl) CheckRule(rule string) error {
 		return nil
 	}
 	known := slices.Sorted(maps.Keys(names))
-	return &fault.Error{Class: fault.Usage, File: c.Dir(), Found: fmt.Sprintf("no rule %q, and nothing that it refused", rule), Want: strings.Join(known, ", "),
+	const shown = 5
+	slices.SortStableFunc(known, func(a, b string) int { return fault.Distance(rule, a) - fault.Distance(rule, b) })
+	want := strings.Join(known[:min(len(known), shown)], ", ")
+	if more := len(known) - shown; more > 0 {
+		want += fmt.Sprintf(", or one of %d more", more)
+	}
+	return &fault.Error{Class: fault.Usage, File: c.Dir(), Found: fmt.Sprintf("no rule %q, and nothing that it refused", rule), Want: want,
 		Hint: cmp.Or(fault.DidYouMean(rule, known), "list the rules that refused URLs: "+fault.Quote("mcrawl", "refused", c.Dir(), "--count"))}
 }

@@ -155,6 +155,15 @@ func (c *Crawl) explain(ctx context.Context, conf *config.Config, form canon.Opt
 		e.owner = m.Of(key)
 		e.Shard = &e.owner
 	}
+	if file, err := conf.Setting("fetch.login"); err != nil {
+		return nil, err
+	} else if len(file) > 0 {
+		logins, err := http1.ReadLogins(file[0])
+		if err != nil {
+			return nil, err
+		}
+		e.Logins = logins.Kinds(url, c.now())
+	}
 	row := record.URL{URL: url, Host: host, Key: key}
 	if err := c.explainState(ctx, e, form, &row); err != nil {
 		return nil, err
@@ -284,6 +293,9 @@ func (c *Crawl) explainLast(e *Explained, key uint64, row *record.URL) error {
 	names := []string{"dropped", c.Outcomes()}
 	if !e.Known {
 		names = append(names, "refused")
+		if !e.program && len(e.Logins) == 0 { // what is not in the set has no outcome
+			names = names[2:]
+		}
 	}
 	files, err := kept.Files(names...)
 	if err != nil {

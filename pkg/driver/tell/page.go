@@ -131,6 +131,13 @@ func printHeading(w io.Writer, first, second, name string) {
 	fmt.Fprintf(w, "\n%s\n", Paint(w, StyleHeading, fmt.Sprintf("%12s %12s  %s", first, second, name)))
 }
 
+// printTable heads a table, unless it has no rows.
+func printTable(w io.Writer, rows int, first, second, name string) {
+	if rows > 0 {
+		printHeading(w, first, second, name)
+	}
+}
+
 func printMore(w io.Writer, all int) {
 	if all > printed {
 		fmt.Fprintf(w, "%12s %12s  and %d more\n", "", "", all-printed)

@@ -23,21 +23,21 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 		replies += c.N
 	}
 	printShares(w, "status", s.Statuses, replies)
-	printHeading(w, "documents", "bytes", "media type")
+	printTable(w, len(s.Types), "documents", "bytes", "media type")
 	for _, t := range s.Types[:min(len(s.Types), printed)] {
 		fmt.Fprintf(w, "%12d %12s  %s\n", t.Documents, Size(t.Bytes), nameText(t.Name))
 	}
 	printMore(w, len(s.Types))
-	printHeading(w, "documents", "bytes up to", "")
+	printTable(w, len(s.Sizes), "documents", "bytes up to", "share")
 	for _, b := range s.Sizes {
 		fmt.Fprintf(w, "%12d %12s  %s\n", b.N, Size(b.To), strings.Repeat("#", int(50*b.N/s.Documents)))
 	}
-	printHeading(w, "servers", "documents", "top-level domain")
+	printTable(w, len(s.Domains), "servers", "documents", "top-level domain")
 	for _, d := range s.Domains[:min(len(s.Domains), printed)] {
 		fmt.Fprintf(w, "%12d %12d  %s\n", d.Servers, d.Documents, nameText(d.Name))
 	}
 	printMore(w, len(s.Domains))
-	printHeading(w, "documents", "bytes", "host")
+	printTable(w, len(s.Largest), "documents", "bytes", "host")
 	for _, h := range s.Largest[:min(len(s.Largest), printed)] {
 		fmt.Fprintf(w, "%12d %12s  %s\n", h.Documents, Size(h.Bytes), nameText(h.Name))
 	}
@@ -70,7 +70,7 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 	}
 	if f := s.Focus; f != nil {
 		fmt.Fprintf(w, "\n%d of %d documents are relevant: a harvest of %.1f %%\n", f.Relevant, f.Fetched, 100*f.Harvest)
-		printHeading(w, "relevant", "share", "topic")
+		printTable(w, len(f.Topics), "relevant", "share", "topic")
 		for _, t := range f.Topics[:min(len(f.Topics), printed)] {
 			fmt.Fprintf(w, "%12d %10.1f %%  %s\n", t.Documents, 100*float64(t.Documents)/float64(f.Relevant), nameText(t.Name))
 		}
@@ -78,7 +78,7 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 	}
 	if c := s.Changes; c != nil {
 		fmt.Fprintf(w, "\n%d pages were visited again, %d times: %d times the same, %d changed, %d gone, %d without a document\n", c.Pages, c.Visits, c.Same, c.Changed, c.Gone, c.Failed)
-		printHeading(w, "contents", "median life", "of")
+		printTable(w, len(c.Lives), "contents", "median life", "of")
 		for _, l := range c.Lives[:min(len(c.Lives), printed)] {
 			life := "longer"
 			if l.MedianS > 0 {
