@@ -29,9 +29,8 @@ type againCmd struct {
 // Help is part of --help.
 func (*againCmd) Help() string {
 	return `Puts URLs into the queue once more, parked ones too, and without the failures that
-they had. A URL that waits already is not queued twice. With several of --outcome,
---status and --older, a URL must match all of them. If the crawl does not know one
-of the URLs, none is queued.
+they had. One that waits is not queued twice, and an unknown one stops all. With
+several of --outcome, --status and --older, a URL must match all of them.
 
 Outcomes:
   fetched            the server answered, with any status: see --status

@@ -43,6 +43,9 @@ func TestPrintTimes(t *testing.T) {
 		if err := PrintStats(&out, s); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%v, no %q in\n%s", err, want, out.String())
 		}
+		if strings.Contains(out.String(), "media type") || strings.Contains(out.String(), "domain") || strings.Contains(out.String(), "bytes") {
+			t.Errorf("headings of empty tables:\n%s", out.String())
+		}
 	}
 	s.Times.SpanS = 30 // the checkpoint came after the last contact
 	var out strings.Builder
