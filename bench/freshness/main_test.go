@@ -12,7 +12,7 @@ import (
 // The schedule by rates keeps more copies fresh than the uniform one with about as many
 // fetches: small batches have room for some more than the uniform one makes.
 func TestRatesBeatUniform(t *testing.T) {
-	s := setting{pages: 200, days: 240, every: 336 * time.Hour, round: 12 * time.Hour, seed: 1, queues: 3}
+	s := setting{pages: 200, days: 240, every: 336 * time.Hour, round: 24 * time.Hour, seed: 1, queues: 3}
 	uniform, err := crawl(s, frontier.Params{Policy: "revisit", Revisit: frontier.Revisit{MinInterval: s.every.String(), MaxInterval: s.every.String()}})
 	if err != nil {
 		t.Fatal(err)
