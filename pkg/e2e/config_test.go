@@ -11,21 +11,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/must"
-	"mercator/pkg/cli"
 	"mercator/pkg/cli/clitest"
-	"mercator/pkg/command/mcat"
-	"mercator/pkg/command/mckpt"
-	"mercator/pkg/command/mextract"
-	"mercator/pkg/command/mfetch"
-	"mercator/pkg/command/mfocus"
-	"mercator/pkg/command/mfpset"
-	"mercator/pkg/command/mfrontier"
-	"mercator/pkg/command/mmerge"
-	"mercator/pkg/command/mrender"
-	"mercator/pkg/command/mresolve"
-	"mercator/pkg/command/msearch"
-	"mercator/pkg/command/murlset"
-	"mercator/pkg/command/mweb"
 	"mercator/pkg/config"
 )
 
@@ -167,8 +153,7 @@ var verbs = map[string][]string{
 func flagsOf(t testing.TB) map[string]map[string]string {
 	t.Helper()
 	all := map[string]map[string]string{}
-	for _, c := range []cli.Command{mcat.Command, mckpt.Command, mextract.Command, mfetch.Command, mfocus.Command, mfpset.Command, mfrontier.Command, mmerge.Command, mrender.Command, mresolve.Command,
-		msearch.Command, murlset.Command, mweb.Command} {
+	for _, c := range values {
 		for verb, flags := range clitest.Settings(t, c) {
 			all[c.Name+" "+verb] = flags
 		}

@@ -22,6 +22,20 @@ import (
 
 	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
+	"mercator/pkg/cli"
+	"mercator/pkg/command/mcat"
+	"mercator/pkg/command/mckpt"
+	"mercator/pkg/command/mextract"
+	"mercator/pkg/command/mfetch"
+	"mercator/pkg/command/mfocus"
+	"mercator/pkg/command/mfpset"
+	"mercator/pkg/command/mfrontier"
+	"mercator/pkg/command/mmerge"
+	"mercator/pkg/command/mrender"
+	"mercator/pkg/command/mresolve"
+	"mercator/pkg/command/msearch"
+	"mercator/pkg/command/murlset"
+	"mercator/pkg/command/mweb"
 	"mercator/pkg/fetch"
 )
 
@@ -116,17 +130,38 @@ func sorted(text string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
+// values are the commands as Go values: all but mcrawl.
+var values = []cli.Command{mcat.Command, mckpt.Command, mextract.Command, mfetch.Command, mfocus.Command, mfpset.Command, mfrontier.Command, mmerge.Command, mrender.Command, mresolve.Command,
+	msearch.Command, murlset.Command, mweb.Command}
+
+// here runs a command in this process, where it is one of values: the start of a process takes longer than most of them.
+func here(t *testing.T, in io.Reader, name string, args ...string) (out, said string, code int) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	if i := slices.IndexFunc(values, func(c cli.Command) bool { return c.Name == name }); i >= 0 {
+		say := func(line string) { fmt.Fprintln(&stderr, line) }
+		if failed := values[i].Call(t.Context(), cli.Call{Args: args, In: in, Out: &stdout, Warn: say}); failed != nil {
+			code = failed.Code
+			stderr.WriteString(strings.Join(append(failed.Lines, ""), "\n"))
+		}
+		return stdout.String(), stderr.String(), code
+	}
+	cmd := exec.Command(bin+name, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &stdout, &stderr
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+}
+
 // output runs a command that must succeed.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	var stderr bytes.Buffer
-	cmd := exec.Command(bin+name, args...)
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
+	out, said, code := here(t, nil, name, args...)
+	if code != 0 {
+		t.Fatalf("%s %s: exit code %d\n%s", name, strings.Join(args, " "), code, said)
 	}
-	return string(out)
+	return out
 }
 
 // crawl is one crawl folder and how it is driven.

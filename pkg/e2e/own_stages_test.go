@@ -112,14 +112,14 @@ func ownStages(t *testing.T, w *web, more string, stages ...string) string {
 // A crawl with programs for its sets, resolver and order finds what another one does, goes back to checkpoints, and is repeated from its records.
 func TestOwnStages(t *testing.T) {
 	t.Parallel()
-	w := startWeb(t, 61, 4, 60)
+	w := startWeb(t, 61, 4, 12)
 	ours := newCrawl(t, w)
 	ours.finish(t, "mcrawl")
 	toml := ownStages(t, w, "[frontier]\nqueues = 3\nstrict = true", "seen", "content", "resolve", "new")
 	for driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			c := newCrawl(t, w, "CONFIG="+toml, "BATCH=40", "RESOLVE_FLAGS=")
+			c := newCrawl(t, w, "CONFIG="+toml, "BATCH=20", "RESOLVE_FLAGS=")
 			c.finish(t, driver)
 			c.check(t)
 			if got, want := duplicates(t, c.outcomes(t)), duplicates(t, ours.outcomes(t)); got != want || want == 0 {

@@ -217,11 +217,6 @@ func TestVerifyTable(t *testing.T) {
 // verify runs mckpt verify, which must not hang.
 func verify(t *testing.T, dir string) (said string, code int) {
 	t.Helper()
-	cmd := exec.Command("timeout", "60", bin+"mckpt", "verify", dir)
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return string(out), cmd.ProcessState.ExitCode()
+	out, said, code := here(t, nil, "mckpt", "verify", dir)
+	return said + out, code
 }
