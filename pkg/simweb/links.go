@@ -81,7 +81,7 @@ func (w *Web) appendRootLinks(links []link, host int32) []link {
 		}
 	}
 	if w.count(host, kindCalendar) > 0 {
-		links = append(links, link{to: resource{host, kindCalendar, months / 2, 0}})
+		links = append(links, link{to: resource{host, kindCalendar, w.months() / 2, 0}})
 	}
 	if w.count(host, kindSession) > 0 {
 		links = append(links, link{to: resource{host, kindSession, 0, 0}})

@@ -161,7 +161,7 @@ func (w *Web) status(r resource) int {
 		}
 		return 500
 	case kindCalendar:
-		if r.n == 0 || r.n == months+1 {
+		if r.n == 0 || r.n == w.months()+1 {
 			return 404
 		}
 	case kindSession:

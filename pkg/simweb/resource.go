@@ -38,7 +38,6 @@ type resource struct {
 }
 
 const (
-	months       = 36   // pages of a calendar
 	firstYear    = 2001 // of month 1
 	shopPages    = 6    // pages of a shop that puts session ids into URLs
 	sessions     = 5    // session ids of such a shop
@@ -116,7 +115,7 @@ func (w *Web) count(host int32, k kind) int32 {
 		return pages/64 + 1 // of each sort
 	case kindCalendar:
 		if pos == posCalendar {
-			return months + 2
+			return w.months() + 2
 		}
 	case kindSession:
 		if pos == posSession {

@@ -134,6 +134,15 @@ func origin(host int32) int32 {
 	return host
 }
 
+// months is the number of pages of a calendar. It is entered in the middle and leads on by one page: a crawl needs a round for each page of
+// half of it, which the calendar of a small web spares.
+func (w *Web) months() int32 {
+	if w.Pages < 400 {
+		return 12
+	}
+	return 36
+}
+
 // pages is the number of HTML pages of a host, its root included.
 func (w *Web) pages(host int32) int32 {
 	return int32(max(1, float64(w.Pages)/(w.harmonic*float64(host+1))))
