@@ -470,7 +470,7 @@ func TestKill(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		needs.Skip(t, "needs /proc to find the commands of a pipe")
 	}
-	kills, pages := 4, 200
+	kills, pages := 4, 80
 	if long {
 		kills, pages = 12, 1000
 	}
@@ -500,7 +500,7 @@ func killedCrawl(t *testing.T, rng *rand.Rand, driver string, kills, pages int, 
 	const connections = 8
 	const inFlight = connections + fetch.Unwritten
 	w := startWeb(t, 2, 8, pages)
-	c := newCrawl(t, w, append(env, "BATCH="+strconv.Itoa(pages/5))...)
+	c := newCrawl(t, w, append(env, "BATCH="+strconv.Itoa(max(pages/5, 40)))...)
 	// The kills are spread over the first six tenths of the requests, however fast
 	// the machine is; half of them come up to 300 ms later: other stages run then.
 	step := strings.Count(w.oracle(t), "\n") * 6 / 10 / kills
@@ -591,7 +591,7 @@ func wrap(t *testing.T, command, script string, more ...string) string {
 // in the long form at the crawl's end.
 func TestStageDies(t *testing.T) {
 	t.Parallel()
-	w := startWeb(t, 5, 4, 60)
+	w := startWeb(t, 5, 4, 20)
 	until := "ROUNDS=2"
 	if long {
 		until = "ROUNDS=0"

@@ -214,7 +214,7 @@ func TestOwnStagesAreKilled(t *testing.T) {
 	toml := ownStages(t, w, "", "seen", "content", "new")
 	done := 0
 	for crawls := 0; done < 4 && crawls < 20; crawls++ {
-		n, _ := killedCrawl(t, rng, "mcrawl", 4, 200, "CONFIG="+toml)
+		n, _ := killedCrawl(t, rng, "mcrawl", 4, 80, "CONFIG="+toml)
 		done += n
 	}
 	if done < 4 {
