@@ -7,12 +7,14 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,8 +53,13 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run takes the commands from the folder MERCATOR_BIN, as make does, or builds them. Tests run in the folder of the pipelines.
+// run takes the commands from the folder MERCATOR_BIN, as make does, or builds them. Tests run in the folder of the pipelines. They wait for webs and
+// kills: three a processor run at a time, where -parallel is not given.
 func run(m *testing.M) int {
+	flag.Parse()
+	if parallel, n := flag.Lookup("test.parallel"), runtime.GOMAXPROCS(0); parallel.Value.String() == strconv.Itoa(n) {
+		parallel.Value.Set(strconv.Itoa(3 * n))
+	}
 	if err := os.Chdir("../../pipelines"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -64,6 +64,7 @@ func cuts(n int) (at []int) {
 // pipe. It must say so in one line that names file and place, end with 3 or 4,
 // and change nothing.
 func TestCutFiles(t *testing.T) {
+	t.Parallel()
 	dir := inRound2(t)
 	fill := strings.NewReplacer("STORE", dir, "SAVED", goldenCrawl)
 	for _, c := range consumers {
@@ -143,6 +144,7 @@ func tree(t *testing.T, dir string) string {
 // TestFlippedBits flips single bits of record files: an error that ends with 3,
 // or the same rows.
 func TestFlippedBits(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 26))
 	flips := 34 // of each of six files
 	if long {

@@ -129,8 +129,8 @@ func TestUpgrade(t *testing.T) {
 func TestVersion(t *testing.T) {
 	for _, name := range commands {
 		t.Run(name, func(t *testing.T) {
-			if out := output(t, name, "--version"); !strings.HasPrefix(out, name+" "+release.Version+" ") {
-				t.Errorf("%q, want the release %s", out, release.Version)
+			if out, err := exec.Command(bin+name, "--version").Output(); !strings.HasPrefix(string(out), name+" "+release.Version+" ") {
+				t.Errorf("%q, %v, want the release %s", out, err, release.Version)
 			}
 		})
 	}

@@ -32,6 +32,7 @@ func pipe(t *testing.T, line string) string {
 // ledger balances when the stage has a name, and mckpt verify names the gap when
 // it has none.
 func TestOwnStage(t *testing.T) {
+	t.Parallel()
 	for _, named := range []bool{true, false} {
 		dir := inRound2(t)
 		saved := goldenCrawl + "/rounds/r2/"
