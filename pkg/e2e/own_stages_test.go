@@ -135,9 +135,9 @@ func TestOwnStages(t *testing.T) {
 			}
 			want := c.found(t)
 			state := output(t, "mextract", "state", c.dir+"/urls")
-			output(t, "mckpt", "restore", c.dir, "2")
+			output(t, "mckpt", "restore", c.dir, "6")
 			if before := output(t, "mextract", "state", c.dir+"/urls"); len(before) >= len(state) {
-				t.Errorf("at checkpoint 2 the state has %d bytes, in the end %d", len(before), len(state))
+				t.Errorf("at checkpoint 6 the state has %d bytes, in the end %d", len(before), len(state))
 			}
 			c.finish(t, driver)
 			c.check(t)
