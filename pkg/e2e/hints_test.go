@@ -138,7 +138,7 @@ var (
 // walk follows hints until the crawl ends, and returns them. whole is the folder as it was, for "put it back from a copy".
 func (c *crawl) walk(t *testing.T, whole, remote string, damaged []string) (way []string) {
 	t.Helper()
-	dirs := 0
+	dirs, told := 0, "" // told is the hint of a command that failed
 	for range 12 {
 		run := exec.Command("timeout", "120", bin+"mcrawl", "run", c.dir)
 		out, err := run.CombinedOutput()
@@ -175,13 +175,8 @@ func (c *crawl) walk(t *testing.T, whole, remote string, damaged []string) (way 
 			if hints = hintLine.FindAllStringSubmatch(string(out), -1); len(hints) == 0 {
 				t.Fatalf("after %q verify has no hint:\n%s", way, out)
 			}
-			hint, step = hints[len(hints)-1][1], ""
-			for _, m := range hintCommand.FindAllStringSubmatch(hint, -1) {
-				if !slices.Contains(way, m[1]) {
-					step = m[1]
-					break
-				}
-			}
+			hint = hints[len(hints)-1][1]
+			step = untyped(hint, way)
 			said += string(out)
 		}
 		if strings.Contains(step, "REMOTE NEW") {
@@ -207,28 +202,50 @@ func (c *crawl) walk(t *testing.T, whole, remote string, damaged []string) (way 
 			damaged = nil
 			continue
 		}
+		if step == "" { // the last command failed, and hinted at another
+			step = untyped(told, way)
+		}
 		if step == "" {
 			t.Fatalf("after %q the hint names no further command: %s\n%s", way, hint, said)
 		}
 		way = append(way, step)
-		if out, err := exec.Command("sh", "-c", "PATH="+bin+":$PATH; exec "+step).CombinedOutput(); err != nil && !bytes.Contains(out, []byte("hint: ")) {
-			t.Fatalf("%q of a hint: %v\n%s", step, err, out)
+		told = ""
+		if out, err := exec.Command("sh", "-c", "PATH="+bin+":$PATH; exec "+step).CombinedOutput(); err != nil {
+			hints := hintLine.FindAllStringSubmatch(string(out), -1)
+			if len(hints) == 0 {
+				t.Fatalf("%q of a hint: %v\n%s", step, err, out)
+			}
+			told = hints[len(hints)-1][1]
 		}
 	}
 	t.Fatalf("hints without end: %q", way)
 	return nil
 }
 
+// untyped returns the first command of a hint that is not yet on the way.
+func untyped(hint string, way []string) string {
+	for _, m := range hintCommand.FindAllStringSubmatch(hint, -1) {
+		if !slices.Contains(way, m[1]) {
+			return m[1]
+		}
+	}
+	return ""
+}
+
 func copyBack(t *testing.T, from, to string) {
 	t.Helper()
+	steps := [][2]string{{from, to}}
 	if info, err := os.Stat(from); err == nil && !info.IsDir() {
 		os.RemoveAll(to)
-	} else if err == nil { // what was made since stays
+	} else if err == nil { // what was made since stays, also in the place of what the copy has
 		check(t, os.MkdirAll(to, 0o777))
-		from += "/."
+		since := t.TempDir()
+		steps = [][2]string{{to + "/.", since}, {from + "/.", to}, {since + "/.", to}}
 	}
-	if out, err := exec.Command("cp", "-Rp", from, to).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	for _, s := range steps {
+		if out, err := exec.Command("cp", "-Rp", s[0], s[1]).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
 }
 
