@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"mercator/pkg/base/must"
@@ -149,17 +150,17 @@ var verbs = map[string][]string{
 	"mcat":          {}, "mmerge split": {"-o", "x", "--buckets", "7"}, "mfocus urls": {}, "mfocus passages": {"--query", "a"}, "mfocus train": {"-o", "x.model", "--others"},
 }
 
-// flagsOf are the flags of each verb that are settings, by "command verb": all flags that have the setting's tags.
-func flagsOf(t testing.TB) map[string]map[string]string {
-	t.Helper()
+// keysOf are the settings of the flags of each verb, by "command verb" and flag: all flags that have the setting's tags. To read them takes a tenth
+// of a second.
+var keysOf = sync.OnceValue(func() map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for _, c := range values {
-		for verb, flags := range clitest.Settings(t, c) {
+		for verb, flags := range clitest.Settings(c) {
 			all[c.Name+" "+verb] = flags
 		}
 	}
 	return all
-}
+})
 
 // Every setting of crawl.toml is the default of the flags that it says, with its
 // value; the others are read by the pipelines.
@@ -185,7 +186,7 @@ func TestSettingsReachTheirFlags(t *testing.T) {
 		pipelines = append(pipelines, k.Name)
 	}
 	must.OK(t, os.WriteFile(file, []byte(strings.Join(append(top, tables...), "\n")), 0o666))
-	for name, flags := range flagsOf(t) {
+	for name, flags := range keysOf() {
 		for _, key := range flags {
 			pipelines = slices.DeleteFunc(pipelines, func(k string) bool { return k == key })
 		}

@@ -46,7 +46,7 @@ func (c *crawl) mcrawl(t *testing.T, env []string) *exec.Cmd {
 	} {
 		words := strings.Fields(vars[of.vars])
 		for ; len(words) > 0; words = words[2:] {
-			key := flagsOf(t)[of.verb][strings.TrimPrefix(words[0], "--")]
+			key := keysOf()[of.verb][strings.TrimPrefix(words[0], "--")]
 			if key == "" || len(words) == 1 {
 				t.Fatalf("no setting for %s of %s", words[0], of.verb)
 			}

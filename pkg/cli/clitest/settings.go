@@ -1,20 +1,14 @@
 package clitest
 
 import (
-	"testing"
-
 	"github.com/alecthomas/kong"
 
 	"mercator/pkg/cli"
 )
 
 // Settings are the flags of each verb of a command that are settings of crawl.toml: key by flag.
-func Settings(t testing.TB, c cli.Command) map[string]map[string]string {
-	t.Helper()
-	app, err := kong.New(c.Grammar(), kong.Vars{"version": "", "memory": "", "memory_setting": c.Setting})
-	if err != nil {
-		t.Fatal(err)
-	}
+func Settings(c cli.Command) map[string]map[string]string {
+	app := kong.Must(c.Grammar(), kong.Vars{"version": "", "memory": "", "memory_setting": c.Setting})
 	all := map[string]map[string]string{}
 	for _, verb := range app.Model.Children {
 		all[verb.Name] = map[string]string{}
