@@ -217,6 +217,17 @@ func TestVerifyTable(t *testing.T) {
 // verify runs mckpt verify, which must not hang.
 func verify(t *testing.T, dir string) (said string, code int) {
 	t.Helper()
-	out, said, code := here(t, nil, "mckpt", "verify", dir)
-	return said + out, code
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		var out string
+		out, said, code = here(t, nil, "mckpt", "verify", dir)
+		said += out
+	}()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("mckpt verify hangs")
+	}
+	return said, code
 }
