@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
+	"github.com/aymanbagabas/go-udiff"
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
@@ -201,61 +201,5 @@ func (c *Changes) Diff(ch *PageChange) (string, error) {
 	if texts[0] == texts[1] {
 		return fmt.Sprintf("%s: the text is the same\n", ch.URL), nil
 	}
-	_, lines, _ := strings.Cut(string(diff.Diff(names[1], []byte(texts[1]), names[0], []byte(texts[0]))), "\n") // the first line repeats the names
-	return sharedLines(lines), nil
-}
-
-// sharedMax bounds the work of sharedLines: the pairs of lines of a block that it compares.
-const sharedMax = 1 << 22
-
-// sharedLines turns lines that a block of a unified diff removes and adds again into context. diff.Diff leaves them where they stand several times
-// in a text.
-func sharedLines(diff string) string {
-	var out strings.Builder
-	var was, now []string // the block
-	emit := func() {
-		width := len(now) + 1
-		longest := []int32(nil) // of the lines that was[i:] and now[j:] share, in their order, at i*width+j
-		if len(was)*len(now) <= sharedMax {
-			longest = make([]int32, (len(was)+1)*width)
-			for i := len(was) - 1; i >= 0; i-- {
-				for j := len(now) - 1; j >= 0; j-- {
-					at := i*width + j
-					if longest[at] = max(longest[at+width], longest[at+1]); was[i][1:] == now[j][1:] {
-						longest[at] = longest[at+width+1] + 1
-					}
-				}
-			}
-		}
-		for len(was)+len(now) > 0 {
-			at := max(len(longest)-len(was)*width-len(now)-1, 0)
-			switch {
-			case len(was) > 0 && len(now) > 0 && longest != nil && was[0][1:] == now[0][1:]:
-				out.WriteString(" " + was[0][1:])
-				was, now = was[1:], now[1:]
-			case len(now) == 0 || len(was) > 0 && (longest == nil || longest[at+width] >= longest[at+1]):
-				out.WriteString(was[0])
-				was = was[1:]
-			default:
-				out.WriteString(now[0])
-				now = now[1:]
-			}
-		}
-	}
-	for line := range strings.SplitAfterSeq(diff, "\n") {
-		added, removed := strings.HasPrefix(line, "+"), strings.HasPrefix(line, "-")
-		if !added && (!removed || len(now) > 0) {
-			emit()
-		}
-		switch {
-		case added:
-			now = append(now, line)
-		case removed:
-			was = append(was, line)
-		default:
-			out.WriteString(line)
-		}
-	}
-	emit()
-	return out.String()
+	return udiff.Unified(names[1], names[0], texts[1], texts[0]), nil
 }
