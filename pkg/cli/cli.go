@@ -449,6 +449,9 @@ func usage(err error, kctx *kong.Context) error {
 		if hint = "see: " + cmd + " --help"; cmd != "mcrawl new" && strings.HasPrefix(err.Error(), `expected "<crawl>`) {
 			return &fault.Error{Class: fault.Usage, Found: "no folder", Want: "that of a crawl, such as: " + cmd + " www.example.org", Hint: "make one: mcrawl site https://www.example.org/"}
 		}
+		if strings.HasPrefix(err.Error(), "unknown flag --log") {
+			return &fault.Error{Class: fault.Usage, Found: "unknown flag --log", Want: "a variable in the environment", Hint: "for lines of JSON: " + "env " + LogVariable + "=json " + cmd}
+		}
 		if m := ofOneURL().FindStringSubmatch(err.Error()); m != nil && kctx.Model.Name == "mcrawl" {
 			if p := slices.IndexFunc(kctx.Path, func(p *kong.Path) bool { return p.Positional != nil && p.Positional.Name == "crawl" }); p >= 0 {
 				hint = "what the crawl knows of one URL: " + fault.Quote("mcrawl", "explain", kctx.Value(kctx.Path[p]).String(), m[1])
