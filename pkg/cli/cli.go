@@ -626,6 +626,9 @@ func (s *Std) fail(err error) int {
 		hint = "add --text if that is text, one URL a line; mcat shows what a file is"
 	} else if s.Name == "mcat" && errors.Is(err, record.ErrNoStream) {
 		hint = "text becomes records with mcat --from json"
+		if e := (*fault.Error)(nil); errors.As(err, &e) && filepath.Base(e.File) == config.Name {
+			hint = "the settings of a crawl, told by key: " + fault.Quote("mcrawl", "set", filepath.Dir(e.File))
+		}
 	}
 	if hint == "" && fault.ClassOf(err) == fault.Usage {
 		hint = fault.Suggest(err)
