@@ -96,11 +96,7 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 			c.next += s.addrDelay - c.required // from the end of the contact on, what is to be left now
 			c.required = s.addrDelay
 		}
-		ended := c.next - s.bounded(c.required)
-		if s.isPutOff(c) {
-			ended = c.ended
-		}
-		if over := ended - now; over > jumped {
+		if over := c.next - s.bounded(c.required) - now; over > jumped {
 			if over > s.ahead {
 				s.ahead, s.aheadOf = over, last.Name
 			}
@@ -159,11 +155,6 @@ func parseContactRow(row *record.Module) (c contact, err error) {
 	return c, nil
 }
 
-// isPutOff reports whether patience keeps the host of a contact waiting, longer than the gap after it.
-func (s *scheduler) isPutOff(c contact) bool {
-	return c.timeouts > 0 && c.ended > 0 && c.next > c.ended+s.bounded(c.required)
-}
-
 func compareContacts(a, b *record.Module) int {
 	return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Name, b.Name))
 }
@@ -205,11 +196,7 @@ func (s *scheduler) save(tx *store.Tx, now micros) error {
 		if own := s.rules(name).After(c.took); c.ended > 0 && c.required <= own && c.next <= c.ended+s.bounded(own) {
 			c.next, c.required = c.ended+s.bounded(c.serverGap), c.serverGap // its own delays are computed anew
 		}
-		if s.isPutOff(c) {
-			c.required = c.serverGap
-		} else {
-			c.required = max(c.required, c.next-now) // after an unclean stop a host waits longer; load takes a time further ahead for a wrong clock
-		}
+		c.required = max(c.required, c.next-now) // after an unclean stop a host waits longer; load takes a time further ahead for a wrong clock
 		return hosts.Add(fingerprint.OfString(name), c.append(nil, name))
 	}); err != nil {
 		return err

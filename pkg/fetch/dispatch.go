@@ -52,7 +52,7 @@ func (r *runner) dispatch(ctx context.Context, workers *sync.WaitGroup) {
 			now := r.now()
 			h, wait := r.s.takeHost(now)
 			if h == nil {
-				if r.breakOffSlow(now); r.reason != "" || r.takeUp(now) {
+				if r.breakOffSlow(now); r.reason != "" {
 					h, wait = r.s.takeHost(now)
 				}
 			}
@@ -215,7 +215,7 @@ func (r *runner) halted(h *host) halt {
 	}
 	// What ends at a deadline goes on with the next batch, with all hosts together.
 	if (h.deferred != "" || r.reason == onlySlowLeft) && rest.ahead {
-		rest.until = r.comesBack(h, due, now)
+		rest.until = due
 	}
 	return rest
 }

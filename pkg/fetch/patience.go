@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"math/bits"
@@ -21,7 +20,7 @@ import (
 // vain. In between, the host is put off for some putOff times as long, so that others lose about
 // one part in putOff. The same is done, without an end of the batch, where such contacts hold all
 // connections for crowdPatience, and others wait for one. A host that is slow is served in the end, and one that never
-// answers meets its time-out. Hosts are put off to common times, so that one wait is for many. A batch that has no other hosts does not put them off: see takeUp.
+// answers meets its time-out. Hosts are put off to common times, so that one wait is for many.
 //
 // It also ends when it has become thin: when half of its hosts or more have no URLs left, and those that have some may be contacted less than half
 // as often as hosts were in the batch until now, the time since the batch before included. A batch that lasted a sixth of
@@ -32,7 +31,6 @@ const (
 	crowdPatience = 10 * time.Second
 	putOff        = 20
 	timeoutsMax   = 12 // doublings: more than an hour
-	putOffLook    = 10 * time.Second
 
 	thinPart    = 6  // of the deadline: before that a batch is not thin
 	thinBetween = 10 // nor before so many times the time between batches
@@ -139,42 +137,14 @@ func (r *runner) breakOff(h *host, w *worker) turn {
 	if h.conns != nil && h.deferred == brokenOff { // with another connection
 		return t
 	}
-	t.required = max(h.polite.After(h.took), h.crawlDelay)
-	h.putOff = putOffUntil(t.end, max(h.patience(), h.took))
+	t.required = min(putOffUntil(t.end, max(h.patience(), t.end-w.began))-t.end, r.s.longest) // else it would count as parked
+	t.serverGap = t.required
 	h.timeouts = min(h.timeouts+1, timeoutsMax)
 	h.deferred = brokenOff
 	if w.addrs > 1 {
 		r.s.reaches.skip(h.name, w.req.Addr, t.end)
 	}
 	return t
-}
-
-// takeUp lets hosts that were put off be contacted after their gaps alone, where the batch has served no other and has nothing else to do. It reports
-// whether there are any. r.mu is held.
-func (r *runner) takeUp(now micros) (any bool) {
-	if r.brisk || !r.eof || r.reason != "" || r.naming > 0 || r.s.busy > 0 || len(r.s.ready) > 0 || !r.s.onlySlow() {
-		return false
-	}
-	for _, h := range r.s.hosts {
-		any = any || h.putOff > now
-		h.putOff = min(h.putOff, now)
-	}
-	for i, e := range r.s.times {
-		if e.host != nil {
-			r.s.times[i].at = e.host.due(now)
-		}
-	}
-	heap.Init(&r.s.times)
-	return any
-}
-
-// comesBack is when the URLs of a host are offered to a batch again that is due then. Those of a host that was put off come sooner: if nothing else is left
-// by then, takeUp takes it up. Where hosts are many, something is.
-func (r *runner) comesBack(h *host, due, now micros) micros {
-	if h.putOff < due || r.s.openMax > r.opt.Connections {
-		return due
-	}
-	return max(h.next, min(due, now+us(putOffLook)))
 }
 
 // putOffWith puts off a host because its robots.txt is at another host that was put off.

@@ -80,7 +80,7 @@ func crawlChain(t *testing.T, opt fetch.Options, pages int, others []record.URL)
 		add(u)
 	}
 	last = map[string]record.Fetch{}
-	for len(waiting) > 0 {
+	for round := 1; len(waiting) > 0; round++ {
 		time.Sleep(roundCost)
 		now := record.TimeOf(time.Now())
 		var batch []record.URL
@@ -96,7 +96,7 @@ func crawlChain(t *testing.T, opt fetch.Options, pages int, others []record.URL)
 			time.Sleep(first.Go().Sub(now.Go()))
 			continue
 		}
-		for _, row := range run(t, opt, fmt.Sprint("r", now), batch) {
+		for _, row := range run(t, opt, fmt.Sprint("r", round), batch) {
 			if row.Role != record.RolePage {
 				continue
 			}
@@ -285,58 +285,6 @@ func TestAHangingHostMeetsItsTimeout(t *testing.T) {
 			t.Errorf("300 pages took %v, politeness allows %v", took, allowed)
 		}
 	})
-}
-
-// TestWhoIsLeftIsTakenUp: a host that hangs while others are served is put off. When it alone has URLs left it is contacted at once, however often it was put
-// off, and its gaps are kept.
-func TestWhoIsLeftIsTakenUp(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		pages int           // of the other host, one a second
-		until time.Duration // when the host begins to reply
-		want  string        // the outcome of its URLs
-	}{
-		{"it hung a moment", 30, 10 * time.Second, record.OutcomeFetched},
-		{"it hung for long", 300, 5 * time.Minute, record.OutcomeFetched},
-		{"it hangs on", 60, time.Hour, record.OutcomeRobotsUnreachable},
-	} {
-		inBubble(t, c.name, func(t *testing.T) {
-			w := &mended{chained: chained{at: map[string][]time.Time{}, limit: 20 * time.Second}, from: time.Now().Add(c.until)}
-			opt := polite(t, w)
-			others := hostPages("hang", 1, 23)
-			crawlChain(t, opt, c.pages, others)
-			before, began := w.at["hang0.test"], time.Now()
-			_, last := crawlChain(t, opt, 0, others)
-			for _, u := range others {
-				if last[u.URL].Outcome != c.want {
-					t.Errorf("%s is %s, want %s", u.URL, last[u.URL].Outcome, c.want)
-				}
-			}
-			first := w.at["hang0.test"][len(before)]
-			if first.Sub(began) > 31*time.Second || first.Sub(before[len(before)-1]) < 11*time.Second { // its gap is 10 to 30 s
-				t.Errorf("alone it was contacted after %v, %v after a contact of a second or more", first.Sub(began), first.Sub(before[len(before)-1]))
-			}
-		})
-	}
-}
-
-// mended is a web whose hosts hangN.test reply from some time on.
-type mended struct {
-	chained
-	from time.Time
-}
-
-func (w *mended) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
-	if time.Now().Before(w.from) {
-		return w.chained.Fetch(ctx, req)
-	}
-	other := *req
-	other.Host = strings.Replace(req.Host, "hang", "good", 1)
-	reply := w.chained.Fetch(ctx, &other)
-	w.mu.Lock()
-	w.at[req.Host] = append(w.at[req.Host], w.at[other.Host][len(w.at[other.Host])-1])
-	w.mu.Unlock()
-	return reply
 }
 
 // TestWhoWasPutOffIsNotParked: the host did not ask for the time that it is put off, which the

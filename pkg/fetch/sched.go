@@ -27,7 +27,6 @@ type party struct {
 
 	fails    int    // contacts in a row that failed
 	timeouts int    // contacts that were broken off: see patience
-	putOff   micros // patience, and no gap, keeps the host waiting until then
 	deferred string // why the host's URLs are not tried; "" if they are
 	rules    [len(withRobots)]*authority
 
@@ -103,17 +102,16 @@ type dispatch struct {
 	pos        int64 // while ready: its position among hosts that are due
 }
 
-// due is when the host may be contacted, as it stands at now: after its gap, in its window, and when it is no longer put off.
+// due is when the host may be contacted, as it stands at now: after its gap, and in its window.
 func (h *host) due(now micros) micros {
-	next := max(h.next, h.putOff)
 	if h.polite.Window == nil {
-		return next
+		return h.next
 	}
-	t := max(next, now)
+	t := max(h.next, now)
 	if opens := h.polite.Window.Opens(time.UnixMicro(t)).UnixMicro(); opens > t {
 		return opens
 	}
-	return next
+	return h.next
 }
 
 // hostState says where a host waits.
@@ -238,9 +236,6 @@ func (s *scheduler) host(name string, now micros) *host {
 	s.opened++
 	if c, known := s.contacts.takeContact(name, now); known {
 		h.next, h.required, h.fails, h.timeouts = c.next, c.required, c.fails, c.timeouts
-		if s.isPutOff(c) && !c.copied {
-			h.next, h.putOff = c.ended+s.bounded(c.required), c.next
-		}
 		if c.next <= now {
 			h.required = 0
 		}
@@ -394,7 +389,7 @@ func (s *scheduler) park(h *host, now micros) {
 	}
 	if until := s.parked(h); until > 0 {
 		h.deferred = "host asks to be left alone until " + timeText(until)
-	} else if due-now > parkAfter && due > h.putOff {
+	} else if due-now > parkAfter {
 		h.deferred = "host is left alone until " + timeText(due)
 		if due > h.next {
 			h.deferred += ", outside of its window " + h.polite.Window.String()
@@ -609,12 +604,8 @@ func (s *scheduler) release(h *host, now micros, contacted bool, required micros
 // retire forgets a host without work, except for what politeness must remember.
 func (s *scheduler) retire(h *host, now micros) {
 	delete(s.hosts, h.name)
-	ended, required := max(h.last, h.before), h.required
-	if ended > 0 {
-		required = max(required, h.next-ended) // more after an unclean stop
-	}
-	s.contacts.put(h.name, contact{next: max(h.next, h.putOff), required: required, fails: h.fails, timeouts: h.timeouts, copied: h.copied > 0 && h.copied == h.next,
-		ended: ended, took: h.took, serverGap: h.serverGap, addr: h.lastAddr}, now)
+	s.contacts.put(h.name, contact{next: h.next, required: h.required, fails: h.fails, timeouts: h.timeouts, copied: h.copied > 0 && h.copied == h.next,
+		ended: max(h.last, h.before), took: h.took, serverGap: h.serverGap, addr: h.lastAddr}, now)
 }
 
 // drain makes everything due at once, because nothing is to be contacted any more.
