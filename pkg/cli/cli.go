@@ -446,11 +446,13 @@ func usage(err error, kctx *kong.Context) error {
 		if n := kctx.Selected(); n != nil {
 			cmd = n.FullPath()
 		}
-		if hint = "see: " + cmd + " --help"; cmd != "mcrawl new" && strings.HasPrefix(err.Error(), `expected "<crawl>`) {
-			return &fault.Error{Class: fault.Usage, Found: "no folder", Want: "that of a crawl, such as: " + cmd + " www.example.org", Hint: "make one: mcrawl site https://www.example.org/"}
+		hint = "see: " + cmd + " --help"
+		if rest, ok := strings.CutPrefix(err.Error(), `expected "<crawl>`); ok && cmd != "mcrawl new" {
+			rest, _, _ = strings.Cut(rest, `"`)
+			return &fault.Error{Class: fault.Usage, Found: "no folder", Want: "that of a crawl, such as: " + cmd + " www.example.org" + rest, Hint: hint}
 		}
-		if strings.HasPrefix(err.Error(), "unknown flag --log") {
-			return &fault.Error{Class: fault.Usage, Found: "unknown flag --log", Want: "a variable in the environment", Hint: "for lines of JSON: " + "env " + LogVariable + "=json " + cmd}
+		if text := err.Error(); text == "unknown flag --log" || strings.HasPrefix(text, "unknown flag --log,") {
+			return &fault.Error{Class: fault.Usage, Found: "unknown flag --log", Want: "a variable in the environment", Hint: "for lines of JSON: export " + LogVariable + "=json"}
 		}
 		if m := ofOneURL().FindStringSubmatch(err.Error()); m != nil && kctx.Model.Name == "mcrawl" {
 			if p := slices.IndexFunc(kctx.Path, func(p *kong.Path) bool { return p.Positional != nil && p.Positional.Name == "crawl" }); p >= 0 {

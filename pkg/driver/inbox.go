@@ -225,10 +225,13 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 	if bad > 0 {
 		text += fmt.Sprintf(", %d left out: %s", bad, left)
 	}
+	if err := d.Crawl.DropInbox(number); err != nil {
+		return "", err
+	}
 	if r.Verb == "again" {
 		st, err := d.Crawl.Frontiers.Stat(ctx, frontier.StatOptions{})
 		if err != nil {
-			return "", err
+			return text, err
 		}
 		parked := uint64(0)
 		for _, p := range st.Parked {
@@ -238,7 +241,7 @@ func (d *Driver) takeOne(ctx context.Context, number uint64) (string, error) {
 			text += fmt.Sprintf(", %d still parked, with their hosts: put them back: %s", parked, d.Crawl.Release())
 		}
 	}
-	return text, d.Crawl.DropInbox(number)
+	return text, nil
 }
 
 // none says why no URL is queued once more.

@@ -299,22 +299,22 @@ func (d *Driver) runRounds(ctx context.Context, begun time.Time) error {
 		if err := d.distill(ctx, conf, n-1); err != nil {
 			return err
 		}
-		name, from := fmt.Sprintf("r%d", n), d.opt.Now()
-		if asked, err := d.awaitRound(ctx, name); err != nil {
+		from := d.opt.Now()
+		if asked, err := d.awaitRound(ctx); err != nil {
 			return err
 		} else if asked {
 			n--
 			continue
 		}
-		if err := d.runRound(ctx, conf, name, d.ownTimes(from, "wait")); err != nil {
+		if err := d.runRound(ctx, conf, fmt.Sprintf("r%d", n), d.ownTimes(from, "wait")); err != nil {
 			return err
 		}
 	}
 }
 
-// awaitRound waits until a URL is due for a round, unless the round is open. It reports whether it ended because the inbox has a request.
-func (d *Driver) awaitRound(ctx context.Context, name string) (asked bool, err error) {
-	if st, err := d.Crawl.State(); err != nil || slices.Contains(st.Rounds, name) {
+// awaitRound waits until a URL is due for a round, unless one is open: no request is taken in then. It reports whether it ended because the inbox has a request.
+func (d *Driver) awaitRound(ctx context.Context) (asked bool, err error) {
+	if st, err := d.Crawl.State(); err != nil || len(st.Rounds) > 0 {
 		return false, err
 	}
 	return d.waitDue(ctx, d.opt.Reporter.Waits, func() (bool, error) {

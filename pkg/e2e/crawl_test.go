@@ -57,8 +57,13 @@ func TestMain(m *testing.M) {
 // kills: three a processor run at a time, where -parallel is not given.
 func run(m *testing.M) int {
 	flag.Parse()
-	if parallel, n := flag.Lookup("test.parallel"), runtime.GOMAXPROCS(0); parallel.Value.String() == strconv.Itoa(n) {
-		parallel.Value.Set(strconv.Itoa(3 * n))
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	if err := os.Chdir("../../pipelines"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

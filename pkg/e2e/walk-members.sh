@@ -158,7 +158,7 @@ pids="$pids $!"
 answers "$replay" 127.0.0.1
 for page in / /minutes/7; do
   : > replay.log
-  "$CHROMIUM" --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --user-data-dir="$work/profile" \
+  timeout 120 "$CHROMIUM" --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --user-data-dir="$work/profile" \
     --host-resolver-rules='MAP * ~NOTFOUND , EXCLUDE 127.0.0.1' --virtual-time-budget=20000 --dump-dom "http://127.0.0.1:$replay/arc/mp_/$site$page" > dom.html 2> console
   # The frame that pywb puts around a page asks for an icon of its own.
   if grep -E '" [45][0-9][0-9] ' replay.log | grep -v 'favicon\.ico' >&2; then die "requests of $page failed"; fi

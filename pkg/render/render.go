@@ -12,7 +12,7 @@
 //   - A page gets answers from the archive alone.
 //   - The rows of a batch depend on the store's state, the archive and the settings; as far as a browser does the same again, that is what goes out.
 //   - Pages come in this order: those that waited, by key, then the pages of the batch. Each is chosen when the Settings.Browsers-th before it
-//     has ended: what hosts have shown so far counts, and no more pages are held than browsers run.
+//     has ended: what hosts have shown so far counts, and no more pages are held than browsers run. One slow page holds the others up.
 //   - Pages, parts that they wait for, hosts, requests, bytes and time are bounded.
 package render
 
@@ -51,7 +51,7 @@ type Settings struct {
 	Page     Page // bounds and behaviours
 	Start    func(ctx context.Context) (Browser, error)
 
-	Outcomes func() (stage.Input[record.Fetch], error) // the batch's, when its links have been read
+	Outcomes func() (stage.Input[record.Fetch], error) // the batch's, when its links have been read; called twice
 	Finding  func(*record.Module) error                // takes what pages show
 	Done     func()                                    // after each page
 }

@@ -51,7 +51,7 @@ func (c *ScoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	crawl := c.Txn == "" && len(c.Files) == 1 && store.IsCrawl(c.Files[0], store.Options{})
+	crawl := len(c.Files) == 1 && store.IsCrawl(c.Files[0], store.Options{})
 	if c.WARC == "" && crawl {
 		c.WARC = c.Files[0]
 	}
@@ -73,8 +73,9 @@ func (c *ScoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress := std.StartProgress("documents", 0)
 	defer progress.Done()
 	st, learned, err := c.learned(records.Schema().Txn)
-	taught := crawl && st != nil
-	if crawl { // no round
+	again := crawl && c.Txn == "" // it is no round
+	taught := again && st != nil
+	if again {
 		st = nil
 	}
 	if err != nil {

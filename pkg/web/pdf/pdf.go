@@ -35,7 +35,7 @@ const (
 	MaxObjects  = 1 << 17  // objects that are found; those behind are not looked at
 	MaxStream   = 2 << 20  // bytes of one stream, inflated
 	MaxWork     = 96 << 20 // bytes looked at, inflated ones included, and what costs as much
-	workPerByte = 40       // of a file for which MaxWork is less: a book of 5 MB takes 200 MB
+	workPerByte = 40       // of a file for which MaxWork is less: a book of 5 MB takes 200 MB; at most five times MaxWork
 	MaxPages    = 1 << 14
 	maxDepth    = 32   // of arrays and dictionaries in each other, and of the page tree
 	maxNodes    = 1e5  // values of one object, or before one operator
@@ -85,7 +85,7 @@ func Open(body []byte) (*Document, error) {
 	if !bytes.Contains(head, []byte("%PDF-")) {
 		return nil, ErrNotPDF
 	}
-	d := &Document{body: body, objects: make(map[int]place), trailer: dict{}, work: max(MaxWork, workPerByte*len(body))}
+	d := &Document{body: body, objects: make(map[int]place), trailer: dict{}, work: min(max(MaxWork, workPerByte*len(body)), 5*MaxWork)}
 	packed := d.index()
 	if !d.unlock() {
 		return nil, ErrEncrypted

@@ -31,7 +31,7 @@ var textTypes = append(slices.Clone(htmlTypes), typeSVG, typePlain, typePDF, typ
 const (
 	maxParts    = 10_000  // files in the archive
 	maxPart     = 8 << 20 // bytes of one of them, inflated
-	partPerByte = 24      // of an archive for which maxPart is less: a book in DOCX is inflated to 20 times its size
+	partPerByte = 24      // of an archive for which maxPart is less: a book in DOCX is inflated to 20 times its size; at most eight times maxPart
 )
 
 // DefaultMaxText bounds a document's text, in bytes.
@@ -255,7 +255,7 @@ func part(body []byte, name string, read func(io.Reader) error) error {
 		return err
 	}
 	defer f.Close()
-	return read(io.LimitReader(f, max(maxPart, partPerByte*int64(len(body)))))
+	return read(io.LimitReader(f, min(max(maxPart, partPerByte*int64(len(body))), 8*maxPart)))
 }
 
 // xmlText reads the text of elements of an XML file: that within those for which in
