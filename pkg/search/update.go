@@ -48,6 +48,7 @@ func (f File) store(crawl string) (string, error) {
 type Settings struct {
 	Retries  frontier.Retries // when a failure is final; the zero value: frontier.DefaultRetries
 	Agent    string           // product name, for directives that are for it; "": process.DefaultAgent
+	MaxBody  int64            // bytes of a document that are read; 0: extract.DefaultMaxBody
 	Threads  int              // threads that read documents; 0: 1
 	Progress func(rows int64) // may be nil
 }
@@ -177,7 +178,7 @@ func (u *update) behind(ctx context.Context, stamps []history.Stamp) (next int, 
 
 func (u *update) prepare(ctx context.Context) error {
 	for range max(u.Threads, 1) + 1 { // the last is for what is read while rows are written
-		u.documents = append(u.documents, reader{crawl: u.crawl, agent: u.Agent, of: map[string]*extract.Documents{}})
+		u.documents = append(u.documents, reader{crawl: u.crawl, agent: u.Agent, maxBody: u.MaxBody, of: map[string]*extract.Documents{}})
 	}
 	for _, s := range []struct {
 		to    **sql.Stmt
@@ -513,6 +514,8 @@ type reader struct {
 	crawl string
 	agent string                        // Settings.Agent
 	of    map[string]*extract.Documents // by fetch store
+
+	maxBody int64 // Settings.MaxBody
 }
 
 func (d reader) close() {
@@ -524,7 +527,7 @@ func (d reader) close() {
 func (d reader) documents(store string) *extract.Documents {
 	from := d.of[store]
 	if from == nil {
-		from = extract.NewDocuments(filepath.Join(d.crawl, filepath.FromSlash(store)), 0)
+		from = extract.NewDocuments(filepath.Join(d.crawl, filepath.FromSlash(store)), d.maxBody)
 		d.of[store] = from
 	}
 	return from

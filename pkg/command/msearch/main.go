@@ -17,6 +17,7 @@ import (
 	"mercator/pkg/config"
 	"mercator/pkg/config/sheet"
 	"mercator/pkg/crawl"
+	"mercator/pkg/extract"
 	"mercator/pkg/frontier"
 	"mercator/pkg/search"
 )
@@ -95,12 +96,13 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	debug.SetMemoryLimit(max(std.MemoryLimit()-beside, std.MemoryLimit()/4))
-	settings := search.Settings{Threads: max(1, min(std.Threads(), int((std.MemoryLimit()-beside)/perThread))), Retries: frontier.DefaultRetries}
 	conf, err := config.Load(filepath.Join(c.Crawl, config.Name))
 	if err != nil {
 		return err
 	}
-	settings.Agent = conf.File.Fetch.UserAgent
+	settings := search.Settings{Retries: frontier.DefaultRetries, Agent: conf.File.Fetch.UserAgent, MaxBody: int64(conf.File.Fetch.MaxBody)}
+	room := int64(perThread) + max(settings.MaxBody-extract.DefaultMaxBody, 0)
+	settings.Threads = max(1, min(std.Threads(), int((std.MemoryLimit()-beside)/room)))
 	if n := conf.File.Frontier.MaxAttempts; n > 0 {
 		settings.Retries.MaxAttempts = n
 	}

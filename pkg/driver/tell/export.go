@@ -155,6 +155,11 @@ func (e Export) CDXJ(ctx context.Context, out io.Writer) error {
 
 // Derived writes a WET or WAT file for each WARC file, into the new folder to.
 func (e Export) Derived(ctx context.Context, to string, format derive.Format) error {
+	conf, err := config.Load(filepath.Join(e.Dir, config.Name))
+	if err != nil {
+		return err
+	}
+	options := derive.Options{Format: format, MaxBody: int64(conf.File.Fetch.MaxBody), Threads: e.Threads, Software: software, Progress: e.Progress}
 	return e.archive(ctx, func(_ *crawl.Crawl, parts []warc.Part) error {
 		return newFolder(to, func(name string) bool { return strings.HasSuffix(name, ".warc."+string(format)+".gz") }, func(dir string) error {
 			replies := false
@@ -166,7 +171,7 @@ func (e Export) Derived(ctx context.Context, to string, format derive.Format) er
 						return err
 					}
 					defer in.Close() // was read only
-					w := derive.NewWriter(out, 0, derive.Options{Format: format, Threads: e.Threads, Software: software, Progress: e.Progress})
+					w := derive.NewWriter(out, 0, options)
 					err = w.File(ctx, bufio.NewReaderSize(io.NewSectionReader(in, 0, length), 64<<10), strings.TrimSuffix(p.Path, ".open"))
 					replies = replies || w.Replies()
 					return err
