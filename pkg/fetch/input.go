@@ -225,6 +225,7 @@ func (r *runner) addURL(ctx context.Context, row *record.URL) error {
 	now := r.now()
 	if h = r.s.hosts[row.Host]; h == nil {
 		h = r.s.host(strings.Clone(row.Host), now)
+		r.refusals.countReopened(row.Host)
 	}
 	h.dnsArchived = true
 	if err := r.sp.push(&h.queue, row); err != nil {

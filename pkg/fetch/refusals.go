@@ -39,6 +39,7 @@ type settingsRefusals struct {
 	localErrors map[string]int64 // held rows by error of this machine, or of a login
 	known       int64            // rows refused by settings that are seeds, or of hosts contacted before
 	hosts       int64            // hosts of the rows that known counts
+	reopened    int64            // times that such a host was opened again
 
 	first  [outcomes]record.Fetch // first row refused, by index in record.OutcomesOfSettings
 	addrs  []netip.Addr           // refused addresses, at most refusedAddrsMax and one more
@@ -72,6 +73,13 @@ func (o *settingsRefusals) isNewHost(host string) bool {
 		o.names[key] = struct{}{}
 	}
 	return !counted
+}
+
+// countReopened counts a host that ran out of URLs and has new ones, if settings refused some: the scheduler takes it for another host.
+func (o *settingsRefusals) countReopened(host string) {
+	if _, refused := o.names[fingerprint.OfString(host)]; refused {
+		o.reopened++
+	}
 }
 
 const outcomes = len(record.OutcomesOfSettings)
@@ -291,7 +299,7 @@ func (r *runner) holdRefusal(h *host, row *record.Fetch) error {
 // settleRefusals emits the rows held, or fails.
 func (r *runner) settleRefusals(ctx context.Context) error {
 	r.warnOfSettings() // what was being held when the input ended went by the usual size
-	if err := r.refusals.judge(r.opt.RefusedOK, r.s.opened, r.opt.Others); err != nil {
+	if err := r.refusals.judge(r.opt.RefusedOK, r.s.opened-r.refusals.reopened, r.opt.Others); err != nil {
 		return err
 	}
 	if len(r.refusals.localErrors) > 0 {
