@@ -14,6 +14,7 @@ import (
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
+	"mercator/pkg/urlset"
 )
 
 type againCmd struct {
@@ -29,8 +30,8 @@ type againCmd struct {
 // Help is part of --help.
 func (*againCmd) Help() string {
 	return `Puts URLs into the queue once more, parked ones too, and without the failures that
-they had. One that waits is not queued twice, and an unknown one stops all. With
-several of --outcome, --status and --older, a URL must match all of them.
+they had. One that waits is not queued twice; if one is unknown, none is queued.
+A URL must match all of --outcome, --status and --older that are given.
 
 Outcomes:
   fetched            the server answered, with any status: see --status
@@ -90,7 +91,7 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 	var list func() (io.ReadCloser, error)
 	var lines func(io.Writer) error
 	if r.Listed {
-		text, err := c.list(std, d)
+		text, err := c.list(ctx, std, d)
 		if err != nil {
 			return err
 		}
@@ -116,7 +117,7 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 const maxList = 16 << 20
 
 // list is the URLs of the command line and of -f, one a line.
-func (c *againCmd) list(std *cli.Std, d *driver.Driver) ([]byte, error) {
+func (c *againCmd) list(ctx context.Context, std *cli.Std, d *driver.Driver) ([]byte, error) {
 	form, err := d.Crawl.Form()
 	if err != nil {
 		return nil, err
@@ -124,6 +125,15 @@ func (c *againCmd) list(std *cli.Std, d *driver.Driver) ([]byte, error) {
 	var urls bytes.Buffer
 	list := seedList(std, &urls, form)
 	for _, text := range c.URLs {
+		if _, assumed, err := urlset.Seed(text, form); err == nil && assumed { // the crawl may know it by http
+			e, err := d.Crawl.Explain(ctx, text)
+			if err != nil {
+				return nil, err
+			}
+			if e.Known {
+				text = e.URL
+			}
+		}
 		if err := list.Add(text); err != nil {
 			return nil, err
 		}

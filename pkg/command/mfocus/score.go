@@ -73,16 +73,15 @@ func (c *ScoreCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress := std.StartProgress("documents", 0)
 	defer progress.Done()
 	st, learned, err := c.learned(records.Schema().Txn)
-	again := crawl && c.Txn == "" // it is no round
-	taught := again && st != nil
-	if again {
-		st = nil
-	}
 	if err != nil {
 		for _, s := range sinks {
 			s.Abort()
 		}
 		return err
+	}
+	taught := false
+	if crawl && c.Txn == "" { // no round: all pages are judged again
+		taught, st = st != nil, nil
 	}
 	settings := classify.Settings{Model: m, Learned: learned, Archive: c.WARC, MaxBody: int64(c.MaxBody), Schema: in.schema, Taught: taught, Done: func() { progress.Add(1) },
 		Threads: min(std.Threads(), int(std.MemoryLimit()/perThread))}

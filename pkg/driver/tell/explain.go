@@ -191,15 +191,6 @@ func (c *Crawl) explain(ctx context.Context, conf *config.Config, form canon.Opt
 	if err != nil {
 		return nil, err
 	}
-	if file, err := conf.Setting("fetch.login"); err != nil {
-		return nil, err
-	} else if len(file) > 0 {
-		logins, err := http1.ReadLogins(file[0])
-		if err != nil {
-			return nil, err
-		}
-		e.Logins = logins.Kinds(url, c.now())
-	}
 	if most := sheets.HostBytes(conf.File.Batch); most != nil {
 		h, _, err := c.Frontiers[e.owner].Host(ctx, host)
 		if err != nil {

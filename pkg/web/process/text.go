@@ -35,7 +35,7 @@ const (
 )
 
 // DefaultMaxText bounds a document's text, in bytes.
-const DefaultMaxText = 4 << 20
+const DefaultMaxText = 8 << 20
 
 // ErrNoText is returned by Text for media types that it finds no text in.
 var ErrNoText = errors.New("a media type without text")
