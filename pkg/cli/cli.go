@@ -704,7 +704,7 @@ func permissionHint(path string) string {
 	if st.IsDir() {
 		mode = "u+rwx"
 	}
-	if own, ok := st.Sys().(*syscall.Stat_t); !ok || int(own.Uid) != os.Geteuid() {
+	if user, known := durable.UserOf(st); !known || int(user) != os.Geteuid() {
 		return owner
 	}
 	return "give its owner the permission: " + fault.Quote("chmod", mode, path)

@@ -3,13 +3,9 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"reflect"
-	"runtime"
 	"runtime/pprof"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -63,10 +59,9 @@ func (s *Std) writeStats(started time.Time, err error) error {
 	if err != nil {
 		s.Stat("error", err.Error())
 	}
-	var ru syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &ru) == nil {
-		s.Stat("cpu_s", time.Duration(ru.Utime.Nano()+ru.Stime.Nano()).Seconds())
-		s.Stat("peak_rss_bytes", peakRSS(&ru))
+	if cpu, rss, known := used(); known {
+		s.Stat("cpu_s", cpu.Seconds())
+		s.Stat("peak_rss_bytes", rss)
 	}
 	s.stats.mu.Lock()
 	defer s.stats.mu.Unlock()
@@ -93,20 +88,4 @@ func (s *Std) writeProfile() error {
 	}
 	pprof.StopCPUProfile()
 	return durable.WriteOutput(s.Common.Profile, s.profile.Bytes())
-}
-
-// peakRSS is the most memory that was resident, in bytes. Linux's ru_maxrss
-// also counts what the parent had when it forked, so its own mark is read there.
-func peakRSS(ru *syscall.Rusage) int64 {
-	if status, err := os.ReadFile("/proc/self/status"); err == nil {
-		var kb int64
-		_, after, found := strings.Cut(string(status), "\nVmHWM:")
-		if _, err := fmt.Sscan(after, &kb); found && err == nil {
-			return kb << 10
-		}
-	}
-	if runtime.GOOS == "darwin" {
-		return int64(ru.Maxrss)
-	}
-	return int64(ru.Maxrss) << 10 // kilobytes everywhere but there
 }

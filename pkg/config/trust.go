@@ -13,6 +13,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 )
 
@@ -28,7 +29,7 @@ func checkOwner(path string) error {
 		if err != nil {
 			return err
 		}
-		owner, known := ownerOf(st)
+		owner, known := durable.UserOf(st)
 		if !known || mayRun(owner, os.Geteuid(), os.Getenv("SUDO_UID")) || isSafe(folder, os.Getenv(SafeVariable)) {
 			continue
 		}
@@ -64,7 +65,7 @@ func Owned(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	owner, known := ownerOf(st)
+	owner, known := durable.UserOf(st)
 	return !known || mayRun(owner, os.Geteuid(), os.Getenv("SUDO_UID")), nil
 }
 

@@ -108,8 +108,7 @@ func (s *spark) start() error {
 	defer log.Close()
 	s.app = exec.Command("pyspark", s.args...)
 	s.app.Env = append(os.Environ(), "PYSPARK_DRIVER_PYTHON_OPTS="+fault.Quote(program))
-	s.app.Stderr, s.app.SysProcAttr = log, coprocess.EndWithUs()
-	s.app.SysProcAttr.Setpgid = true // Ctrl-C is for the driver
+	s.app.Stderr, s.app.SysProcAttr = log, coprocess.EndWithUs() // Ctrl-C is for the driver
 	if s.in, err = s.app.StdinPipe(); err != nil {
 		return err
 	}
@@ -165,7 +164,7 @@ func (s *spark) close() {
 			return
 		case <-time.After(wait):
 			wait = 5 * time.Second
-			_ = syscall.Kill(-s.app.Process.Pid, signal)
+			_ = coprocess.SignalGroup(s.app.Process, signal)
 		}
 	}
 }

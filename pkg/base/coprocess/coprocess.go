@@ -216,7 +216,7 @@ func (p *Program) start() (*process, error) {
 	}
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = inR, outW, &r.stderr
 	// A group of its own, so that what it starts ends with it.
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	r.cmd.SysProcAttr = Apart()
 	r.cmd.WaitDelay = time.Second
 	err = r.cmd.Start()
 	inR.Close()
@@ -238,8 +238,7 @@ func (r *process) speaks() (yes bool) {
 	}
 	_ = c.Read(func(fd uintptr) bool {
 		var b [1]byte
-		n, _ := syscall.Read(int(fd), b[:]) // the pipe does not block
-		yes = n > 0
+		yes = readNow(fd, b[:]) > 0
 		return true
 	})
 	return yes
@@ -249,7 +248,7 @@ func (r *process) speaks() (yes bool) {
 func (r *process) kill() string {
 	r.in.Close()
 	r.out.Close()
-	syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
+	SignalGroup(r.cmd.Process, syscall.SIGKILL)
 	r.cmd.Wait()
 	return r.stderr.Why()
 }
@@ -273,10 +272,10 @@ func (p *Program) Close() error {
 		return p.fault(fmt.Sprintf("no end within %v of its input's", p.timeout()), r.kill())
 	}
 	r.out.Close()
-	kill := time.AfterFunc(p.timeout(), func() { syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) })
+	kill := time.AfterFunc(p.timeout(), func() { SignalGroup(r.cmd.Process, syscall.SIGKILL) })
 	err = r.cmd.Wait()
 	kill.Stop()
-	syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) // what it left running; mostly there is none
+	SignalGroup(r.cmd.Process, syscall.SIGKILL) // what it left running; mostly there is none
 	if err != nil {
 		return p.fault("it ended with "+err.Error(), r.stderr.Why())
 	}

@@ -4,6 +4,6 @@ package coprocess
 
 import "syscall"
 
-// EndWithUs does nothing where the system cannot tell a process that its parent has ended: it
+// EndWithUs is Apart where the system cannot tell a process that its parent has ended: it
 // ends with its pipe, and holds a lock that it inherited until then.
-func EndWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
+func EndWithUs() *syscall.SysProcAttr { return Apart() }

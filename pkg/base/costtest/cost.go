@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Of is the processor time that f takes on its goroutine; what other goroutines do does not count.
@@ -17,15 +15,6 @@ func Of(f func()) time.Duration {
 	before := now()
 	f()
 	return now() - before
-}
-
-// now is the processor time of this thread.
-func now() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		panic(err)
-	}
-	return time.Duration(t.Nano())
 }
 
 const (

@@ -155,7 +155,7 @@ func RemoveLeftovers(path string, is func(name string) bool) {
 	dir, _ := filepath.Split(path)
 	list, _ := OS.ReadDir(filepath.Clean(dir)) // no folder yet: nothing to remove
 	for _, e := range list {
-		if base, pid, tag, ok := writerOf(e.Name()); ok && is(base) && tag == hostTag() && gone(pid) {
+		if base, pid, tag, ok := writerOf(e.Name()); ok && is(base) && tag == hostTag() && Gone(pid) {
 			_ = OS.Remove(dir + e.Name()) // a leftover costs nothing but room
 		}
 	}

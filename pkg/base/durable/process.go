@@ -28,7 +28,7 @@ func (p Process) String() string { return fmt.Sprintf("process %d on %s", p.PID,
 // nothing is known: false.
 func (p Process) Gone() bool {
 	self := Self()
-	return p.Boot != "" && p.Boot == self.Boot && (gone(p.PID) || p.Start != "" && p.Start != startOf(p.PID))
+	return p.Boot != "" && p.Boot == self.Boot && (Gone(p.PID) || p.Start != "" && p.Start != startOf(p.PID))
 }
 
 // hostTag tells machines apart in the names of unpublished files.

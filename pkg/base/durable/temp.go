@@ -6,20 +6,6 @@ import (
 	"os"
 )
 
-// TempFile creates a file in dir ("": the system's folder for temporary files)
-// and removes its name at once: the space is given back when it is closed, or
-// when the process ends in whatever way.
-func TempFile(dir string) (*os.File, error) {
-	f, err := os.CreateTemp(dir, ".mercator-*")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(f.Name()); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
 // tempMin is how many bytes of a Temp stay in memory.
 const tempMin = 8 << 10
 

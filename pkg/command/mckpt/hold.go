@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
@@ -51,8 +47,5 @@ func (c *holdCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	if _, err := unix.FcntlInt(lock.Fd(), unix.F_SETFD, 0); err != nil { // the program inherits it
-		return err
-	}
-	return fmt.Errorf("%s: %w", program, syscall.Exec(program, c.Command, append(os.Environ(), cli.DriverVariable+"=1")))
+	return fmt.Errorf("%s: %w", program, become(program, c.Command, lock))
 }

@@ -330,8 +330,7 @@ func runProcess(ctx context.Context, path string, c cli.Call) *cli.Failed {
 		cmd := exec.CommandContext(ctx, path, c.Args...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = AfterTerm
-		cmd.SysProcAttr = coprocess.EndWithUs()
-		cmd.SysProcAttr.Setpgid = true // a terminal's Ctrl-C is for the driver
+		cmd.SysProcAttr = coprocess.EndWithUs() // a terminal's Ctrl-C is for the driver
 		if file, is := c.In.(*os.File); is {
 			cmd.Stdin = file
 		} else if c.In != nil {
@@ -349,7 +348,7 @@ func runProcess(ctx context.Context, path string, c cli.Call) *cli.Failed {
 		err = cmd.Run()
 		text.End()
 		if cmd.Process != nil {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has started
+			_ = coprocess.SignalGroup(cmd.Process, syscall.SIGKILL) // what it has started
 		}
 	}()
 	<-done

@@ -7,8 +7,6 @@ import (
 	"os"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // probe finds out whether a connection that waited has been closed by the server,
@@ -59,8 +57,7 @@ func newProbe(conn net.Conn) *probe {
 	}
 	p.raw = raw
 	p.look = func(fd uintptr) {
-		_, _, err := unix.Recvfrom(int(fd), p.one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		p.gone = err != unix.EAGAIN && err != unix.EINTR // an error, the end, or bytes
+		p.gone = !quiet(fd, p.one[:])
 	}
 	return p
 }

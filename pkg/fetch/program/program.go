@@ -160,7 +160,7 @@ func (m *Module) start(ctx context.Context, req *fetch.Request) (*process, error
 		"MERCATOR_USER_AGENT="+m.UserAgent, "MERCATOR_PROXY="+m.Proxy, "MERCATOR_ETAG="+argument(req.ETag), "MERCATOR_LAST_MODIFIED="+argument(req.LastModified),
 		"MERCATOR_EVENT=fetch", "MERCATOR_TXN="+m.Txn, "MERCATOR_MODULE_DIR="+m.State)
 	// A group of its own, so that its children end with it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = coprocess.Apart()
 	p := &process{ended: make(chan error, 1), said: make(chan *coprocess.Tail, 1)}
 	var stdout, stderr *os.File
 	var err error
@@ -181,7 +181,7 @@ func (m *Module) start(ctx context.Context, req *fetch.Request) (*process, error
 		p.messages.Close()
 		return nil, err
 	}
-	end := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	end := func() { _ = coprocess.SignalGroup(cmd.Process, syscall.SIGKILL) }
 	spare := context.AfterFunc(ctx, end)
 	// A child in another group may hold the pipe.
 	p.forget = context.AfterFunc(ctx, func() { _ = p.out.SetReadDeadline(time.Unix(1, 0)) })

@@ -86,11 +86,10 @@ func (c *children) run(ctx context.Context, missing func(code int, stderr string
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &limited{&stderr, 64 << 10}
 	cmd.ExtraFiles = []*os.File{c.lock} // a program that outlives this process keeps the lock
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.Cancel = func() error { return coprocess.SignalGroup(cmd.Process, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
-	cmd.SysProcAttr = coprocess.EndWithUs()
-	cmd.SysProcAttr.Setpgid = true // a terminal's Ctrl-C is for this program, which ends it
-	runtime.LockOSThread()         // see there
+	cmd.SysProcAttr = coprocess.EndWithUs() // a terminal's Ctrl-C is for this program, which ends it
+	runtime.LockOSThread()                  // see there
 	defer runtime.UnlockOSThread()
 	err = cmd.Run()
 	if ctx.Err() != nil {

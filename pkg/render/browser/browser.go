@@ -17,7 +17,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +28,8 @@ import (
 	"syscall"
 	"time"
 
+	"mercator/pkg/base/coprocess"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 )
 
@@ -121,7 +122,7 @@ func removeLeft(dir string) {
 	list, _ := filepath.Glob(filepath.Join(dir, profiles+"*-*"))
 	for _, path := range list {
 		text, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), profiles), "-")
-		if pid, err := strconv.Atoi(text); err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		if pid, err := strconv.Atoi(text); err == nil && durable.Gone(pid) {
 			os.RemoveAll(path)
 		}
 	}
@@ -245,7 +246,7 @@ func usedBy(group int) (memory int64, procs int) {
 	return memory, procs
 }
 
-func (b *Browser) kill() { _ = syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL) }
+func (b *Browser) kill() { _ = coprocess.SignalGroup(b.cmd.Process, syscall.SIGKILL) }
 
 func (b *Browser) endProcess() {
 	b.kill()

@@ -11,7 +11,6 @@ import (
 // namespace without any interface, even loopback, so that the kernel refuses connections that the switches should have refused.
 func attributes(apart bool) (a *syscall.SysProcAttr, is bool) {
 	a = coprocess.EndWithUs()
-	a.Setpgid = true
 	if !apart {
 		return a, false
 	}

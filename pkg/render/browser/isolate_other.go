@@ -10,7 +10,5 @@ import (
 
 // attributes returns the attributes of the browser's process. Only Linux has network namespaces: elsewhere the switches alone keep it off the network.
 func attributes(bool) (a *syscall.SysProcAttr, is bool) {
-	a = coprocess.EndWithUs()
-	a.Setpgid = true
-	return a, false
+	return coprocess.EndWithUs(), false
 }

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"mercator/pkg/base/costtest"
 	"mercator/pkg/web/canon"
 )
 
@@ -163,20 +163,14 @@ func BenchmarkDefault(b *testing.B) {
 				candidates[i] = Candidate{URL: c.url, Host: "www.example.org", Kind: "a", Via: "http://www.example.org/docs/2024/", From: "www.example.org"}
 			}
 			b.ReportAllocs()
-			start := processor()
-			for b.Loop() {
-				if err := j.URLs(context.Background(), candidates, verdicts); err != nil || !verdicts[0].Allow {
-					b.Fatal(verdicts[0].Name(), err)
+			took := costtest.Of(func() {
+				for b.Loop() {
+					if err := j.URLs(context.Background(), candidates, verdicts); err != nil || !verdicts[0].Allow {
+						b.Fatal(verdicts[0].Name(), err)
+					}
 				}
-			}
-			b.ReportMetric(float64(processor()-start)/float64(b.N*len(candidates)), "cpu-ns/URL")
+			})
+			b.ReportMetric(float64(took)/float64(b.N*len(candidates)), "cpu-ns/URL")
 		})
 	}
-}
-
-// processor is the processor time of this program, in nanoseconds.
-func processor() int64 {
-	var r syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &r)
-	return r.Utime.Nano() + r.Stime.Nano()
 }

@@ -151,10 +151,9 @@ func (e *Exec) run(ctx context.Context, timeoutAfter time.Duration, stdin io.Rea
 	cmd.Stderr = &said
 	// A group of its own, so that its children end with it. It ends with the thread that starts it, so that a kill of this process ends it.
 	cmd.SysProcAttr = coprocess.EndWithUs()
-	cmd.SysProcAttr.Setpgid = true
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error { return coprocess.SignalGroup(cmd.Process, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 
 	err := cmd.Run()

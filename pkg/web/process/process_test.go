@@ -14,13 +14,14 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/tiff"
+
+	"mercator/pkg/base/durable"
 )
 
 func run(t *testing.T, spec string, doc *Document) []string {
@@ -151,7 +152,7 @@ func TestExecLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for start := time.Now(); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
+	for start := time.Now(); !durable.Gone(pid); time.Sleep(time.Millisecond) {
 		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(b), ") Z ") {
 			break // dead, and nobody has asked yet
 		}
