@@ -34,6 +34,9 @@ func scriptOf(e *markup.Element) scriptSort {
 	return scriptData
 }
 
+// IsScript reports whether a browser runs the content of a script element; without AttrType, whether it may.
+func IsScript(e *markup.Element) bool { return scriptOf(e) == scriptSource }
+
 // scriptElement adds the links in the text of a script element.
 func (f *finder) scriptElement(sort scriptSort, text []byte) {
 	switch {

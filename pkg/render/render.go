@@ -60,7 +60,7 @@ type Settings struct {
 type Report struct {
 	Chosen   map[string]uint64 `json:"chosen,omitempty"`   // pages, by reason
 	Rendered uint64            `json:"rendered"`           // renderings of pages
-	Gained   uint64            `json:"gained"`             // renderings with more links or text than the page has without scripts
+	Gained   uint64            `json:"gained"`             // renderings with links that no other in the batch has, or much more text than the page has without scripts
 	Waiting  uint64            `json:"waiting"`            // pages that wait for parts, at the end
 	Failed   uint64            `json:"failed"`             // pages that no browser could load
 	Crashes  uint64            `json:"crashes"`            // of browsers, also by their bounds
@@ -110,7 +110,7 @@ func Batch(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, rec
 		return r, err
 	}
 	defer s.close()
-	w := &batch{Settings: set, state: s, b: b, report: &r}
+	w := &batch{Settings: set, state: s, b: b, report: &r, made: map[uint64]bool{}}
 	if err := w.readParts(ctx); err != nil {
 		return r, err
 	}
@@ -127,7 +127,7 @@ func Batch(ctx context.Context, st *store.Store, b *stage.Batch[record.Link, rec
 	return r, err
 }
 
-// maxCounted is of how many pages the links are counted. Others are read.
+// maxCounted bounds the pages whose links are counted (others are read), and the links that are known to be made.
 const maxCounted = 1 << 18
 
 // batch is the work on one.
@@ -137,6 +137,7 @@ type batch struct {
 	b      *stage.Batch[record.Link, record.Link]
 	report *Report
 	out    *output
+	made   map[uint64]bool // links that scripts have made: a menu on each page is one gain
 }
 
 // outcomes calls f with each outcome of the batch that says what became of a page or a part.
@@ -214,7 +215,7 @@ func (w *batch) newPages(ctx context.Context, many map[uint64]uint8, render func
 	}
 	return w.outcomes(ctx, func(row *record.Fetch) error {
 		host := w.state.hosts[row.Host]
-		full := many[row.Key] > shellLinks && (host == nil || host.Shells.Gained < hostGains)
+		full := many[row.Key] > shellLinks && row.BodyLength < shellBytes && (host == nil || host.Shells.Gained < hostGains)
 		if !isPage(row) || w.Rules == nil && w.Pages != All && (w.Pages != Auto || full) {
 			return nil
 		}
@@ -246,9 +247,6 @@ func (w *batch) newPages(ctx context.Context, many map[uint64]uint8, render func
 		}
 		w.report.Chosen[p.Why]++
 		for _, key := range doc.scripts {
-			if len(p.Missing) == maxMissing {
-				break
-			}
 			if _, found, err := w.state.find(uint64(key)); err != nil {
 				return err
 			} else if !found {
@@ -382,7 +380,12 @@ func (w *batch) settle(r *rendered) error {
 	}
 	gained := len(r.result.Text) > 2*r.static.text+shellText/4
 	for i := range r.links {
-		gained = gained || r.links[i].LinkKind == linkkind.Rendered
+		if key := r.links[i].Key; r.links[i].LinkKind == linkkind.Rendered && !w.made[key] {
+			gained = true
+			if len(w.made) < maxCounted {
+				w.made[key] = true
+			}
+		}
 		if err := w.b.Make(r.links[i].LinkKind, &r.links[i]); err != nil {
 			return err
 		}
@@ -484,24 +487,6 @@ func (r *rows) Make(_ string, row *record.Link) error {
 func (r *rows) Drop(string)                    { r.dropped = true }
 func (r *rows) Consume()                       {}
 func (r *rows) Refuse(reason string, n uint64) { r.refused[reason] += n }
-
-// static reads a page as it is without its scripts; nil: it has no document.
-func (s *session) static(ctx context.Context, p *Waiting) (*static, error) {
-	row := p.row()
-	found, err := s.links(ctx, row, nil, s.Filter)
-	if err != nil || found.dropped { // a rule for documents denies it
-		return nil, err
-	}
-	doc, err := s.docs.Read(&row)
-	if doc == nil || err != nil {
-		return nil, err
-	}
-	text, err := process.Text(doc, 0)
-	if err != nil {
-		text = ""
-	}
-	return staticOf(doc, found.links, text), nil
-}
 
 // render renders a page.
 func (s *session) render(ctx context.Context, p *Waiting) *rendered {

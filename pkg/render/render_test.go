@@ -22,6 +22,7 @@ import (
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/web/canon"
 	"mercator/pkg/web/filter"
+	"mercator/pkg/web/linkkind"
 )
 
 // web is an archive that grows by rounds, and a store.
@@ -31,6 +32,7 @@ type web struct {
 	st    *store.Store
 	round int
 	set   Settings
+	links []record.Link // of the next batch
 	found []record.Module
 }
 
@@ -115,7 +117,7 @@ func (w *web) fetch(replies ...[2]string) (links []string, r Report) {
 	w.found = nil
 	txn, to := fmt.Sprintf("r%d", w.round), &sink{}
 	spec := stage.Spec{Name: "mrender", Verb: Verb, Shape: stage.Gate, Store: w.st, Txn: txn}
-	_, err = stage.Run(w.t.Context(), spec, &memory[record.Link]{}, []stage.Output{to}, func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) (err error) {
+	_, err = stage.Run(w.t.Context(), spec, &memory[record.Link]{w.links}, []stage.Output{to}, func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) (err error) {
 		r, err = Batch(ctx, w.st, b, w.set)
 		return err
 	})
@@ -257,7 +259,9 @@ func TestChoice(t *testing.T) {
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
-	long := strings.Repeat("words of a page ", 100) + "<script>1</script>"
+	words := strings.Repeat("words of a page ", 100)
+	long := words + "<script>1</script>"
+	links := "<a href=1>1</a><a href=2>2</a><a href=3>3</a><a href=4>4</a><a href=5>5</a><a href=6>6</a>"
 	for _, test := range []struct {
 		name, pages, rules string
 		page               [2]string
@@ -266,7 +270,14 @@ func TestChoice(t *testing.T) {
 		{"shell", Auto, "", [2]string{"http://a.test/" + html, shell()}, WhyShell},
 		{"no script", Auto, "", [2]string{"http://a.test/" + html, "<p>hello"}, ""},
 		{"text", Auto, "", [2]string{"http://a.test/" + html, long}, ""},
-		{"links", Auto, "", [2]string{"http://a.test/" + html, shell() + "<a href=1>1</a><a href=2>2</a><a href=3>3</a><a href=4>4</a><a href=5>5</a><a href=6>6</a>"}, ""},
+		{"links", Auto, "", [2]string{"http://a.test/" + html, shell() + links}, ""},
+		{"a wiki in one file, with what it says to browsers without scripts", Auto, "", [2]string{"http://a.test/" + html, "<p>is loading</p><noscript>" + words + links + "</noscript><script type=application/json>[{}]</script>" + shell()}, WhyShell},
+		{"noscript that nobody closed", Auto, "", [2]string{"http://a.test/" + html, shell() + "<noscript>" + words + links}, WhyShell},
+		{"noscript in a script and a comment", Auto, "", [2]string{"http://a.test/" + html, "<script>'<noscript>'</script><!--<noscript>-->" + words}, ""},
+		{"noscript beside text", Auto, "", [2]string{"http://a.test/" + html, long + "<noscript><img src=pixel></noscript>"}, ""},
+		{"data alone", Auto, "", [2]string{"http://a.test/" + html, "<p>hello<script type=application/ld+json>{}</script>"}, ""},
+		{"a stub that leads on", Auto, "", [2]string{"http://a.test/" + html, "<meta http-equiv=refresh content=0;url=/b>" + shell()}, ""},
+		{"one that leads browsers without scripts on", Auto, "", [2]string{"http://a.test/" + html, "<noscript><meta http-equiv=refresh content=0;url=/b></noscript>" + shell()}, WhyShell},
 		{"not found", Auto, "", [2]string{"http://a.test/ 404 text/html", shell()}, ""},
 		{"no page", Auto, "", [2]string{"http://a.test/ 200 image/svg+xml", shell()}, ""},
 		{"all", All, "", [2]string{"http://a.test/" + html, long}, WhyAll},
@@ -291,10 +302,22 @@ func TestChoice(t *testing.T) {
 			}
 		})
 	}
+	t.Run("links of noscript", func(t *testing.T) {
+		for size, want := range map[int]uint64{10: 0, shellBytes: 1} {
+			w := newWeb(t)
+			for range shellLinks + 1 {
+				w.links = append(w.links, record.Link{SrcKey: canon.Options{}.URLKey("a.test", "http://a.test/"), URL: "http://a.test/1", Host: "a.test", LinkKind: linkkind.A})
+			}
+			if _, r := w.fetch([2]string{"http://a.test/" + html, "<noscript>" + links + "</noscript>" + shell(strings.Repeat("/", size))}); r.Chosen[WhyShell] != want {
+				t.Errorf("%d bytes of scripts: chosen %v, want %d", size, r.Chosen, want)
+			}
+		}
+	})
 	t.Run("hosts", func(t *testing.T) {
 		w := newWeb(t)
-		w.fetch([2]string{"http://a.test/1" + html, shell("link /x")}, [2]string{"http://a.test/2" + html, shell("link /x")})
-		if _, r := w.fetch([2]string{"http://a.test/3" + html, long}, [2]string{"http://b.test/3" + html, long}); r.Chosen[WhyHost] != 1 {
+		w.fetch([2]string{"http://a.test/1" + html, shell("link /x")}, [2]string{"http://a.test/2" + html, shell("link /y")},
+			[2]string{"http://menu.test/1" + html, shell("link /x")}, [2]string{"http://menu.test/2" + html, shell("link /x")})
+		if _, r := w.fetch([2]string{"http://a.test/3" + html, long}, [2]string{"http://b.test/3" + html, long}, [2]string{"http://menu.test/3" + html, long}); r.Chosen[WhyHost] != 1 {
 			t.Errorf("chosen %v", r.Chosen)
 		}
 		for host, script := range map[string]string{"c.test": "", "d.test": "die"} {

@@ -328,6 +328,9 @@ func (l *Lexer) cut(start int) Token {
 	return TokenEnd
 }
 
+// Offset is where the next token begins, in a document that is read without a decoder.
+func (l *Lexer) Offset() int { return l.i }
+
 // Skip passes over the rest of the window.
 func (l *Lexer) Skip() { l.i = len(l.b) }
 
