@@ -68,7 +68,7 @@ type pageInfo struct {
 // write writes the records and the findings of a page. Records have the date of its document, so that the same page gives the same again.
 func (w *batch) write(r *rendered) error {
 	p, date := r.page, r.page.Fetched.Go()
-	info := pageInfo{PageID: string(fingerprint.Append(nil, p.key)), URL: p.URL, TS: date, TSStatus: p.Part.Status, URLs: map[string]asked{}, Counts: map[string]int{"requests": r.result.Requests},
+	info := pageInfo{PageID: string(fingerprint.Append(nil, p.key)), URL: p.URL, TS: date, TSStatus: p.Part.Status, URLs: map[string]asked{}, Counts: map[string]int{"requests": r.result.Requests, "jsErrors": r.result.Errors},
 		Attempt: p.Attempts, Why: p.Why, Cut: r.result.Cut, Software: "mercator/" + release.Version}
 	for _, a := range r.asked {
 		info.URLs[a.URL] = a

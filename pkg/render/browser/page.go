@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -28,6 +29,7 @@ type page struct {
 	session, frame  string
 	queue           chan event
 	budget, crashed chan struct{}
+	errors          atomic.Int64
 	mu              sync.Mutex
 	requests        int
 	bytes           int64
@@ -88,6 +90,7 @@ func (b *Browser) Load(ctx context.Context, what render.Page) (r render.Result, 
 	}{
 		{"Page.enable", nil},
 		{"Inspector.enable", nil},
+		{"Runtime.enable", nil},
 		{"Fetch.enable", args{"patterns": []args{{"urlPattern": "*"}}}},
 		{"Target.setAutoAttach", args{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true}},
 		{"Emulation.setUserAgentOverride", args{"userAgent": b.agent}},
@@ -109,7 +112,7 @@ func (b *Browser) Load(ctx context.Context, what render.Page) (r render.Result, 
 		return r, err
 	}
 	end()
-	r.Cut, r.Requests, r.Bytes = p.cut, p.requests, p.bytes
+	r.Cut, r.Requests, r.Bytes, r.Errors = p.cut, p.requests, p.bytes, int(p.errors.Load())
 	return r, nil
 }
 
@@ -261,6 +264,13 @@ func (p *page) event(session, method string, params json.RawMessage) {
 	case "Inspector.targetCrashed":
 		if session == p.session {
 			close(p.crashed)
+		}
+	case "Runtime.exceptionThrown":
+		p.errors.Add(1)
+	case "Runtime.consoleAPICalled":
+		var called struct{ Type string }
+		if json.Unmarshal(params, &called) == nil && called.Type == "error" {
+			p.errors.Add(1)
 		}
 	case "Fetch.requestPaused", "Page.javascriptDialogOpening", "Target.attachedToTarget":
 		select {
