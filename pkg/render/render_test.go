@@ -1,12 +1,10 @@
 package render
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,8 +15,10 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/record/recordtest"
 	"mercator/formats/store"
 	"mercator/formats/warc"
+	"mercator/pkg/base/must"
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/web/canon"
 	"mercator/pkg/web/filter"
@@ -38,13 +38,10 @@ type web struct {
 
 func newWeb(t *testing.T) *web {
 	w := &web{t: t, dir: t.TempDir()}
-	if err := errors.Join(os.Mkdir(w.dir+"/fetch", 0o777), CreateStore(w.dir+"/render", store.Options{})); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(w.dir+"/fetch", 0o777), CreateStore(w.dir+"/render", store.Options{}))
 	var err error
-	if w.st, err = store.Open(w.dir+"/render", Kind, Version, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	w.st, err = store.Open(w.dir+"/render", Kind, Version, store.Options{})
+	must.OK(t, err)
 	w.set = Settings{Pages: Auto, Archive: w.dir + "/fetch", MaxBody: 1 << 20, Attempts: 3, Browsers: 2, Finding: func(m *record.Module) error {
 		w.found = append(w.found, *m)
 		return nil
@@ -53,88 +50,58 @@ func newWeb(t *testing.T) *web {
 	return w
 }
 
-// rows is a stream in memory.
-type memory[T record.Row] struct{ rows []T }
-
-func (m *memory[T]) Read(row *T) error {
-	if len(m.rows) == 0 {
-		return io.EOF
-	}
-	*row, m.rows = m.rows[0], m.rows[1:]
-	return nil
-}
-func (m *memory[T]) Schema() *record.Schema {
-	return &record.Schema{Kind: record.KindLink, Now: record.TimeOf(time.Unix(1, 0))}
-}
-func (m *memory[T]) Trailer() record.Trailer { return record.Trailer{} }
-
-// sink collects a stream.
-type sink struct{ bytes.Buffer }
-
-func (*sink) Options() record.WriterOptions { return record.WriterOptions{} }
-func (*sink) Publish() error                { return nil }
-func (*sink) Abort()                        {}
-
 // fetch makes a round of replies, "URL STATUS TYPE" each with a body, and gives "KIND URL" of what comes out.
 func (w *web) fetch(replies ...[2]string) (links []string, r Report) {
 	w.t.Helper()
 	w.round++
 	name := fmt.Sprintf("%d.warc", w.round)
 	f, err := os.Create(filepath.Join(w.dir, "fetch", name))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, err)
 	defer f.Close()
 	out := warc.NewWriter(f, 0)
 	var rows []record.Fetch
 	for _, reply := range replies {
-		var url, typ string
-		var status uint16
-		if _, err := fmt.Sscan(reply[0], &url, &status, &typ); err != nil {
-			w.t.Fatal(err)
-		}
-		canonical, host, err := canon.URL(url)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		row := record.Fetch{URL: canonical, Host: host, Key: canon.Options{}.URLKey(host, canonical), Role: record.RolePage, Outcome: record.OutcomeFetched, Status: status, MIME: typ, WARCFilename: name,
-			FetchTime: record.TimeOf(time.Unix(int64(w.round), 0)), BodyLength: int64(len(reply[1]))}
-		if status == 0 {
+		row := record.Fetch{Role: record.RolePage, Outcome: record.OutcomeFetched, WARCFilename: name, FetchTime: record.TimeOf(time.Unix(int64(w.round), 0)), BodyLength: int64(len(reply[1]))}
+		_, err := fmt.Sscan(reply[0], &row.URL, &row.Status, &row.MIME)
+		must.OK(w.t, err)
+		row.URL, row.Host, err = canon.URL(row.URL)
+		must.OK(w.t, err)
+		if row.Key = (canon.Options{}).URLKey(row.Host, row.URL); row.Status == 0 {
 			row.Outcome = record.OutcomeTimeout
 		} else {
-			block := fmt.Sprintf("HTTP/1.1 %d x\r\nContent-Type: %s\r\nSet-Cookie: a=b\r\nContent-Length: %d\r\n\r\n%s", status, typ, len(reply[1]), reply[1])
-			rec := &warc.Record{Type: warc.TypeResponse, Date: row.FetchTime.Go(), TargetURI: canonical, ContentType: warc.MediaResponse, Block: strings.NewReader(block), Length: int64(len(block))}
-			if row.WARCOffset, row.WARCLength, err = out.Write(rec, warc.Encoder{Codec: "none"}); err != nil {
-				w.t.Fatal(err)
-			}
+			block := fmt.Sprintf("HTTP/1.1 %d x\r\nContent-Type: %s\r\nSet-Cookie: a=b\r\nContent-Length: %d\r\n\r\n%s", row.Status, row.MIME, len(reply[1]), reply[1])
+			rec := &warc.Record{Type: warc.TypeResponse, Date: row.FetchTime.Go(), TargetURI: row.URL, ContentType: warc.MediaResponse, Block: strings.NewReader(block), Length: int64(len(block))}
+			row.WARCOffset, row.WARCLength, err = out.Write(rec, warc.Encoder{Codec: "none"})
+			must.OK(w.t, err)
 		}
 		rows = append(rows, row)
 	}
-	if err := out.Flush(); err != nil {
-		w.t.Fatal(err)
-	}
-	w.set.Outcomes = func() (stage.Input[record.Fetch], error) { return &memory[record.Fetch]{rows}, nil }
+	must.OK(w.t, out.Flush())
+	w.set.Outcomes = func() (stage.Input[record.Fetch], error) { return recordtest.In("", rows...), nil }
 	w.found = nil
-	txn, to := fmt.Sprintf("r%d", w.round), &sink{}
-	spec := stage.Spec{Name: "mrender", Verb: Verb, Shape: stage.Gate, Store: w.st, Txn: txn}
-	_, err = stage.Run(w.t.Context(), spec, &memory[record.Link]{w.links}, []stage.Output{to}, func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) (err error) {
+	in, to := recordtest.In("", w.links...), &recordtest.Output{}
+	in.Of.Kind, in.Of.Now = record.KindLink, record.TimeOf(time.Unix(1, 0))
+	spec := stage.Spec{Name: "mrender", Verb: Verb, Shape: stage.Gate, Store: w.st, Txn: fmt.Sprintf("r%d", w.round)}
+	_, err = stage.Run(w.t.Context(), spec, in, []stage.Output{to}, func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) (err error) {
 		r, err = Batch(ctx, w.st, b, w.set)
 		return err
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	in, err := record.NewReader[record.Link](to, record.ReaderOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := record.Each(in, func(l *record.Link) error {
+	must.OK(w.t, err)
+	made, _ := recordtest.Rows[record.Link](w.t, to)
+	for _, l := range made {
 		links = append(links, l.LinkKind+" "+l.URL)
-		return nil
-	}); err != nil {
-		w.t.Fatal(err)
 	}
 	return links, r
+}
+
+// rules is a filter of a text.
+func rules(t *testing.T, text string) *filter.Filter {
+	file := filepath.Join(t.TempDir(), "rules")
+	must.OK(t, os.WriteFile(file, []byte(text), 0o666))
+	f, err := filter.Load(file, filter.Options{})
+	must.OK(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f
 }
 
 // fake is a browser that runs lines as scripts: "GET URL" fetches a script and runs it, "link URL" makes a link, "die" ends the browser, "throw"
@@ -159,12 +126,10 @@ func (f *fake) Load(_ context.Context, p Page) (r Result, err error) {
 		for line := range strings.Lines(string(a.Body)) {
 			verb, arg, _ := strings.Cut(strings.TrimSpace(line), " ")
 			switch verb {
-			case "GET":
-				run("GET", arg, "Fetch", false)
+			case "GET", "POST":
+				run(verb, arg, "Fetch", false)
 			case "IMG":
 				run("GET", arg, "Image", false)
-			case "POST":
-				run("POST", arg, "Fetch", false)
 			case "go":
 				run("GET", arg, "Document", true)
 			case "link":
@@ -249,18 +214,6 @@ func TestAttempts(t *testing.T) {
 
 // TestChoice: which pages are rendered, and why.
 func TestChoice(t *testing.T) {
-	rules := func(text string) *filter.Filter {
-		file := filepath.Join(t.TempDir(), "rules")
-		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		f, err := filter.Load(file, filter.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { f.Close() })
-		return f
-	}
 	words := strings.Repeat("words of a page ", 100)
 	long := words + "<script>1</script>"
 	links := "<a href=1>1</a><a href=2>2</a><a href=3>3</a><a href=4>4</a><a href=5>5</a><a href=6>6</a>"
@@ -292,9 +245,9 @@ func TestChoice(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWeb(t)
 			if w.set.Pages = test.pages; test.rules != "" {
-				w.set.Rules = rules(test.rules)
+				w.set.Rules = rules(t, test.rules)
 			}
-			w.set.Filter = rules("deny d: mime text/html and host denied.test")
+			w.set.Filter = rules(t, "deny d: mime text/html and host denied.test")
 			_, r := w.fetch(test.page)
 			if n := r.Chosen[test.want]; test.want != "" && n != 1 || test.want == "" && len(r.Chosen) > 0 {
 				t.Errorf("chosen %v, want %q", r.Chosen, test.want)
@@ -343,16 +296,7 @@ func TestChoice(t *testing.T) {
 // TestFilter: what scripts ask for is judged as any link.
 func TestFilter(t *testing.T) {
 	w := newWeb(t)
-	file := filepath.Join(t.TempDir(), "rules")
-	if err := os.WriteFile(file, []byte("allow parts: requisite and host a.test\nallow site: host a.test\ndefault deny\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	f, err := filter.Load(file, filter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	w.set.Filter = f
+	w.set.Filter = rules(t, "allow parts: requisite and host a.test\nallow site: host a.test\ndefault deny\n")
 	got, r := w.fetch([2]string{"http://a.test/" + html, shell("GET http://a.test/x.json", "GET http://tracker.test/t.js", "link http://b.test/", "link /y")})
 	same(t, "links", got, "requested http://a.test/x.json", "rendered http://a.test/y")
 	if r.Answers[refused] != 1 || r.Answers[missing] != 1 {
@@ -370,16 +314,12 @@ func TestPageInfo(t *testing.T) {
 		t.Fatalf("files %q", list)
 	}
 	f, err := os.Open(list[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	in := warc.NewReader(f, warc.ReaderOptions{})
 	for {
 		rec, err := in.Next()
-		if err != nil {
-			t.Fatal("no record: ", err)
-		}
+		must.OK(t, err)
 		if rec.TargetURI != "urn:pageinfo:http://a.test/" {
 			continue
 		}
@@ -390,9 +330,7 @@ func TestPageInfo(t *testing.T) {
 			URLs     map[string]map[string]any
 			Counts   map[string]int
 		}
-		if err := json.NewDecoder(rec.Block).Decode(&got); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.NewDecoder(rec.Block).Decode(&got))
 		want := map[string]map[string]any{
 			"http://a.test/":       {"status": 200.0, "mime": "text/html", "type": "document", "answer": answered},
 			"http://a.test/x.json": {"status": 200.0, "mime": "application/json", "type": "fetch", "answer": answered},
