@@ -1,7 +1,9 @@
 package render
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -50,14 +52,11 @@ func (a *answerer) find(q *Request) (said string, reply Answer, err error) {
 		return unsupported, reply, nil
 	}
 	key := a.Links.Canon.URLKey(host, url)
-	near := q.Origin != "" && domainOf(q.Origin) == canon.RegisteredDomain(host)
 	switch {
 	case q.Method == http.MethodOptions && q.Origin != "": // a preflight: the reply itself says who may read it
 		return answered, Answer{Status: http.StatusNoContent, Header: http.Header{"Access-Control-Allow-Origin": {q.Origin}, "Access-Control-Allow-Credentials": {"true"},
 			"Access-Control-Allow-Methods": {"GET, HEAD, POST, PUT, PATCH, DELETE"}, "Access-Control-Allow-Headers": {q.Wanted}}}, nil
-	case q.Method != http.MethodGet && q.Method != http.MethodHead:
-		return notGET, reply, nil
-	case q.Type == "Ping" || q.Type == "CSPViolationReport" || q.Type == "Prefetch" || q.Type == "Preflight":
+	case q.Method != http.MethodGet && q.Method != http.MethodHead, slices.Contains([]string{"Ping", "CSPViolationReport", "Prefetch", "Preflight"}, q.Type):
 		return notGET, reply, nil
 	}
 	part, found, err := Part{}, true, error(nil)
@@ -76,11 +75,11 @@ func (a *answerer) find(q *Request) (said string, reply Answer, err error) {
 	case found && part.Status == 0, !found && q.Type == "Other" && strings.HasSuffix(url, "/favicon.ico"): // which the browser asks for by itself
 		return notFetched, reply, nil
 	case !found:
-		ok, err := a.link(url, host, key, kindOf(q.Type))
+		ok, err := a.link(url, host, key, cmp.Or(kinds[q.Type], linkkind.Requested))
 		if !ok || err != nil {
 			return refused, reply, err
 		}
-		if a.needs(q.Type) && len(a.r.missing) < maxMissing && !slices.Contains(a.r.missing, partKey(key)) {
+		if (a.Page.Screenshot || !slices.Contains(looks, q.Type)) && len(a.r.missing) < maxMissing && !slices.Contains(a.r.missing, partKey(key)) {
 			a.r.missing = append(a.r.missing, partKey(key))
 		}
 		return missing, reply, nil
@@ -102,69 +101,43 @@ func (a *answerer) find(q *Request) (said string, reply Answer, err error) {
 	if q.Method == http.MethodHead {
 		reply.Body = nil
 	}
-	if near { // we asked without an origin, so the server may not have named this one
+	if _, asks, _ := canon.Split(q.Origin + "/"); q.Origin != "" && canon.RegisteredDomain(asks) == canon.RegisteredDomain(host) { // we asked without an origin, so the server may not have named this one
 		reply.Header["Access-Control-Allow-Origin"], reply.Header["Access-Control-Allow-Credentials"] = []string{q.Origin}, []string{"true"}
 	}
 	return answered, reply, nil
 }
 
-// domainOf is the registered domain of an origin.
-func domainOf(origin string) string {
-	_, host, _ := canon.Split(origin + "/")
-	return canon.RegisteredDomain(host)
-}
-
 // headerFor is a header without what is of the connection, of a coding that is undone, or of state: the page has none of the crawl's cookies.
 func headerFor(h http.Header) http.Header {
-	out := make(http.Header, len(h))
-	for name, values := range h {
-		switch name {
-		case "Connection", "Keep-Alive", "Transfer-Encoding", "Content-Encoding", "Content-Length", "Set-Cookie", "Set-Cookie2", "Strict-Transport-Security", "Alt-Svc", "Trailer", "Content-Disposition":
-		default:
-			out[name] = values
-		}
+	out := http.Header{}
+	maps.Copy(out, h)
+	for _, name := range []string{"Connection", "Keep-Alive", "Transfer-Encoding", "Content-Encoding", "Content-Length", "Set-Cookie", "Set-Cookie2", "Strict-Transport-Security", "Alt-Svc", "Trailer", "Content-Disposition"} {
+		delete(out, name)
 	}
 	return out
 }
 
-// kindOf is the kind of a link to what a page asks for.
-func kindOf(typ string) string {
-	switch typ {
-	case "Document":
-		return linkkind.Iframe
-	case "Stylesheet":
-		return linkkind.LinkStylesheet
-	}
-	return linkkind.Requested
-}
+// kinds are the kinds of links to what a page asks for, by type, but for linkkind.Requested.
+var kinds = map[string]string{"Document": linkkind.Iframe, "Stylesheet": linkkind.LinkStylesheet}
 
-// needs reports whether a page may look otherwise with a part: a picture alone is for who wants to see it.
-func (a *answerer) needs(typ string) bool {
-	switch typ {
-	case "Image", "Media", "Font", "Stylesheet", "TextTrack", "Manifest":
-		return a.Page.Screenshot
-	}
-	return true
-}
+// looks are the types of parts that only a picture of the page needs.
+var looks = []string{"Image", "Media", "Font", "Stylesheet", "TextTrack", "Manifest"}
 
 // link makes a link of a page, if the filter lets it.
 func (a *answerer) link(url, host string, key uint64, kind string) (ok bool, err error) {
-	depth := a.row.Depth
-	if depth < math.MaxUint16 {
-		depth++
-	}
+	depth := a.row.Depth + min(1, math.MaxUint16-a.row.Depth)
 	requisite := linkkind.Requisite(kind, 0)
 	if a.judge != nil {
 		as := kind
 		if kind == otherPage {
 			as = linkkind.Rendered
 		}
-		c, v := []filter.Candidate{{URL: url, Host: host, Depth: depth, Kind: as, From: a.row.Host, Via: a.row.URL, Requisite: requisite > 0}}, make([]filter.Verdict, 1)
-		if err := a.judge.URLs(a.ctx, c, v); err != nil {
+		v, err := judged(a.ctx, a.judge, filter.Candidate{URL: url, Host: host, Depth: depth, Kind: as, From: a.row.Host, Via: a.row.URL, Requisite: requisite > 0})
+		if err != nil {
 			return false, err
 		}
-		if !v[0].Allow {
-			a.r.refused[v[0].Reason()]++
+		if !v.Allow {
+			a.r.refused[v.Reason()]++
 			return false, nil
 		}
 	}
@@ -174,4 +147,10 @@ func (a *answerer) link(url, host string, key uint64, kind string) (ok bool, err
 			Discovered: a.row.FetchTime, Requisite: requisite})
 	}
 	return true, nil
+}
+
+func judged(ctx context.Context, j *filter.Judge, c filter.Candidate) (filter.Verdict, error) {
+	v := make([]filter.Verdict, 1)
+	err := j.URLs(ctx, []filter.Candidate{c}, v)
+	return v[0], err
 }

@@ -62,7 +62,7 @@ type static struct {
 // static reads a page as it is without its scripts; nil: it has no document.
 func (s *session) static(ctx context.Context, p *Waiting) (*static, error) {
 	row := p.row()
-	found, err := s.links(ctx, row, nil, s.Filter)
+	found, err := s.links(ctx, row, nil)
 	if err != nil || found.dropped { // a rule for documents denies it
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *session) static(ctx context.Context, p *Waiting) (*static, error) {
 	}
 	var bare []byte
 	if bare, st.scripted = withoutNoscript(doc.Body); len(bare) < len(doc.Body) {
-		if found, err = s.links(ctx, row, bare, s.Filter); err != nil {
+		if found, err = s.links(ctx, row, bare); err != nil {
 			return nil, err
 		}
 		doc.Body = bare

@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ func (w *batch) record(uri, mime string, date time.Time, block []byte) error {
 			return err
 		}
 		w.out = &output{f, warc.NewWriter(f, 0)}
-		about := warc.FormatFields([]warc.Field{{Name: "software", Value: "mercator/" + release.Version}, {Name: "format", Value: "WARC File Format 1.1"}, {Name: "transaction", Value: w.txn()}})
+		about := warc.FormatFields([]warc.Field{{Name: "software", Value: "mercator/" + release.Version}, {Name: "format", Value: "WARC File Format 1.1"}, {Name: "transaction", Value: w.b.Schema().Txn}})
 		info := &warc.Record{Type: warc.TypeInfo, Date: date, ContentType: warc.MediaFields, Block: bytes.NewReader(about), Length: int64(len(about))}
 		if _, _, err := w.out.w.Write(info, warc.Encoder{}); err != nil {
 			return err
@@ -42,14 +43,7 @@ func (w *batch) record(uri, mime string, date time.Time, block []byte) error {
 	return err
 }
 
-func (w *batch) txn() string { return w.b.Schema().Txn }
-
-func (o *output) close() error {
-	if err := o.w.Flush(); err != nil {
-		return err
-	}
-	return o.file.Close()
-}
+func (o *output) close() error { return cmp.Or(o.w.Flush(), o.file.Close()) }
 
 // pageInfo is the block of urn:pageinfo.
 type pageInfo struct {
@@ -77,16 +71,9 @@ func (w *batch) write(r *rendered) error {
 	if err != nil {
 		return err
 	}
-	if err := w.record("urn:pageinfo:"+p.URL, "application/json", date, block); err != nil {
-		return err
-	}
-	if err := w.record("urn:text:"+p.URL, "text/plain", date, []byte(r.result.Text)); err != nil {
-		return err
-	}
-	if r.result.Screenshot != nil {
-		if err := w.record("urn:view:"+p.URL, "image/png", date, r.result.Screenshot); err != nil {
-			return err
-		}
+	err = cmp.Or(w.record("urn:pageinfo:"+p.URL, "application/json", date, block), w.record("urn:text:"+p.URL, "text/plain", date, []byte(r.result.Text)))
+	if err == nil && r.result.Screenshot != nil {
+		err = w.record("urn:view:"+p.URL, "image/png", date, r.result.Screenshot)
 	}
 	find := func(name, value string) {
 		if err == nil {

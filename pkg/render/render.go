@@ -25,7 +25,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"mercator/formats/record"
@@ -221,14 +220,11 @@ func (w *batch) newPages(ctx context.Context, many map[uint64]uint8, render func
 		}
 		why := ""
 		if rules != nil {
-			c, v := []filter.Candidate{{URL: row.URL, Host: row.Host, Depth: row.Depth}}, make([]filter.Verdict, 1)
-			if err := rules.URLs(ctx, c, v); err != nil {
+			v, err := judged(ctx, rules, filter.Candidate{URL: row.URL, Host: row.Host, Depth: row.Depth})
+			if err != nil || v.Rule != nil && !v.Allow {
 				return err
 			}
-			if v[0].Rule != nil {
-				if !v[0].Allow {
-					return nil
-				}
+			if v.Rule != nil {
 				why = WhyRule
 			}
 		}
@@ -304,33 +300,24 @@ type rendered struct {
 // render renders the pages that choose gives it, as many at a time as browsers run, and writes what they gave in their order.
 func (w *batch) render(ctx context.Context, choose func(render func(*Waiting) error) error) error {
 	ctx, stop := context.WithCancel(ctx)
-	type job struct {
-		page *Waiting
-		done chan *rendered
+	idle := make(chan *session, w.Browsers)
+	for range w.Browsers {
+		idle <- w.session()
 	}
-	todo := make(chan job, w.Browsers)
-	var workers sync.WaitGroup
-	var running []job // in their order
+	var running []chan *rendered // in their order
 	oldest := func() error {
-		j := running[0]
+		r := <-running[0]
 		running = running[1:]
-		return w.settle(<-j.done)
+		return w.settle(r)
 	}
-	started := 0
 	err := choose(func(p *Waiting) error {
-		if started < w.Browsers {
-			started++
-			workers.Go(func() {
-				sess := w.session()
-				defer sess.close()
-				for j := range todo {
-					j.done <- sess.render(ctx, j.page)
-				}
-			})
-		}
-		j := job{p, make(chan *rendered, 1)}
-		todo <- j
-		if running = append(running, j); len(running) < w.Browsers {
+		sess, done := <-idle, make(chan *rendered, 1)
+		go func() {
+			r := sess.render(ctx, p)
+			idle <- sess
+			done <- r
+		}()
+		if running = append(running, done); len(running) < w.Browsers {
 			return nil
 		}
 		return oldest()
@@ -339,8 +326,9 @@ func (w *batch) render(ctx context.Context, choose func(render func(*Waiting) er
 		err = oldest()
 	}
 	stop()
-	close(todo)
-	workers.Wait()
+	for range w.Browsers {
+		(<-idle).close()
+	}
 	if err == nil && w.out != nil {
 		err = w.out.close()
 	}
@@ -442,21 +430,16 @@ func (s *session) close() {
 	if s.judge != nil {
 		_ = s.judge.Close()
 	}
-	s.closeBrowser()
-}
-
-func (s *session) closeBrowser() {
 	if s.browser != nil {
 		s.browser.Close()
-		s.browser = nil
 	}
 }
 
 // links returns the links of a row's document, or of body in its place.
-func (s *session) links(ctx context.Context, row record.Fetch, body []byte, by *filter.Filter) (*rows, error) {
+func (s *session) links(ctx context.Context, row record.Fetch, body []byte) (*rows, error) {
 	row.Body = body
 	in := &rows{row: row, refused: map[string]uint64{}}
-	_, err := extract.Batch(ctx, in, extract.Settings{Links: s.Links, Filter: by, Duplicates: true, Archive: s.Archive, MaxBody: s.MaxBody, Threads: 1})
+	_, err := extract.Batch(ctx, in, extract.Settings{Links: s.Links, Filter: s.Filter, Duplicates: true, Archive: s.Archive, MaxBody: s.MaxBody, Threads: 1})
 	return in, err
 }
 
@@ -526,12 +509,13 @@ func (s *session) render(ctx context.Context, p *Waiting) *rendered {
 		if r.failed == nil {
 			break
 		}
-		s.closeBrowser()
+		s.browser.Close()
+		s.browser = nil
 		if r.crashes++; r.crashes == crashesOfPage {
 			return r
 		}
 	}
-	found, err := s.links(ctx, p.row(), append([]byte("\uFEFF"), r.result.HTML...), s.Filter)
+	found, err := s.links(ctx, p.row(), append([]byte("\uFEFF"), r.result.HTML...))
 	if err != nil {
 		r.err = err
 		return r

@@ -67,8 +67,6 @@ type Browser struct {
 	over  atomic.Pointer[error] // why it was ended
 	page  atomic.Pointer[page]
 	peak  atomic.Int64
-
-	Apart bool // it is in a network of its own
 }
 
 // profiles begin with this and the number of the process that made them.
@@ -150,7 +148,7 @@ func start(ctx context.Context, path, dir string, o Options, apart bool) (b *Bro
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "TZ=UTC", "LANG=C.UTF-8", "DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:"}
 	b = &Browser{cmd: cmd, dir: dir, ended: make(chan struct{}), Options: o}
-	cmd.SysProcAttr, b.Apart = attributes(apart)
+	cmd.SysProcAttr = attributes(apart)
 	started := make(chan error)
 	go func() {
 		// The thread that started a process has to live as long as it: see coprocess.EndWithUs.
@@ -179,7 +177,7 @@ func start(ctx context.Context, path, dir string, o Options, apart bool) (b *Bro
 	within, stop := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("no answer for %v", startTime))
 	defer stop()
 	var version struct{ UserAgent string }
-	if err := b.pipe.call(within, "", "Browser.getVersion", nothing{}, &version); err != nil {
+	if err := b.pipe.call(within, "", "Browser.getVersion", nil, &version); err != nil {
 		b.endProcess()
 		return nil, err
 	}
@@ -187,8 +185,6 @@ func start(ctx context.Context, path, dir string, o Options, apart bool) (b *Bro
 	go b.watch()
 	return b, nil
 }
-
-type nothing struct{}
 
 func (b *Browser) event(session, method string, params json.RawMessage) {
 	if p := b.page.Load(); p != nil {
@@ -266,7 +262,7 @@ func (b *Browser) Peak() int64 { return b.peak.Load() }
 
 // Close ends the browser: as it wants to end, so that it waits for its own processes, or after a while in any case.
 func (b *Browser) Close() error {
-	if b.pipe.send("", "Browser.close", nothing{}, nil) == nil {
+	if b.pipe.send("", "Browser.close", nil, nil) == nil {
 		select {
 		case <-b.ended:
 		case <-time.After(3 * time.Second):

@@ -9,6 +9,4 @@ import (
 )
 
 // attributes returns the attributes of the browser's process. Only Linux has network namespaces: elsewhere the switches alone keep it off the network.
-func attributes(bool) (a *syscall.SysProcAttr, is bool) {
-	return coprocess.EndWithUs(), false
-}
+func attributes(bool) *syscall.SysProcAttr { return coprocess.EndWithUs() }

@@ -56,26 +56,25 @@ func (b *Browser) Load(ctx context.Context, what render.Page) (r render.Result, 
 		}
 	}()
 	var made struct{ BrowserContextID, TargetID, SessionID string }
-	if err := b.pipe.call(within, "", "Target.createBrowserContext", args{"disposeOnDetach": true}, &made); err != nil {
+	do := func(method string, params args) {
+		if err == nil {
+			err = b.pipe.call(within, made.SessionID, method, params, &made)
+		}
+	}
+	if do("Target.createBrowserContext", args{"disposeOnDetach": true}); err != nil {
 		return r, err
 	}
 	defer func() {
 		b.page.Store(nil)
-		if err == nil {
-			err = b.pipe.call(within, "", "Target.disposeBrowserContext", args{"browserContextId": made.BrowserContextID}, nil)
-		}
+		made.SessionID = ""
+		do("Target.disposeBrowserContext", args{"browserContextId": made.BrowserContextID})
 	}()
-	p := &page{Page: what, pipe: b.pipe, queue: make(chan event, 4096), budget: make(chan struct{}, 1), crashed: make(chan struct{})}
-	if err := b.pipe.call(within, "", "Browser.setDownloadBehavior", args{"behavior": "deny", "browserContextId": made.BrowserContextID}, nil); err != nil {
+	do("Browser.setDownloadBehavior", args{"behavior": "deny", "browserContextId": made.BrowserContextID})
+	do("Target.createTarget", args{"url": "about:blank", "browserContextId": made.BrowserContextID, "width": 1280, "height": 800})
+	if do("Target.attachToTarget", args{"targetId": made.TargetID, "flatten": true}); err != nil {
 		return r, err
 	}
-	if err := b.pipe.call(within, "", "Target.createTarget", args{"url": "about:blank", "browserContextId": made.BrowserContextID, "width": 1280, "height": 800}, &made); err != nil {
-		return r, err
-	}
-	if err := b.pipe.call(within, "", "Target.attachToTarget", args{"targetId": made.TargetID, "flatten": true}, &made); err != nil {
-		return r, err
-	}
-	p.session, p.frame = made.SessionID, made.TargetID
+	p := &page{Page: what, pipe: b.pipe, session: made.SessionID, frame: made.TargetID, queue: make(chan event, 4096), budget: make(chan struct{}, 1), crashed: make(chan struct{})}
 	serving, done := context.WithCancel(within)
 	var served sync.WaitGroup
 	served.Go(func() { p.serve(serving) })
@@ -84,22 +83,15 @@ func (b *Browser) Load(ctx context.Context, what render.Page) (r render.Result, 
 	b.page.Store(p)
 	seed := fnv.New32a()
 	seed.Write([]byte(what.URL))
-	for _, call := range []struct {
-		method string
-		params args
-	}{
-		{"Page.enable", nil},
-		{"Inspector.enable", nil},
-		{"Runtime.enable", nil},
-		{"Fetch.enable", args{"patterns": []args{{"urlPattern": "*"}}}},
-		{"Target.setAutoAttach", args{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true}},
-		{"Emulation.setUserAgentOverride", args{"userAgent": b.agent}},
-		{"Page.addScriptToEvaluateOnNewDocument", args{"source": strings.TrimRight(inject, "\n") + "(" + strconv.Itoa(int(seed.Sum32())) + ")"}},
-		{"Emulation.setVirtualTimePolicy", args{"policy": "pause", "initialVirtualTime": float64(what.Time.UnixMicro()) / 1e6}},
-	} {
-		if err := b.pipe.call(within, p.session, call.method, call.params, nil); err != nil {
-			return r, err
-		}
+	do("Page.enable", nil)
+	do("Inspector.enable", nil)
+	do("Runtime.enable", nil)
+	do("Fetch.enable", args{"patterns": []args{{"urlPattern": "*"}}})
+	do("Target.setAutoAttach", args{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true})
+	do("Emulation.setUserAgentOverride", args{"userAgent": b.agent})
+	do("Page.addScriptToEvaluateOnNewDocument", args{"source": strings.TrimRight(inject, "\n") + "(" + strconv.Itoa(int(seed.Sum32())) + ")"})
+	if do("Emulation.setVirtualTimePolicy", args{"policy": "pause", "initialVirtualTime": float64(what.Time.UnixMicro()) / 1e6}); err != nil {
+		return r, err
 	}
 	limit, cancel := context.WithTimeoutCause(within, what.Timeout, errSlow)
 	defer cancel()
@@ -234,7 +226,7 @@ var (
 // takeDocument takes the page as it stands.
 func (p *page) takeDocument(ctx context.Context, r *render.Result) error {
 	// A script that does not end would let nothing else run.
-	if err := p.pipe.send(p.session, "Runtime.terminateExecution", nothing{}, nil); err != nil {
+	if err := p.pipe.send(p.session, "Runtime.terminateExecution", nil, nil); err != nil {
 		return err
 	}
 	var got struct{ HTML, Text string }
