@@ -79,9 +79,13 @@ func (p *Part) row(url string, key uint64) record.Fetch {
 // Parse reads a row.
 func (p *Part) Parse(_ uint64, b []byte) error {
 	*p = Part{}
-	err := json.Unmarshal(b, p)
-	if err == nil && (p.Status > 999 || min(p.Offset, p.Length, p.BodyLength) < 0) {
-		err = fmt.Errorf("%.80q, want what became of a URL", b)
+	return parse(b, p, "what became of a URL", func() bool { return p.Status <= 999 && min(p.Offset, p.Length, p.BodyLength) >= 0 })
+}
+
+func parse(b []byte, row any, want string, valid func() bool) error {
+	err := json.Unmarshal(b, row)
+	if err == nil && !valid() {
+		err = fmt.Errorf("%.80q, want %s", b, want)
 	}
 	if err != nil {
 		return &fault.Error{Class: fault.Corrupt, Err: err}
@@ -127,14 +131,7 @@ type Tally struct {
 // Parse reads a row.
 func (w *Waiting) Parse(key uint64, payload []byte) error {
 	*w = Waiting{key: key}
-	err := json.Unmarshal(payload, w)
-	if err == nil && (w.Host == "" || (w.URL == "") != (w.Part == nil)) {
-		err = fmt.Errorf("%.80q, want a page or a host", payload)
-	}
-	if err != nil {
-		return &fault.Error{Class: fault.Corrupt, Err: err}
-	}
-	return nil
+	return parse(payload, w, "a page or a host", func() bool { return w.Host != "" && (w.URL == "") == (w.Part == nil) })
 }
 
 func (w *Waiting) row() record.Fetch {
@@ -156,9 +153,9 @@ type state struct {
 
 type file struct {
 	*run.Reader
-	io.Closer // nil: it is of this change
-	path      string
-	born      uint64
+	io.Closer
+	path string
+	born uint64
 }
 
 // openState opens the store's current state.
@@ -168,61 +165,52 @@ func openState(st *store.Store, tx *store.Tx) (s *state, err error) {
 		if e.Role != KindParts && e.Role != KindPages {
 			continue
 		}
-		var f *file
-		if f, err = s.open(e); err != nil {
-			break
+		f, err := st.OpenFile(e.Path)
+		if err != nil {
+			s.close()
+			return nil, err
 		}
-		if e.Role == KindParts {
-			s.parts = append(s.parts, f)
-		} else if err = s.readPages(f); err != nil {
-			f.Close()
-			break
-		} else {
-			tx.Drop(e.Path)
-			f.Close()
+		r, err := run.Open(f, e.Length, st.Path(e.Path), e.Role)
+		if s.parts = append(s.parts, &file{r, f, e.Path, e.Born}); err == nil && e.Role == KindPages {
+			err = s.readPages()
 		}
-	}
-	if err != nil {
-		s.close()
-		return nil, err
+		if err != nil {
+			s.close()
+			return nil, err
+		}
 	}
 	slices.SortFunc(s.parts, func(a, b *file) int { return cmp.Compare(a.born, b.born) })
 	return s, nil
 }
 
-func (s *state) open(e store.Entry) (*file, error) {
-	f, err := s.st.OpenFile(e.Path)
-	if err != nil {
-		return nil, err
-	}
-	r, err := run.Open(f, e.Length, s.st.Path(e.Path), e.Role)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return &file{r, f, e.Path, e.Born}, nil
-}
-
 func (s *state) close() {
 	for _, f := range s.parts {
-		if f.Closer != nil {
-			f.Close()
-		}
+		f.Close()
 	}
 }
 
-func (s *state) readPages(f *file) error {
-	rows := f.Scan(run.Start)
-	for {
-		key, payload, err := rows.Next()
-		if err == io.EOF {
-			return nil
-		}
+// drop takes the files from the n-th on out of the store, and calls take with their rows.
+func (s *state) drop(n int, take func(key uint64, payload []byte) error) error {
+	var scans []*run.Scanner
+	for _, f := range s.parts[n:] {
+		scans = append(scans, f.Scan(run.Start))
+		defer f.Close()
+		s.tx.Drop(f.path)
+	}
+	s.parts = s.parts[:n]
+	rows, err := merge.Runs(scans, nil)
+	if err == nil {
+		err = rows.Each(take)
+	}
+	return err
+}
+
+// readPages reads the last file.
+func (s *state) readPages() error {
+	f := s.parts[len(s.parts)-1]
+	return s.drop(len(s.parts)-1, func(key uint64, payload []byte) error {
 		w := new(Waiting)
-		if err == nil {
-			err = w.Parse(key, payload)
-		}
-		if err != nil {
+		if err := w.Parse(key, payload); err != nil {
 			return s.at(f, key, err)
 		}
 		if w.Part == nil {
@@ -230,7 +218,8 @@ func (s *state) readPages(f *file) error {
 		} else {
 			s.pages[key] = w
 		}
-	}
+		return nil
+	})
 }
 
 // at says where an error is.
@@ -275,24 +264,11 @@ func (s *state) addParts(sorter *merge.Sorter, rows uint64) error {
 	}
 	n := len(s.parts)
 	for ; n > 0 && s.parts[n-1].Rows() <= mergeRatio*rows; n-- {
-		f := s.parts[n-1]
-		rows += f.Rows()
-		for scan := f.Scan(run.Start); ; {
-			key, payload, err := scan.Next()
-			if err == io.EOF {
-				break
-			}
-			if err == nil {
-				err = sorter.Add(key, payload)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		s.tx.Drop(f.path)
-		f.Close()
+		rows += s.parts[n-1].Rows()
 	}
-	s.parts = s.parts[:n]
+	if err := s.drop(n, sorter.Add); err != nil {
+		return err
+	}
 	sorted, err := sorter.Sort()
 	if err != nil {
 		return err
@@ -332,7 +308,7 @@ func (s *state) addParts(sorter *merge.Sorter, rows uint64) error {
 	if err != nil {
 		return err
 	}
-	s.parts = append(s.parts, &file{r, nil, f.Path(), s.tx.Generation()})
+	s.parts = append(s.parts, &file{r, io.NopCloser(nil), f.Path(), s.tx.Generation()})
 	return nil
 }
 
