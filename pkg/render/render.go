@@ -191,12 +191,11 @@ func (w *batch) readyPages(render func(*Waiting) error) error {
 			delete(w.state.pages, key)
 			continue
 		}
-		if ready, err := w.ready(p); err != nil {
-			return err
-		} else if !ready {
-			continue
+		ready, err := w.ready(p)
+		if ready {
+			err = render(p)
 		}
-		if err := render(p); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -520,7 +519,8 @@ func (s *session) render(ctx context.Context, p *Waiting) *rendered {
 		r.err = err
 		return r
 	}
-	on := map[uint64]bool{}
+	asked, on := r.links, map[uint64]bool{}
+	r.links = nil
 	for _, l := range found.links {
 		if !r.static.keys[l.Key] && l.Key != p.key {
 			l.LinkKind = linkkind.Rendered
@@ -528,12 +528,14 @@ func (s *session) render(ctx context.Context, p *Waiting) *rendered {
 			on[l.Key] = true
 		}
 	}
-	// Requests come in any order, and whether the page would leave by a link that it shows is chance.
-	r.links = slices.DeleteFunc(r.links, func(l record.Link) bool { return l.LinkKind == otherPage && on[l.Key] })
-	for i := range r.links {
-		if r.links[i].LinkKind == otherPage {
-			r.links[i].LinkKind = linkkind.Rendered
+	for _, l := range asked { // in any order; and whether the page would leave by a link that it shows is chance
+		if l.LinkKind == otherPage {
+			if on[l.Key] {
+				continue
+			}
+			l.LinkKind = linkkind.Rendered
 		}
+		r.links = append(r.links, l)
 	}
 	slices.SortStableFunc(r.links, func(a, b record.Link) int {
 		return cmp.Or(strings.Compare(a.URL, b.URL), strings.Compare(a.LinkKind, b.LinkKind))

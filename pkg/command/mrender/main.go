@@ -58,25 +58,15 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	load := func(file string) (*filter.Filter, error) {
+	var rules [2]*filter.Filter
+	for i, file := range []string{c.Filter, c.Rules} {
 		if file == "" {
-			return nil, nil
+			continue
 		}
-		return filter.Load(file, filter.Options{Memory: std.MemoryLimit() / 8, Schemes: opt.Schemes})
-	}
-	wanted, err := load(c.Filter)
-	if err != nil {
-		return err
-	}
-	if wanted != nil {
-		defer wanted.Close()
-	}
-	rules, err := load(c.Rules)
-	if err != nil {
-		return err
-	}
-	if rules != nil {
-		defer rules.Close()
+		if rules[i], err = filter.Load(file, filter.Options{Memory: std.MemoryLimit() / 8, Schemes: opt.Schemes}); err != nil {
+			return err
+		}
+		defer rules[i].Close()
 	}
 	from, err := extract.ParseSources(c.From)
 	if err != nil {
@@ -97,7 +87,7 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 	progress := std.StartProgress("pages", 0)
 	defer progress.Done()
 	set := render.Settings{
-		Pages: c.Pages, Rules: rules, Filter: wanted, Archive: store.Within(c.WARC, "fetch", store.Options{}), MaxBody: int64(c.MaxBody), Attempts: c.Attempts, Browsers: c.Browsers,
+		Pages: c.Pages, Filter: rules[0], Rules: rules[1], Archive: store.Within(c.WARC, "fetch", store.Options{}), MaxBody: int64(c.MaxBody), Attempts: c.Attempts, Browsers: c.Browsers,
 		Links: extract.Options{Canon: opt, Sources: from, IgnoreNofollow: c.IgnoreNofollow, Agent: c.UserAgent},
 		Page: render.Page{Wait: c.Wait, Timeout: c.Timeout, Requests: c.Requests, Bytes: int64(c.Bytes), Document: int(c.MaxBody), Scroll: c.Scroll, More: c.More,
 			Screenshot: c.Screenshot},

@@ -77,18 +77,19 @@ const maxParent = 107 - len("/mrender-4194304-4294967295/org.chromium.Chromium.X
 
 // Start starts a browser.
 func Start(ctx context.Context, o Options) (*Browser, error) {
-	program := o.Program
-	if program == "" {
-		for _, name := range Names {
-			if _, err := exec.LookPath(name); err == nil {
-				program = name
-				break
-			}
+	names := Names
+	if o.Program != "" {
+		names = []string{o.Program}
+	}
+	var path string
+	var err error
+	for _, name := range names {
+		if path, err = exec.LookPath(name); err == nil {
+			break
 		}
 	}
-	path, err := exec.LookPath(program)
 	if err != nil {
-		return nil, &fault.Error{Class: fault.Usage, Found: "no browser " + program, Want: "Chromium in PATH, or its file as render.browser", Hint: "sudo apt-get install chromium", Err: err}
+		return nil, &fault.Error{Class: fault.Usage, Found: "no browser " + o.Program, Want: "Chromium in PATH, or its file as render.browser", Hint: "sudo apt-get install chromium", Err: err}
 	}
 	parent := os.TempDir()
 	if len(parent) > maxParent {
