@@ -97,7 +97,7 @@ func (s *session) static(ctx context.Context, p *Waiting) (*static, error) {
 			}
 		}
 	}
-	st.links = len(pages) - 1
+	st.links, st.scripted = len(pages)-1, st.scripted || len(st.scripts) > 0 // as of UTF-16, which withoutNoscript does not read
 	return st, nil
 }
 

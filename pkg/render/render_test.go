@@ -230,6 +230,7 @@ func TestChoice(t *testing.T) {
 		{"noscript that nobody closed", Auto, "", [2]string{"http://a.test/" + html, shell() + "<noscript>" + words + links}, WhyShell},
 		{"noscript in a script and a comment", Auto, "", [2]string{"http://a.test/" + html, "<script>'<noscript>'</script><!--<noscript>-->" + words}, ""},
 		{"noscript beside text", Auto, "", [2]string{"http://a.test/" + html, long + "<noscript><img src=pixel></noscript>"}, ""},
+		{"UTF-16", Auto, "", [2]string{"http://a.test/" + html, "\xFE\xFF\x00" + strings.Join(strings.Split("<script src=a>", ""), "\x00")}, WhyShell},
 		{"data alone", Auto, "", [2]string{"http://a.test/" + html, "<p>hello<script type=application/ld+json>{}</script>"}, ""},
 		{"a stub that leads on", Auto, "", [2]string{"http://a.test/" + html, "<meta http-equiv=refresh content=0;url=/b>" + shell()}, ""},
 		{"one that leads browsers without scripts on", Auto, "", [2]string{"http://a.test/" + html, "<noscript><meta http-equiv=refresh content=0;url=/b></noscript>" + shell()}, WhyShell},
