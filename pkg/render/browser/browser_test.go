@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/render"
 )
 
@@ -27,9 +28,7 @@ func chromium(t *testing.T, o Options) *Browser {
 		t.Skip("make render runs it: it needs Chromium")
 	}
 	b, err := Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -131,23 +130,17 @@ func TestPages(t *testing.T) {
 				test.change(&p)
 			}
 			r, err := b.Load(t.Context(), p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			shows := r.HTML + r.Text + string(r.Screenshot[:min(4, len(r.Screenshot))])
-			for _, want := range test.has {
-				if !strings.Contains(shows, want) {
-					t.Errorf("no %q in %.2000q", want, shows)
-				}
-			}
-			for _, want := range test.shows {
-				if !strings.Contains(r.Text, want) {
-					t.Errorf("no %q in the text %.2000q", want, r.Text)
-				}
-			}
-			for _, no := range test.lacks {
-				if strings.Contains(r.Text, no) {
-					t.Errorf("%q in %.2000q", no, r.Text)
+			for _, in := range []struct {
+				text  string
+				words []string
+				want  bool
+			}{{shows, test.has, true}, {r.Text, test.shows, true}, {r.Text, test.lacks, false}} {
+				for _, word := range in.words {
+					if strings.Contains(in.text, word) != in.want {
+						t.Errorf("%q in %.2000q: %v, want %v", word, in.text, !in.want, in.want)
+					}
 				}
 			}
 			for _, want := range test.asked {
@@ -174,9 +167,7 @@ func TestPages(t *testing.T) {
 func TestNoNetwork(t *testing.T) {
 	var contacts atomic.Int32
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	go func() {
 		for {
@@ -195,9 +186,7 @@ func TestNoNetwork(t *testing.T) {
 	b := chromium(t, Options{Memory: 1 << 30})
 	for range 2 {
 		r, err := b.Load(t.Context(), pageOf(&site{pages: map[string]string{"http://app.test/": scan}}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, want := range []string{"refused", "no socket", "cookie stored undefined"} {
 			if !strings.Contains(r.Text, want) {
 				t.Errorf("no %q in %q", want, r.Text)
@@ -298,12 +287,8 @@ func TestKilled(t *testing.T) {
 	t.Setenv("MERCATOR_RENDER_CHILD", "1")
 	child := exec.Command(os.Args[0], "-test.run=^TestKilled$")
 	out, err := child.StdoutPipe()
-	if err == nil {
-		err = child.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, child.Start())
 	var pid int
 	var dir string
 	for lines := bufio.NewScanner(out); dir == "" && lines.Scan(); {
@@ -326,8 +311,7 @@ func TestKilled(t *testing.T) {
 // TestNoBrowser: without Chromium there is an error with a hint.
 func TestNoBrowser(t *testing.T) {
 	for _, program := range []string{"/nowhere/chromium", "false"} {
-		_, err := Start(t.Context(), Options{Program: program})
-		if err == nil {
+		if _, err := Start(t.Context(), Options{Program: program}); err == nil {
 			t.Fatalf("%s starts", program)
 		}
 	}
