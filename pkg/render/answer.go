@@ -17,7 +17,6 @@ import (
 
 // asked is a request of a page, as its record has it.
 type asked struct {
-	URL    string `json:"-"`
 	Status int    `json:"status"` // 0: it failed
 	MIME   string `json:"mime,omitempty"`
 	Type   string `json:"type,omitempty"`
@@ -42,7 +41,7 @@ func (a *answerer) answer(q *Request) Answer {
 	}
 	a.r.answers[said]++
 	mime, _, _ := strings.Cut(reply.Header.Get("Content-Type"), ";")
-	a.r.asked = append(a.r.asked, asked{q.URL, reply.Status, strings.TrimSpace(mime), strings.ToLower(q.Type), said})
+	a.r.asked[q.URL] = asked{reply.Status, strings.TrimSpace(mime), strings.ToLower(q.Type), said}
 	return reply
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"mercator/formats/record"
-	"mercator/formats/store"
 	"mercator/formats/warc"
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/base/release"
@@ -18,32 +17,25 @@ import (
 // module is the name under which findings stand.
 const module = "rendered"
 
-// output is the WARC file of a round. It has the records of browsertrix-crawler: "urn:pageinfo:URL", what the page asked for and what became of it,
-// as JSON; "urn:text:URL", its text; "urn:view:URL", a picture. The replies themselves are where mfetch wrote them.
-type output struct {
-	file *store.NewFile
-	w    *warc.Writer
-}
-
+// record writes a record to the WARC file of the round. It has the records of browsertrix-crawler: "urn:pageinfo:URL", what the page asked for and
+// what became of it, as JSON; "urn:text:URL", its text; "urn:view:URL", a picture. The replies themselves are where mfetch wrote them.
 func (w *batch) record(uri, mime string, date time.Time, block []byte) error {
 	if w.out == nil {
 		f, err := w.state.tx.Create("warc/", ".warc.gz", roleWARC)
 		if err != nil {
 			return err
 		}
-		w.out = &output{f, warc.NewWriter(f, 0)}
+		w.file, w.out = f, warc.NewWriter(f, 0)
 		about := warc.FormatFields([]warc.Field{{Name: "software", Value: "mercator/" + release.Version}, {Name: "format", Value: "WARC File Format 1.1"}, {Name: "transaction", Value: w.b.Schema().Txn}})
 		info := &warc.Record{Type: warc.TypeInfo, Date: date, ContentType: warc.MediaFields, Block: bytes.NewReader(about), Length: int64(len(about))}
-		if _, _, err := w.out.w.Write(info, warc.Encoder{}); err != nil {
+		if _, _, err := w.out.Write(info, warc.Encoder{}); err != nil {
 			return err
 		}
 	}
 	rec := &warc.Record{Type: warc.TypeResource, Date: date, TargetURI: uri, ContentType: mime, Block: bytes.NewReader(block), Length: int64(len(block))}
-	_, _, err := w.out.w.Write(rec, warc.Encoder{})
+	_, _, err := w.out.Write(rec, warc.Encoder{})
 	return err
 }
-
-func (o *output) close() error { return cmp.Or(o.w.Flush(), o.file.Close()) }
 
 // pageInfo is the block of urn:pageinfo.
 type pageInfo struct {
@@ -62,11 +54,8 @@ type pageInfo struct {
 // write writes the records and the findings of a page. Records have the date of its document, so that the same page gives the same again.
 func (w *batch) write(r *rendered) error {
 	p, date := r.page, r.page.Fetched.Go()
-	info := pageInfo{PageID: string(fingerprint.Append(nil, p.key)), URL: p.URL, TS: date, TSStatus: p.Part.Status, URLs: map[string]asked{}, Counts: map[string]int{"requests": r.result.Requests, "jsErrors": r.result.Errors},
+	info := pageInfo{PageID: string(fingerprint.Append(nil, p.key)), URL: p.URL, TS: date, TSStatus: p.Part.Status, URLs: r.asked, Counts: map[string]int{"requests": r.result.Requests, "jsErrors": r.result.Errors},
 		Attempt: p.Attempts, Why: p.Why, Cut: r.result.Cut, Software: "mercator/" + release.Version}
-	for _, a := range r.asked {
-		info.URLs[a.URL] = a
-	}
 	block, err := json.MarshalIndent(info, "", " ")
 	if err != nil {
 		return err

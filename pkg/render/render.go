@@ -29,6 +29,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/formats/warc"
 	"mercator/pkg/extract"
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/merge"
@@ -135,7 +136,8 @@ type batch struct {
 	state  *state
 	b      *stage.Batch[record.Link, record.Link]
 	report *Report
-	out    *output
+	file   *store.NewFile  // of out
+	out    *warc.Writer    // nil: there is no record yet
 	made   map[uint64]bool // links that scripts have made: a menu on each page is one gain
 }
 
@@ -286,7 +288,7 @@ type rendered struct {
 	links   []record.Link
 	refused map[string]uint64
 	missing []partKey
-	asked   []asked
+	asked   map[string]asked // by URL
 	answers map[string]uint64
 	static  *static
 	took    time.Duration
@@ -329,7 +331,7 @@ func (w *batch) render(ctx context.Context, choose func(render func(*Waiting) er
 		(<-idle).close()
 	}
 	if err == nil && w.out != nil {
-		err = w.out.close()
+		err = cmp.Or(w.out.Flush(), w.file.Close())
 	}
 	return err
 }
@@ -472,7 +474,7 @@ func (r *rows) Refuse(reason string, n uint64) { r.refused[reason] += n }
 
 // render renders a page.
 func (s *session) render(ctx context.Context, p *Waiting) *rendered {
-	r := &rendered{page: p, answers: map[string]uint64{}, refused: map[string]uint64{}}
+	r := &rendered{page: p, asked: map[string]asked{}, answers: map[string]uint64{}, refused: map[string]uint64{}}
 	began := time.Now()
 	defer func() { r.took = time.Since(began) }()
 	if r.static, r.err = s.static(ctx, p); r.err != nil {
@@ -491,7 +493,8 @@ func (s *session) render(ctx context.Context, p *Waiting) *rendered {
 				return r
 			}
 		}
-		r.links, r.missing, r.asked = nil, nil, nil
+		r.links, r.missing = nil, nil
+		clear(r.asked)
 		clear(r.answers)
 		clear(r.refused)
 		r.result, r.failed = s.browser.Load(ctx, page)
@@ -519,7 +522,7 @@ func (s *session) render(ctx context.Context, p *Waiting) *rendered {
 		r.err = err
 		return r
 	}
-	asked, on := r.links, map[uint64]bool{}
+	requested, on := r.links, map[uint64]bool{}
 	r.links = nil
 	for _, l := range found.links {
 		if !r.static.keys[l.Key] && l.Key != p.key {
@@ -528,7 +531,7 @@ func (s *session) render(ctx context.Context, p *Waiting) *rendered {
 			on[l.Key] = true
 		}
 	}
-	for _, l := range asked { // in any order; and whether the page would leave by a link that it shows is chance
+	for _, l := range requested { // in any order; and whether the page would leave by a link that it shows is chance
 		if l.LinkKind == otherPage {
 			if on[l.Key] {
 				continue
