@@ -26,18 +26,18 @@ func TestRest(t *testing.T) {
 	const hour = record.Time(3600e6)
 	d := Dead{After: 3, Delay: time.Hour, MaxDelay: 3 * time.Hour}
 	for _, c := range []struct {
-		name      string
-		h, before Host
-		want      record.Time
+		name        string
+		h, before   Host
+		ended, want record.Time
 	}{
-		{"alive", Host{Failures: 2, Contacts: 2, LastContact: hour}, Host{}, 0},
-		{"dead", Host{Failures: 3, Contacts: 3, LastContact: hour}, Host{Failures: 2, Contacts: 2}, 2 * hour},
-		{"not contacted", Host{Failures: 3, Contacts: 3, LastContact: hour, ParkedUntil: 7}, Host{Failures: 3, Contacts: 3}, 7},
-		{"dead again", Host{Failures: 4, Contacts: 9, LastContact: 5 * hour, ParkedUntil: 2 * hour}, Host{Failures: 3, Contacts: 8, LastContact: hour, ParkedUntil: 2 * hour}, 7 * hour},
-		{"the longest", Host{Failures: 5, Contacts: 9, LastContact: 9 * hour}, Host{Failures: 4, Contacts: 8, LastContact: 5 * hour, ParkedUntil: 7 * hour}, 12 * hour},
-		{"asked for more", Host{Failures: 3, Contacts: 3, LastContact: hour, ParkedUntil: 9 * hour}, Host{}, 9 * hour},
+		{"alive", Host{Failures: 2, Contacts: 2, LastContact: hour}, Host{}, hour, 0},
+		{"dead", Host{Failures: 3, Contacts: 3, LastContact: hour}, Host{Failures: 2, Contacts: 2}, hour, 2 * hour},
+		{"not contacted", Host{Failures: 3, Contacts: 3, LastContact: hour, ParkedUntil: 7}, Host{Failures: 3, Contacts: 3}, 0, 7},
+		{"dead again", Host{Failures: 4, Contacts: 9, LastContact: hour, ParkedUntil: 2 * hour}, Host{Failures: 3, Contacts: 8, LastContact: hour, ParkedUntil: 2 * hour}, 2 * hour, 4 * hour},
+		{"the longest", Host{Failures: 5, Contacts: 9, LastContact: hour, ParkedUntil: 4 * hour}, Host{Failures: 4, Contacts: 8, LastContact: hour, ParkedUntil: 4 * hour}, 5 * hour, 8 * hour},
+		{"asked for more", Host{Failures: 3, Contacts: 3, LastContact: hour, ParkedUntil: 9 * hour}, Host{}, hour, 9 * hour},
 	} {
-		if d.rest(&c.h, &c.before); c.h.ParkedUntil != c.want {
+		if d.rest(&c.h, &c.before, c.ended); c.h.ParkedUntil != c.want {
 			t.Errorf("%s: parked until %d, want %d", c.name, c.h.ParkedUntil, c.want)
 		}
 	}

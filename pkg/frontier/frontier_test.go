@@ -379,7 +379,7 @@ func TestAgainstModel(t *testing.T) {
 		final  bool
 	}{
 		{record.OutcomeFetched, 200, true}, {record.OutcomeFetched, 404, true}, {record.OutcomeFetched, 503, false}, {record.OutcomeNotModified, 304, true}, {record.OutcomeNotModified, 304, true},
-		{record.OutcomeTimeout, 0, false}, {record.OutcomeDNS, 0, false}, {record.OutcomeRobotsDenied, 0, true},
+		{record.OutcomeTimeout, 0, false}, {record.OutcomeDisconnect, 0, false}, {record.OutcomeRobotsDenied, 0, true},
 		{record.OutcomeDeferred, 0, false}, {record.OutcomeDeferred, 0, false},
 		{record.OutcomeParked, 0, false}, {record.OutcomeDenied, 0, false}, {record.OutcomeAddress, 0, false},
 	}

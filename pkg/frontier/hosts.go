@@ -68,6 +68,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 		}
 		was = append(was[:0], group...)
 		gaps, waited := uint64(0), 0 // the longest gap, and contacts that had one before them
+		ended := record.Time(0)      // of the last contact
 		for !events.done && events.key == order {
 			if err := ev.Parse(order, events.row); err != nil {
 				return run{}, err
@@ -78,6 +79,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 				return run{}, err
 			}
 			absorb(h, &ev)
+			ended = max(ended, ev.LastContact)
 			if ev.DelayUS > 0 {
 				gaps, waited = max(gaps, ev.DelayUS), waited+1
 			}
@@ -108,7 +110,7 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 				before = was[at]
 			}
 			shortenGap(h, &before, gaps, waited)
-			c.dead.rest(h, &before)
+			c.dead.rest(h, &before, ended)
 			fresh = fresh && !hasHistory(h)
 			c.buf = h.Append(c.buf[:0])
 			if err := w.addPayload(order, c.buf); err != nil {
@@ -127,17 +129,13 @@ func (c *change) hosts(ctx context.Context) (run, error) {
 // dead reports whether a host is taken to be dead.
 func (d *Dead) dead(h *Host) bool { return d.After > 0 && h.Failures >= uint64(d.After) }
 
-// rest leaves a host alone that is dead and was contacted again. before is its state before
-// that: if it was dead then, twice as long as the last time.
-func (d *Dead) rest(h, before *Host) {
-	if !d.dead(h) || h.Contacts == before.Contacts {
-		return
+// rest leaves a host alone that is dead and was contacted again, the last time until ended: for Delay, and as long
+// as it has been silent. before is its state before that.
+func (d *Dead) rest(h, before *Host, ended record.Time) {
+	if d.dead(h) && h.Contacts > before.Contacts {
+		wait := record.Time(d.Delay.Microseconds()) + ended - h.LastContact
+		h.ParkedUntil = max(h.ParkedUntil, ended+min(wait, record.Time(d.MaxDelay.Microseconds())))
 	}
-	wait := record.Time(d.Delay.Microseconds())
-	if d.dead(before) {
-		wait = max(wait, 2*(before.ParkedUntil-before.LastContact))
-	}
-	h.ParkedUntil = max(h.ParkedUntil, h.LastContact+min(wait, record.Time(d.MaxDelay.Microseconds())))
 }
 
 // noteDead tells batches that a host is dead, or that it is so no more. before is its
@@ -265,7 +263,9 @@ func absorb(h, ev *Host) {
 	default:
 		h.DelayUS = smooth(h.DelayUS, ev.DelayUS, h.Contacts)
 	}
-	h.LastContact = max(h.LastContact, ev.LastContact)
+	if ev.Failures == 0 || h.Failures == 0 {
+		h.LastContact = max(h.LastContact, ev.LastContact)
+	}
 	h.Addr = ev.Addr
 	switch {
 	case ev.Failures > 0:

@@ -55,9 +55,9 @@ func (o *outcome) decode(b []byte) {
 }
 
 // readOutcomes reads the outcomes to their verified end; epoch is the crawl's epoch
-// when they were made. Page rows go to pages, judged; what all rows tell about
+// when they were made. Page rows go to pages, judged, or to byHost those whose verdict depends on their host; what all rows tell about
 // hosts goes to the events.
-func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.Time, pages *sorter) (n uint64, epoch string, err error) {
+func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.Time, pages, byHost *sorter) (n uint64, epoch string, err error) {
 	in, err := o.Outcomes()
 	if err != nil {
 		return 0, "", err
@@ -73,13 +73,19 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 			v, due := o.Retries.judge(row, row.Attempt, now)
 			out := outcome{verdict: v, attempt: row.Attempt, due: max(due, 0), outcome: row.Outcome, url: row.URL, host: row.Host}
 			c.policy.judged(row, &out, now)
+			packed = out.append(packed[:0])
+			if out.mayBeOutage() {
+				if err := byHost.addPayload(ev.Key, packed); err != nil {
+					return err
+				}
+				return addRow(c.events, ev.Key, &ev)
+			}
 			if out.open || !out.verdict.final() {
 				c.returning++
 			}
 			if !out.open {
 				verdictOf(&ev, out.verdict, row.Outcome)
 			}
-			packed = out.append(packed[:0])
 			if err := pages.addPayload(flightKey(row.Host, row.URL), packed); err != nil {
 				return err
 			}

@@ -85,19 +85,19 @@ type LevelTime struct {
 type Host struct {
 	Key         uint64 // hostKey of Host
 	Host        string
-	Discovered  uint64 // URLs ever put into the frontier; a URL that is fetched again counts once
-	Finished    uint64 // URLs with a final outcome
-	Fetched     uint64 // finished URLs with a reply (outcome "fetched")
-	Retried     uint64 // attempts that failed and were queued again
-	Deferred    uint64 // times that a URL was put off untried
-	Dead        uint64 // times that a URL was finished because no attempt was left
-	Contacts    uint64 // contacts with the server, robots.txt included
-	Failures    uint64 // contacts that failed since the last success
-	DurationUS  uint64 // mean duration of a contact
-	SpreadUS    uint64 // standard deviation of a contact's duration
-	DelayUS     uint64 // mean gap that politeness demanded before a contact
-	LastContact record.Time
-	ParkedUntil record.Time // latest time that the server asked for (Retry-After)
+	Discovered  uint64      // URLs ever put into the frontier; a URL that is fetched again counts once
+	Finished    uint64      // URLs with a final outcome
+	Fetched     uint64      // finished URLs with a reply (outcome "fetched")
+	Retried     uint64      // attempts that failed and were queued again
+	Deferred    uint64      // times that a URL was put off untried
+	Dead        uint64      // times that a URL was finished because no attempt was left
+	Contacts    uint64      // contacts with the server, robots.txt included
+	Failures    uint64      // contacts that failed since the last success
+	DurationUS  uint64      // mean duration of a contact
+	SpreadUS    uint64      // standard deviation of a contact's duration
+	DelayUS     uint64      // mean gap that politeness demanded before a contact
+	LastContact record.Time // end of the last contact; after failures, of the first of them in a row
+	ParkedUntil record.Time // latest time that the server asked for (Retry-After), or until which it is left alone as it does not answer
 	Addr        string      // address of the last contact
 	Last        []LevelTime
 	Bytes       uint64 // bytes of bodies from the host, robots.txt and repetitions included

@@ -284,8 +284,8 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 		now = s.InFlight.Now
 	}
 	c.now, c.clock = now, now
-	outcomes := c.sorter(smallSort)
-	pages, outcomesEpoch, err := c.readOutcomes(ctx, o, now, outcomes)
+	outcomes, byHost := c.sorter(smallSort), c.sorter(smallSort)
+	pages, outcomesEpoch, err := c.readOutcomes(ctx, o, now, outcomes, byHost)
 	if err != nil {
 		return err
 	}
@@ -319,6 +319,9 @@ func (c *change) update(ctx context.Context, f *Frontier, o UpdateOptions) error
 	}
 	if c.s.InFlight.Txn != o.Txn {
 		return inFlight(c.st, c.s.InFlight)
+	}
+	if err := c.judgeHosts(ctx, o.Retries, byHost, outcomes); err != nil {
+		return err
 	}
 	if c.gate == nil && !c.policy.late && len(c.s.Held) == 0 { // else waiting URLs are taken before finish
 		if err := c.mergeQueues(ctx, c.fresh.rows+c.returning); err != nil {
