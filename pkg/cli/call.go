@@ -127,7 +127,7 @@ func (l *LineWriter) End() {
 // Wait is the reason why a command waits before it can go on.
 type Wait struct {
 	Text  string    // all of it, for a person
-	URL   string    // URL that is due first; "": it waits for something else
+	URL   string    // URL that is due first, or its host, if that does not answer; "": it waits for something else
 	Until time.Time // with URL
 	Why   string    // with URL
 }

@@ -299,11 +299,11 @@ func (d *Driver) waitDue(ctx context.Context, tell func(cli.Wait), ends func() (
 		}
 		wait := due.Go().Sub(now)
 		if !told && wait >= sayWait {
-			first, err := d.Crawl.Frontiers.First()
+			first, err := d.Crawl.Frontiers.First(ctx)
 			if err != nil {
 				return false, err
 			}
-			tell(cli.Wait{URL: cli.Printable(first.URL.URL), Until: due.Go(), Why: first.WaitsFor()})
+			tell(cli.Wait{URL: cli.Printable(first.Name), Until: due.Go(), Why: first.Why})
 		}
 		select {
 		case <-time.After(min(wait, lookEvery)):

@@ -137,8 +137,15 @@ func (f *Frontier) Due(now record.Time) (due record.Time, empty bool, err error)
 	return due, empty, nil
 }
 
+// Awaited is what a frontier waits for while no URL is due.
+type Awaited struct {
+	Name string // the URL that is due first, or its host, if that has an outage
+	Why  string
+	Due  record.Time
+}
+
 // First is the URL that is due first, of those that wait for a time.
-func (f *Frontier) First() (*Entry, error) {
+func (f *Frontier) First(ctx context.Context) (*Awaited, error) {
 	s, _, err := f.current()
 	if err != nil {
 		return nil, err
@@ -146,11 +153,18 @@ func (f *Frontier) First() (*Entry, error) {
 	later := newMerger(f.st, s.timed())
 	defer later.close()
 	e := new(Entry)
-	return e, later.next(e)
+	if err := later.next(e); err != nil {
+		return nil, err
+	}
+	h, _, err := f.Host(ctx, e.URL.Host)
+	if err == nil && h.Failures > 0 && h.ParkedUntil >= e.URL.Due {
+		return &Awaited{e.URL.Host, "it does not answer since " + h.LastContact.Go().Format(time.TimeOnly) + " UTC", e.URL.Due}, nil
+	}
+	return &Awaited{e.URL.URL, e.waitsFor(), e.URL.Due}, err
 }
 
-// WaitsFor says why a URL waits for its time.
-func (e *Entry) WaitsFor() string {
+// waitsFor says why a URL waits for its time.
+func (e *Entry) waitsFor() string {
 	switch {
 	case e.URL.Attempt == 1:
 		return "it is tried again after 1 failure"

@@ -33,11 +33,8 @@ func (r Retries) outage(h *Host, o *outcome, t record.Time) record.Time {
 		attempts, delay = r.Of(o.url, o.host)
 	}
 	silent := t - h.LastContact
-	switch {
-	case attempts == 1, h.Contacts <= h.Failures, h.Failures == 0 && o.outcome != record.OutcomeDNS, silent > record.Time(longestOutage.Microseconds()):
+	if attempts == 1 || h.Contacts <= h.Failures || h.Failures == 0 && o.outcome != record.OutcomeDNS || silent > record.Time(longestOutage.Microseconds()) {
 		return 0
-	case h.ParkedUntil > t:
-		return h.ParkedUntil
 	}
 	return t + min(record.Time(delay.Microseconds())+max(silent, 0), record.Time(min(outageWait, r.MaxDelay).Microseconds()))
 }

@@ -34,6 +34,8 @@ type PlanHost struct {
 	Measured bool          // the host's speed is known
 	Took     time.Duration // time from the batch's begin to the end of the host's last contact
 	Failures uint64        // contacts that failed since the last success
+	Since    record.Time   // of the first of them
+	Until    record.Time   // when it may be contacted again
 }
 
 // slowHosts is how many hosts a plan names.
@@ -203,7 +205,7 @@ func (p *planner) host(out *Plan, h *Host, n uint64) {
 	if h.Contacts > 0 {
 		out.Measured++
 	}
-	out.slow(PlanHost{Host: h.Host, URLs: n, Measured: h.Contacts > 0, Took: pace.took(contacts), Failures: h.Failures})
+	out.slow(PlanHost{Host: h.Host, URLs: n, Measured: h.Contacts > 0, Took: pace.took(contacts), Failures: h.Failures, Since: h.LastContact, Until: h.ParkedUntil})
 }
 
 // finishPlan is the longest of what takes time.

@@ -59,15 +59,15 @@ func (all Shards) Due(now record.Time) (first record.Time, err error) {
 	return first, nil
 }
 
-// First is the URL that is due first, of those that wait for a time.
-func (all Shards) First() (first *Entry, err error) {
+// First is what is due first in any frontier.
+func (all Shards) First(ctx context.Context) (first *Awaited, err error) {
 	for _, f := range all {
-		e, err := f.First()
+		a, err := f.First(ctx)
 		if err != nil && err != io.EOF {
 			return nil, err
 		}
-		if err == nil && (first == nil || e.URL.Due < first.URL.Due) {
-			first = e
+		if err == nil && (first == nil || a.Due < first.Due) {
+			first = a
 		}
 	}
 	return first, nil

@@ -378,15 +378,14 @@ func (c *nextCmd) when(ctx context.Context, std *cli.Std, f *frontier.Frontier, 
 		if c.NoWait {
 			return &fault.Error{Class: fault.No, File: c.Store, Found: "no URL is due before " + due.Go().Format(time.RFC3339)}
 		}
-		first, err := f.First()
+		first, err := f.First(ctx)
 		if err != nil {
 			return err
 		}
-		why := first.WaitsFor()
 		return sleep(ctx, time.Duration(due-now)*time.Microsecond, func() {
-			url := cli.Printable(first.URL.URL)
-			std.Wait(cli.Wait{URL: url, Until: due.Go(), Why: why,
-				Text: fmt.Sprintf("%s: no URL is due before %s: waiting for %s: %s", c.Store, due.Go().Format(time.RFC3339), url, why)})
+			url := cli.Printable(first.Name)
+			std.Wait(cli.Wait{URL: url, Until: due.Go(), Why: first.Why,
+				Text: fmt.Sprintf("%s: no URL is due before %s: waiting for %s: %s", c.Store, due.Go().Format(time.RFC3339), url, first.Why)})
 		})
 	})
 }

@@ -91,7 +91,9 @@ type HostLeft struct {
 	URLs uint64  `json:"urls"`
 	Took float64 `json:"s"` // seconds for the URLs at the host's pace
 
-	Failures uint64 `json:"failures_in_a_row,omitempty"` // contacts without an answer since its last answer
+	Failures uint64    `json:"failures_in_a_row,omitempty"` // contacts without an answer since its last answer
+	Since    time.Time `json:"silent_since,omitzero"`       // the first of them, if there are several
+	Again    time.Time `json:"tried_again,omitzero"`        // when it is tried again, if that lies ahead
 }
 
 // silent reports whether nobody knows how long the URLs of a host take, since it does not answer. A single contact may fail anywhere.
@@ -99,7 +101,11 @@ func (h HostLeft) silent() bool { return h.Failures > 1 }
 
 func (h HostLeft) when() string {
 	if h.silent() {
-		return "which does not answer: " + Count(h.Failures, "failed contact") + " in a row"
+		text := fmt.Sprintf("which does not answer since %s UTC: %s in a row", h.Since.Format(time.TimeOnly), Count(h.Failures, "failed contact"))
+		if !h.Again.IsZero() {
+			text += fmt.Sprintf(", again at %s UTC", h.Again.Format(time.TimeOnly))
+		}
+		return text
 	}
 	return span(h.Took)
 }
@@ -281,7 +287,14 @@ func (s *Status) addPlan(p *frontier.Plan, now time.Time) {
 	}
 	s.HostsLeft = p.Hosts
 	for _, h := range p.Slow {
-		s.Hosts = append(s.Hosts, HostLeft{h.Host, h.URLs, h.Took.Seconds(), h.Failures})
+		left := HostLeft{Host: h.Host, URLs: h.URLs, Took: h.Took.Seconds(), Failures: h.Failures}
+		if left.silent() {
+			left.Since = h.Since.Go()
+			if h.Until > record.TimeOf(now) {
+				left.Again = h.Until.Go()
+			}
+		}
+		s.Hosts = append(s.Hosts, left)
 	}
 	if p.Hosts > 0 && p.Hosts == uint64(len(s.Hosts)) && !slices.ContainsFunc(s.Hosts, func(h HostLeft) bool { return !h.silent() }) {
 		return // none answers
