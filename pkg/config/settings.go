@@ -216,7 +216,7 @@ type ContentSet struct {
 
 // Failures say when a URL or a host is given up.
 type Failures struct {
-	MaxAttempts int           `key:"frontier.max_attempts" sheet:"url" default:"3" range:"1 255" group:"Failures:" help:"Fetches of a URL before it is given up, 1 to 255."`
+	MaxAttempts int           `key:"frontier.max_attempts" sheet:"url" default:"3" range:"1 255" group:"Failures:" help:"Fetches of a URL before it is given up, 1 to 255." note:"those in an outage of its host, of up to two hours, do not count"`
 	RetryDelay  time.Duration `key:"frontier.retry_delay" sheet:"url" default:"1m" range:"0s 24h" group:"Failures:" help:"Wait after a failure; longer with each, up to 24h." note:"below a minute it grows faster; mcrawl site sets 5s"`
 	DeadAfter   int           `key:"frontier.dead_after" range:"0" like:"0" group:"Failures:" placeholder:"N" help:"Leave a host alone after N failed contacts." note:"in a row; 0: never"`
 	DeadDelay   time.Duration `key:"frontier.dead_delay" default:"1h" range:"0s 168h" group:"Failures:" help:"Leave it alone so long; doubles, up to 168h."`

@@ -46,7 +46,7 @@
 //
 //   - What an outcome means for its URL (final, again and when, put off, parked): judge.go.
 //     Update calls it for each outcome row (readOutcomes in outcomes.go), finds the row's URL
-//     in the batch (applyOutcomes), and does what the verdict says (applyVerdict). A policy may change a
+//     in the batch (applyOutcomes), and does what the verdict says (applyVerdict). Where the host has failed, and not its URL: outage.go. A policy may change a
 //     verdict (hook judged). The flags are in updateCmd, in pkg/command/mfrontier.
 //   - Which URL is next: the policy, policy_NAME.go. Fair service, which most of them share: fair.go.
 //   - How large a batch is, by number or by time, and which hosts it leaves out: next.go, limits.go, timedbatch.go.

@@ -198,14 +198,23 @@ func TestPrintCounts(t *testing.T) {
 
 // TestDeadHost: of a host that does not answer nobody knows how long its URLs take.
 func TestDeadHost(t *testing.T) {
-	s := Status{Known: 3, Hosts: []HostLeft{{Host: "a.test", URLs: 3, Took: 20, Failures: 2}}}
-	var out strings.Builder
-	s.printBody(&out)
-	if text := out.String(); !strings.Contains(text, "           3 URLs left on a.test, which does not answer: 2 failed contacts in a row\n") {
-		t.Error(text)
+	at := func(minutes int) record.Time {
+		return record.TimeOf(time.Date(2026, 1, 1, 12, minutes, 10, 0, time.UTC))
 	}
-	if want := "3 URLs left on a.test, which does not answer: 2 failed contacts in a row"; s.waits() != want {
-		t.Errorf("%q, want %q", s.waits(), want)
+	for now, want := range map[record.Time]string{
+		at(4): "3 URLs left on a.test, which does not answer since 12:03:10 UTC: 2 failed contacts in a row, again at 12:05:10 UTC",
+		at(6): "3 URLs left on a.test, which does not answer since 12:03:10 UTC: 2 failed contacts in a row",
+	} {
+		var s Status
+		s.addPlan(&frontier.Plan{URLs: 3, Hosts: 1, Slow: []frontier.PlanHost{{Host: "a.test", URLs: 3, Took: 20 * time.Second, Failures: 2, Since: at(3), Until: at(5)}}}, now.Go())
+		var out strings.Builder
+		s.printBody(&out)
+		if text := out.String(); !strings.Contains(text, "           "+want+"\n") {
+			t.Error(text)
+		}
+		if s.waits() != want {
+			t.Errorf("%q, want %q", s.waits(), want)
+		}
 	}
 	for failures, want := range map[uint64]float64{0: 20, 1: 20, 2: 0} { // one contact may fail anywhere
 		var s Status
