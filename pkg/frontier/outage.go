@@ -65,8 +65,12 @@ func (c *change) judgeHosts(ctx context.Context, r Retries, rows, pages *sorter)
 			return err
 		}
 		order, tried := events.key, record.Time(0)
-		wanted := !judged.done && judged.key == order
-		if wanted {
+		failed := false // a host of this key did, before URLs of it were put off
+		if !judged.done && judged.key == order {
+			o.decode(judged.row)
+			failed = o.outcome != record.OutcomeDeferred
+		}
+		if failed {
 			if group, err = find(table, order, group[:0]); err != nil {
 				return err
 			}
@@ -75,7 +79,7 @@ func (c *change) judgeHosts(ctx context.Context, r Retries, rows, pages *sorter)
 			if err := c.events.addPayload(order, events.row); err != nil {
 				return err
 			}
-			if wanted {
+			if failed {
 				if err := ev.Parse(order, events.row); err != nil {
 					return err
 				}
@@ -95,16 +99,18 @@ func (c *change) judgeHosts(ctx context.Context, r Retries, rows, pages *sorter)
 		}
 		for down := ""; !judged.done && judged.key == order; {
 			o.decode(judged.row)
-			h, err := group.host([]byte(o.host))
-			if err != nil {
-				return err
-			}
 			ev = Host{Key: order, Host: o.host}
 			if o.outcome != record.OutcomeDeferred {
 				down = o.host
 			}
-			if until := r.outage(h, &o, tried); until > 0 && down == o.host {
-				o.verdict, o.open, o.due, ev.ParkedUntil = putOff, false, max(o.due, until), until
+			if failed && down == o.host {
+				h, err := group.host([]byte(o.host))
+				if err != nil {
+					return err
+				}
+				if until := r.outage(h, &o, tried); until > 0 {
+					o.verdict, o.open, o.due, ev.ParkedUntil = putOff, false, max(o.due, until), until
+				}
 			}
 			if !o.open {
 				verdictOf(&ev, o.verdict, o.outcome)
