@@ -36,7 +36,16 @@ func (r Retries) outage(h *Host, o *outcome, t record.Time) record.Time {
 	if attempts == 1 || h.Contacts <= h.Failures || h.Failures == 0 && o.outcome != record.OutcomeDNS || silent > record.Time(longestOutage.Microseconds()) {
 		return 0
 	}
-	return t + min(record.Time(delay.Microseconds())+max(silent, 0), record.Time(min(outageWait, r.MaxDelay).Microseconds()))
+	longest := record.Time(min(outageWait, r.MaxDelay).Microseconds())
+	if rest := h.ParkedUntil - t; rest > 0 && rest <= longest { // tried before its time, since no other host had URLs
+		return h.ParkedUntil
+	}
+	return t + min(record.Time(delay.Microseconds())+max(silent, 0), longest)
+}
+
+// onTrial reports whether a host has an outage and is to be tried again at now: one URL is enough for that.
+func (h *Host) onTrial(now record.Time) bool {
+	return h.Failures > 1 && h.Contacts > h.Failures && h.ParkedUntil > h.LastContact && now-h.LastContact <= record.Time(longestOutage.Microseconds())
 }
 
 // judgeHosts gives the verdicts in rows, which are by hostKey, to pages: URLs of hosts with an outage are put off. It needs the state
@@ -87,6 +96,7 @@ func (c *change) judgeHosts(ctx context.Context, r Retries, rows, pages *sorter)
 				if err != nil {
 					return err
 				}
+				ev.ParkedUntil = 0 // what politeness asks for
 				absorb(h, &ev)
 				tried = max(tried, ev.LastContact)
 			}

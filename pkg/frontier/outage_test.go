@@ -33,6 +33,8 @@ func TestOutageWait(t *testing.T) {
 	}{
 		{"at first", Host{Contacts: 9, Failures: 5}, nil, "", record.OutcomeConnect, 104 * second, 113 * second},
 		{"then as long as the silence", Host{Contacts: 10, Failures: 6}, nil, "", record.OutcomeConnect, 113 * second, 131 * second},
+		{"before its time", Host{Contacts: 10, Failures: 6, ParkedUntil: 140 * second}, nil, "", record.OutcomeConnect, 113 * second, 140 * second},
+		{"its server asked for more", Host{Contacts: 10, Failures: 6, ParkedUntil: 9999 * second}, nil, "", record.OutcomeConnect, 113 * second, 131 * second},
 		{"at most", Host{Contacts: 10, Failures: 9}, nil, "", record.OutcomeConnect, 100*second + 60*minute, 100*second + 75*minute},
 		{"the last", Host{Contacts: 10, Failures: 9}, nil, "", record.OutcomeConnect, 100*second + 120*minute, 100*second + 135*minute},
 		{"gone", Host{Contacts: 10, Failures: 9}, nil, "", record.OutcomeConnect, 101*second + 120*minute, 0},
@@ -106,11 +108,17 @@ func TestOutage(t *testing.T) {
 		counts   Counts
 	}{
 		{"a minute", 1010, 1070, []string{
-			"1000: 10 fetched, 5 failed, 35 deferred", "1015: 0 fetched, 1 failed, 0 deferred", "1023: 0 fetched, 1 failed, 0 deferred", "1025: 0 fetched, 1 failed, 0 deferred",
-			"1041: 0 fetched, 1 failed, 0 deferred", "1045: 0 fetched, 1 failed, 0 deferred", "1077: 1 fetched, 0 failed, 0 deferred", "1085: 49 fetched, 0 failed, 0 deferred"},
-			8, Counts{Discovered: 60, Finished: 60, Deferred: 45}},
-		{"five minutes", 1010, 1310, nil, 13, Counts{Discovered: 60, Finished: 60, Deferred: 50}},
-		{"for good", 1010, forGood, nil, 70, Counts{Discovered: 60, Finished: 60, Retried: 100, Dead: 50}},
+			"1000: 10 fetched, 5 failed, 35 deferred",
+			"1015: 0 fetched, 1 failed, 0 deferred",
+			"1023: 0 fetched, 1 failed, 0 deferred",
+			"1024: 0 fetched, 1 failed, 0 deferred",
+			"1041: 0 fetched, 1 failed, 0 deferred",
+			"1042: 0 fetched, 1 failed, 0 deferred",
+			"1077: 1 fetched, 0 failed, 0 deferred",
+			"1078: 49 fetched, 0 failed, 0 deferred",
+		}, 8, Counts{Discovered: 60, Finished: 60, Deferred: 45}},
+		{"five minutes", 1010, 1310, nil, 14, Counts{Discovered: 60, Finished: 60, Deferred: 51}},
+		{"for good", 1010, forGood, nil, 68, Counts{Discovered: 60, Finished: 60, Retried: 100, Dead: 50}},
 		{"never there", 0, forGood, nil, 47, Counts{Discovered: 60, Finished: 60, Retried: 120, Dead: 60}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -280,8 +280,11 @@ func (t *timedBatch) contacts(h *Host, p pace) int {
 		return math.MaxInt
 	}
 	in := t.o.For*4/5 - p.wait // the rest is for what the estimates miss
-	if in <= 0 {
+	switch {
+	case in <= 0:
 		return 0
+	case h.onTrial(t.now):
+		return 1
 	}
 	n := 1 + int(min(max(in-p.contact, 0)/max(p.contact+p.gap, 1), maxCandidates))
 	if h.Contacts == 0 {
