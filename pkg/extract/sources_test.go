@@ -367,6 +367,35 @@ func init() {
 	}
 }
 
+// TestLinksOfPDF: a URI without a scheme is what viewers take it for, and others are relative to the document's own base.
+func TestLinksOfPDF(t *testing.T) {
+	for _, c := range []struct{ name, base, uri, want string }{
+		{"relative", "", "rel", "http://h/d/rel"},
+		{"host", "", "www.example.org", "http://www.example.org/"},
+		{"host and path", "", "Docs.Example.ORG/x?y", "http://docs.example.org/x?y"},
+		{"host and port", "", "www.example.org:8080?a", "http://www.example.org:8080/?a"},
+		{"one dot", "", "example.org/x", "http://h/d/example.org/x"},
+		{"file", "", "report.v2.pdf", "http://h/d/report.v2.pdf"},
+		{"folder above", "", "../www.example.org", "http://h/www.example.org"},
+		{"mail", "", "www.a.b.org@example.org", "http://h/d/www.a.b.org@example.org"},
+		{"base", "https://e.org/x/", "rel", "https://e.org/x/rel"},
+		{"relative base", "sub/", "rel", "http://h/d/sub/rel"},
+		{"bad base", "http://[", "rel", "http://h/d/rel"},
+		{"base and host", "https://e.org/x/", "www.example.org/", "http://www.example.org/"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			body := strings.Replace(strings.Replace(onePage, "http://h/in-pdf", c.uri, 1), "/Catalog", "/Catalog/URI<</Base("+c.base+")>>", 1)
+			page := Find(&Document{URL: "http://h/d/a.pdf", MIME: "application/pdf", Body: []byte(body)}, Options{})
+			if len(page.Links) == 0 {
+				t.Fatal("no link")
+			}
+			if got, _, err := page.Base.Resolve(page.Links[0].Ref); got != c.want || err != nil {
+				t.Errorf("got %s, %v, want %s", got, err, c.want)
+			}
+		})
+	}
+}
+
 // A PDF file that nobody can read is counted as what it is.
 func TestUnreadablePDF(t *testing.T) {
 	for name, test := range map[string]struct{ body, reason string }{

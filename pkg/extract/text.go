@@ -8,6 +8,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"golang.org/x/net/publicsuffix"
+
 	"mercator/pkg/web/linkkind"
 	"mercator/pkg/web/markup"
 	"mercator/pkg/web/pdf"
@@ -244,6 +246,23 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
+// viewed is a URI of a PDF file as viewers take it: "www.example.org/a" begins with a host, and has the scheme http, while "example.org/a" is a
+// path. Unlike theirs, a name of files, such as "report.v2.pdf", is no host.
+func viewed(uri string) string {
+	name := uri
+	if i := strings.IndexAny(uri, "/?#"); i >= 0 {
+		name = uri[:i]
+	}
+	host, port, _ := strings.Cut(strings.ToLower(name), ":")
+	if strings.Count(host, ".") < 2 || !hostName().MatchString(host) || strings.Trim(port, "0123456789") != "" {
+		return uri
+	}
+	if _, registry := publicsuffix.PublicSuffix(host); !registry {
+		return uri
+	}
+	return "http://" + uri
+}
+
 // pdf adds the URI annotations of a PDF file.
 func (f *finder) pdf(b []byte) {
 	doc, err := pdf.Open(b)
@@ -255,8 +274,13 @@ func (f *finder) pdf(b []byte) {
 		f.page.refuse(reason, 1)
 		return
 	}
+	if base := doc.Base(); base != "" {
+		if b, err := f.page.Base.Base(base); err == nil {
+			f.page.Base = b
+		}
+	}
 	for uri := range doc.Links() {
-		f.addLink(linkkind.PDF, strings.TrimSpace(uri), false)
+		f.addLink(linkkind.PDF, viewed(strings.TrimSpace(uri)), false)
 		if f.found.different() >= f.opt.MaxLinks {
 			break
 		}

@@ -387,6 +387,12 @@ func (d *Document) pages() iter.Seq[page] {
 	}
 }
 
+// Base is the URL that the document's URI actions are relative to, as it stands in the file; "" is that of the file.
+func (d *Document) Base() string {
+	base, _ := d.resolve(d.dict(d.dict(d.trailer["Root"])["URI"])["Base"]).(text)
+	return string(base)
+}
+
 // Links gives the targets of URI actions, page by page, as they stand in the file:
 // they may be relative, and may come twice.
 func (d *Document) Links() iter.Seq[string] {

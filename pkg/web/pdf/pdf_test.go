@@ -326,6 +326,9 @@ func TestLinksAndTitle(t *testing.T) {
 	if got := slices.Collect(d.Links()); !slices.Equal(got, []string{"http://e.org/a?x=(1)"}) {
 		t.Errorf("links %q", got)
 	}
+	if d.Base() != "" {
+		t.Errorf("base %q", d.Base())
+	}
 	if d.Title() != "A (good) title" {
 		t.Errorf("title %q", d.Title())
 	}
