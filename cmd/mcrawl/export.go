@@ -49,7 +49,7 @@ func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
 	if !(c.WACZ || c.Parquet || c.CDXJ || c.WET || c.WAT) {
 		return &fault.Error{Class: fault.Usage, Found: "no format", Want: "--wacz, --parquet, --cdxj, --wet or --wat", Hint: "make what pywb and ReplayWeb.page read: " + fault.Quote("mcrawl", "export", c.Crawl, "--wacz")}
 	}
-	progress := std.StartProgress("records", 0)
+	progress := std.StartLong("records")
 	defer progress.Done()
 	e := tell.Export{Dir: c.Crawl, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Threads: std.Threads(), Progress: progress.Add, Filter: c.Filter}
 	e.Unfinished(ctx)

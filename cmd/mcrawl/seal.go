@@ -25,7 +25,7 @@ Examples:
 }
 
 func (c *sealCmd) Run(ctx context.Context, std *cli.Std) error {
-	progress := std.StartProgress("records", 0)
+	progress := std.StartLong("records")
 	defer progress.Done()
 	sealed, err := driver.Seal(ctx, c.Crawl, progress.Add)
 	if err != nil {

@@ -17,7 +17,7 @@ type Progress struct {
 	total   int64
 	n       atomic.Int64
 	started time.Time
-	mode    string // "bar", "plain" or "json"
+	mode    string // "bar", "plain", "json", or "log": plain without a last line
 	detail  func() (line string, value any)
 	found   atomic.Value // last argument of Tell
 	stop    chan struct{}
@@ -30,22 +30,28 @@ const (
 	barEvery  = 200 * time.Millisecond
 	lineEvery = 5 * time.Second
 	jsonEvery = time.Second
+	logEvery  = 10 * time.Second
 )
 
 // StartProgress begins to report n of total units (total 0: unknown). A bar
 // appears only where standard error is a terminal and standard output is not a
 // pipe, since the commands of one pipe share the terminal.
 func (s *Std) StartProgress(unit string, total int64) *Progress {
-	return s.startProgress(unit, total, nil)
+	return s.startProgress(unit, total, nil, "off")
+}
+
+// StartLong is StartProgress of a command that is no part of a pipe: where no bar appears, there is a line every ten seconds.
+func (s *Std) StartLong(unit string) *Progress {
+	return s.startProgress(unit, 0, nil, "log")
 }
 
 // StartReport is StartProgress of a command that has more to tell: detail returns the line of mode plain, and
 // the value of mode json. It is called by one goroutine at a time.
 func (s *Std) StartReport(unit string, detail func() (line string, value any)) *Progress {
-	return s.startProgress(unit, 0, detail)
+	return s.startProgress(unit, 0, detail, "off")
 }
 
-func (s *Std) startProgress(unit string, total int64, detail func() (string, any)) *Progress {
+func (s *Std) startProgress(unit string, total int64, detail func() (string, any), elsewhere string) *Progress {
 	mode := s.Common.Progress
 	if s.call != nil {
 		mode = "json"
@@ -54,7 +60,7 @@ func (s *Std) startProgress(unit string, total int64, detail func() (string, any
 		mode = "off"
 	}
 	if mode == "auto" {
-		mode = "off"
+		mode = elsewhere
 		if isTerminal(s.Err) && !isPipe(s.Out) {
 			mode = "bar"
 		}
@@ -69,6 +75,8 @@ func (s *Std) startProgress(unit string, total int64, detail func() (string, any
 		every = jsonEvery
 	case "bar":
 		every = barEvery
+	case "log":
+		every = logEvery
 	}
 	s.bar.Store(p)
 	p.wg.Go(func() {
@@ -171,9 +179,10 @@ func (p *Progress) Done() {
 	p.once.Do(func() {
 		close(p.stop)
 		p.wg.Wait()
-		if p.mode == "bar" {
+		switch p.mode {
+		case "bar":
 			fmt.Fprint(p.std.Err, clearLine)
-		} else {
+		case "plain", "json":
 			p.report()
 		}
 	})

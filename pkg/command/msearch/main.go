@@ -115,7 +115,7 @@ func (c *updateCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	progress := std.StartProgress("URLs", 0)
+	progress := std.StartLong("URLs")
 	settings.Progress = progress.Add
 	report, err := x.Update(ctx, files, settings)
 	progress.Done()
