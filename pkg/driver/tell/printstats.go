@@ -69,7 +69,7 @@ func PrintStats(out io.Writer, s *stats.Stats) error {
 		}
 	}
 	if f := s.Focus; f != nil {
-		fmt.Fprintf(w, "\n%d of %d documents are relevant: a harvest of %.1f %%\n", f.Relevant, f.Fetched, 100*f.Harvest)
+		fmt.Fprintf(w, "\n%s\n", f)
 		printTable(w, len(f.Topics), "relevant", "share", "topic")
 		for _, t := range f.Topics[:min(len(f.Topics), printed)] {
 			fmt.Fprintf(w, "%12d %10.1f %%  %s\n", t.Documents, 100*float64(t.Documents)/float64(f.Relevant), nameText(t.Name))

@@ -263,6 +263,15 @@ func (r *Reporter) PrintSummary(ctx context.Context, why string, hinted bool) er
 	if err := r.crawl.whyNothing(r.Out, s); err != nil {
 		return err
 	}
+	if conf, err := r.crawl.Config(); err == nil && conf.File.Focus.Model != "" {
+		_, all, err := r.crawl.counted()
+		if err != nil {
+			return err
+		}
+		if all.Focus != nil {
+			fmt.Fprintf(r.Out, "\n%s: %s\n", all.Focus, Paint(r.Out, styleCommand, fault.Quote("mcrawl", "stats", l.Crawl)))
+		}
+	}
 	if l.Replies > 0 {
 		fmt.Fprintf(r.Out, "\nThis run: %s in %s, %.1f pages/s%s\n", Count(l.Replies, "page"), span(l.Elapsed), float64(l.Replies)/max(l.Elapsed, 1e-3), boundBy(l.Bound, l.Elapsed))
 	}

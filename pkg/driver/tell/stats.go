@@ -23,22 +23,12 @@ const maxGrowth = 1000
 // Stats reads the record files of all rounds, also of one that is open.
 func (c *Crawl) Stats() (s *stats.Stats, err error) {
 	defer func() { err = damaged(c.Dir(), err) }()
-	conf, err := c.Config()
-	if err != nil {
-		return nil, err
-	}
 	each, err := c.outcomeRows()
 	if err != nil {
 		return nil, err
 	}
-	all := stats.New(HistoryMemory)
-	if conf.File.Focus.Model != "" {
-		all.Topic = func(r *record.Fetch) (string, bool) {
-			topic := r.Extra.Text(classify.TopicColumn)
-			return topic, topic != "" && r.Score > classify.Relevant
-		}
-	}
-	if s, err = all.End(c.byRound(all)); err != nil {
+	all, s, err := c.counted()
+	if err != nil {
 		return nil, err
 	}
 	if all.Again() {
@@ -49,6 +39,23 @@ func (c *Crawl) Stats() (s *stats.Stats, err error) {
 	}
 	s.Growth, err = c.growth()
 	return s, err
+}
+
+// counted counts the outcomes of all rounds.
+func (c *Crawl) counted() (all *stats.Collector, s *stats.Stats, err error) {
+	conf, err := c.Config()
+	if err != nil {
+		return nil, nil, err
+	}
+	all = stats.New(HistoryMemory)
+	if conf.File.Focus.Model != "" {
+		all.Topic = func(r *record.Fetch) (string, bool) {
+			topic := r.Extra.Text(classify.TopicColumn)
+			return topic, topic != "" && r.Score > classify.Relevant
+		}
+	}
+	s, err = all.End(c.byRound(all))
+	return all, s, err
 }
 
 // byRound gives the outcomes of all rounds to a collector, with the times of each.

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -195,6 +196,10 @@ type Yield struct {
 type Topic struct {
 	Name      string `json:"topic"`
 	Documents uint64 `json:"documents"`
+}
+
+func (y *Yield) String() string {
+	return fmt.Sprintf("%d of %d documents are relevant: a harvest of %.1f %%", y.Relevant, y.Fetched, 100*y.Harvest)
 }
 
 func (y *Yield) plus(o *Yield) { y.Fetched, y.Relevant = y.Fetched+o.Fetched, y.Relevant+o.Relevant }
