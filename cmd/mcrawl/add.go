@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
@@ -24,7 +25,8 @@ type addCmd struct {
 // Help is part of --help.
 func (*addCmd) Help() string {
 	return `URLs that the crawl knows are not fetched a second time (see mcrawl again). While
-the crawl runs they are taken in between two rounds.
+the crawl runs they are taken in between two rounds. A URL without a scheme is taken
+as https, or as http where the crawl knows its host by http alone.
 
 Examples:
   mcrawl add crawl https://www.example.org/new/
@@ -47,7 +49,21 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	told, err := d.Ask(ctx, driver.Request{Verb: "add", Listed: true, Rows: rows}, func(w io.Writer) error {
 		list := seedList(std, w, form)
 		list.Rows = rows
+		list.Assumed = func(text, url string) {
+			std.Warn("%s is taken as %s; by http: %s", text, url, fault.Quote("mcrawl", "add", c.Crawl, "http"+strings.TrimPrefix(url, "https")))
+		}
 		for _, text := range c.URLs {
+			if url, assumed, err := urlset.Seed(text, form); err == nil && assumed {
+				known, err := d.Crawl.ByHTTP(url, form)
+				if err != nil {
+					return err
+				}
+				if known {
+					url = "http" + strings.TrimPrefix(url, "https")
+					std.Warn("%s is taken as %s: the crawl knows the host by http", text, url)
+					text = url
+				}
+			}
 			if err := list.Add(text); err != nil {
 				return err
 			}

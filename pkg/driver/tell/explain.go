@@ -425,15 +425,14 @@ func explainFilter(ctx context.Context, e *Explained, conf *config.Config, form 
 	return nil
 }
 
-// explainRobots asks the robots.txt that is kept. It may be in any shard: the owner of the address has it.
-func (c *Crawl) explainRobots(e *Explained, conf *config.Config) (kept fetch.Kept, err error) {
+// kept is what the crawl keeps of a host by a scheme. It may be in any shard: the owner of the address has it.
+func (c *Crawl) kept(scheme, host string) (kept fetch.Kept, err error) {
 	dirs, err := shard.Dirs(durable.OS, c.Dir())
 	if err != nil {
 		return kept, err
 	}
-	scheme, _, _ := canon.Split(e.URL)
 	for _, dir := range dirs {
-		k, err := fetch.KeptOf(store.Folder(filepath.Join(dir, fetch.Kind), store.Options{}), scheme, e.Host)
+		k, err := fetch.KeptOf(store.Folder(filepath.Join(dir, fetch.Kind), store.Options{}), scheme, host)
 		if err != nil {
 			return kept, err
 		}
@@ -446,6 +445,29 @@ func (c *Crawl) explainRobots(e *Explained, conf *config.Config) (kept fetch.Kep
 		if k.Ended.After(kept.Ended) {
 			kept.Ended, kept.Took = k.Ended, k.Took
 		}
+	}
+	return kept, nil
+}
+
+// ByHTTP reports whether the host of a URL has answered for its robots.txt by http, and not by https.
+func (c *Crawl) ByHTTP(url string, form canon.Options) (bool, error) {
+	_, host, err := form.URL(url)
+	if err != nil {
+		return false, err
+	}
+	plain, err := c.kept("http", host)
+	if err != nil || plain.Robots.IsZero() {
+		return false, err
+	}
+	secure, err := c.kept("https", host)
+	return secure.Robots.IsZero(), err
+}
+
+// explainRobots asks the robots.txt that is kept.
+func (c *Crawl) explainRobots(e *Explained, conf *config.Config) (kept fetch.Kept, err error) {
+	scheme, _, _ := canon.Split(e.URL)
+	if kept, err = c.kept(scheme, e.Host); err != nil {
+		return kept, err
 	}
 	e.Robots = RobotsVerdict{Verdict: "unknown", At: kept.Robots}
 	if kept.Robots.IsZero() {
