@@ -82,16 +82,17 @@ func (g *grammar) AfterApply(kctx *kong.Context) error {
 			dir = arg.Target.String()
 		}
 	}
-	var flag, change string
+	var flag string
+	set := []string{"mcrawl", "set", dir}
 	switch makes, runs := []string{"new", "site", "focus"}, []string{"run", "site", "try", "stage"}; {
 	case g.Config != "" && !slices.Contains(makes, verb.Name):
-		flag, change = "--config", "KEY=VALUE"
+		flag = "--config"
 	case g.Memory != 0 && slices.Contains(runs, verb.Name):
-		flag, change = "--memory", "memory.total="+setting.Text(max(g.Memory, 512<<20)) // which one task has room in
+		flag, set = "--memory", append(set, "memory.total="+setting.Text(max(g.Memory, 512<<20))) // which one task has room in
 	default:
 		return nil
 	}
-	return &fault.Error{Class: fault.Usage, Found: flag, Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: "change one: " + fault.Quote("mcrawl", "set", dir, change)}
+	return &fault.Error{Class: fault.Usage, Found: flag, Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: "change one: " + fault.Quote(set...)}
 }
 
 // driverOptions are the options of a driver that reports its progress.

@@ -140,7 +140,7 @@ func parseSchema(m message) (*layout, error) {
 	}
 	if kind == "" {
 		return nil, &fault.Error{Class: fault.WrongKind, Found: "an Arrow stream without " + metaKind + " in its schema's metadata",
-			Want: "url, fetch, link or module", Hint: "make a record stream of JSON lines: mcat --from json --kind KIND"}
+			Want: "url, fetch, link or module", Hint: "make a record stream of JSON lines: mcat --from json --kind url"}
 	}
 	if version != "" && version != formatVersion {
 		n, _ := strconv.ParseUint(version, 10, 64)

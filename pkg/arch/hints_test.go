@@ -21,6 +21,7 @@ var (
 	goesOn  = regexp.MustCompile(ours + ` $`)
 	within  = regexp.MustCompile("[\"`]" + ours)
 	nameFor = regexp.MustCompile(ours + ` CRAWL\b`)
+	stands  = regexp.MustCompile(`^(?:ADDR|FOLDER|KEY=VALUE|KIND|NAME|QUERY|URL)$|(?:` + ours + `|--server)\b[^;:]* (?:ADDR|FILE|FOLDER|KEY=VALUE|KIND|NAME|QUERY|URL|WALK)\b`)
 	verb    = regexp.MustCompile(`"?%(\[\d+\])?[-+# 0-9.]*[a-zA-Z%]`)
 )
 
@@ -66,6 +67,8 @@ func hintFaults(set *token.FileSet, file *ast.File) (faults []string) {
 				bad("quotes around a command: " + within.FindString(s))
 			case hints[n] && nameFor.MatchString(s):
 				bad("no name of the folder: " + nameFor.FindString(s))
+			case hints[n] && stands.MatchString(s):
+				bad("a word that stands for another: " + stands.FindString(s))
 			}
 		case *ast.BinaryExpr:
 			x := n.X
@@ -152,6 +155,8 @@ func TestHintCommands(t *testing.T) {
 		`"free them: mfrontier release " + dir + "/frontier"`:          {"a word of a command without fault.Quote: free them: mfrontier release "},
 		`"free" + " them: mfrontier release " + dir`:                   {"a word of a command without fault.Quote:  them: mfrontier release "},
 		`"give it up with \"mckpt abandon\""`:                          {"quotes around a command: \"mckpt abandon"},
+		`"name one: mresolve dns --server ADDR"`:                       {"a word that stands for another: mresolve dns --server ADDR"},
+		`"make it: " + fault.Quote("mfocus", "expand", db, "QUERY")`:   {"a word that stands for another: QUERY"},
 		`"give it up: mckpt abandon CRAWL"`:                            {"no name of the folder: mckpt abandon CRAWL"},
 	} {
 		t.Run(expr, func(t *testing.T) {

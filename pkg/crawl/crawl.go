@@ -259,7 +259,7 @@ func (c *Crawl) notConfigured(config []byte) error {
 		return nil
 	case err == nil && !bytes.Equal(have, config):
 		return &fault.Error{Class: fault.Usage, File: c.path(configFile), Found: "another configuration than the one given",
-			Hint: "another crawl needs another folder; change settings of that crawl: " + fault.Quote("mcrawl", "set", c.dir) + " KEY=VALUE"}
+			Hint: "another crawl needs another folder; the settings of that crawl, which the same command changes: " + fault.Quote("mcrawl", "set", c.dir)}
 	}
 	return err
 }

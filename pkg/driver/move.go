@@ -58,7 +58,7 @@ func OpenShards(dir, what string, opt Options) (*Driver, error) {
 	d, err := Open(dir, opt)
 	if err == nil && d.plan.shards == 0 {
 		err = &fault.Error{Class: fault.Usage, File: dir, Found: what + " in a crawl without shards", Want: "a crawl of several",
-			Hint: "make one: " + fault.Quote("mcrawl", "new", "FOLDER", "--shards", "4", "--seeds", "seeds.txt")}
+			Hint: "make one: " + fault.Quote("mcrawl", "new", "sharded", "--shards", "4", "--seeds", "seeds.txt")}
 	}
 	return d, err
 }
@@ -201,7 +201,7 @@ func (d *Driver) movers() ([]crawl.Mover, error) {
 		dir := d.plan.ofShard(0).path(kept.name)
 		if _, err := store.Open(dir, process.Kind, process.Version, store.Options{}); err == nil && kept.used {
 			return nil, &fault.Error{Class: fault.Usage, File: dir, Found: "the state of a program (" + kept.key + "), which is not cut by hosts", Want: "stores whose hosts can move",
-				Hint: "a crawl without that program can move buckets: " + fault.Quote("mcrawl", "new", "FOLDER", "--shards", "4", "--seeds", "seeds.txt")}
+				Hint: "a crawl without that program can move buckets: " + fault.Quote("mcrawl", "new", "sharded", "--shards", "4", "--seeds", "seeds.txt")}
 		} else if err != nil && !errors.Is(err, fault.Usage) && !errors.Is(err, fault.WrongKind) {
 			return nil, err
 		}

@@ -394,7 +394,7 @@ func (d *Driver) endRun(ctx context.Context, why string, empty bool) error {
 			err = hinted
 		case nothing:
 			err = &fault.Error{File: d.Crawl.Dir(), Found: "the crawl is at its end, and nothing was fetched", Want: "pages", Err: err,
-				Hint: "have other URLs fetched: " + fault.Quote("mcrawl", "add", d.Crawl.Dir(), "URL") + "; how to fetch the same ones again: " + fault.Quote("mcrawl", "status", d.Crawl.Dir())}
+				Hint: "have other URLs fetched, such as: " + fault.Quote("mcrawl", "add", d.Crawl.Dir(), "https://www.example.org/") + "; how to fetch the same ones again: " + fault.Quote("mcrawl", "status", d.Crawl.Dir())}
 		case err != nil:
 			err = d.wrapRoundError("", err)
 		default:
@@ -532,8 +532,8 @@ func (d *Driver) wrapRoundError(round string, err error) error {
 	switch {
 	case hint != "":
 	case damaged: // to drop the round first may cost its work for nothing
-		hint = fmt.Sprintf("see what is damaged, and what to do: %s; if nothing is, and a setting has changed since the round began, set it back: %s; then go on: %s",
-			verify, fault.Quote("mcrawl", "set", d.Crawl.Dir(), "KEY=VALUE"), d.resumeCommand())
+		hint = fmt.Sprintf("see what is damaged, and what to do: %s; if nothing is, and a setting has changed since the round began, set it back; those that are set: %s; then go on: %s",
+			verify, fault.Quote("mcrawl", "set", d.Crawl.Dir()), d.resumeCommand())
 	default:
 		hint = d.recoveryHint(err)
 	}
@@ -552,8 +552,8 @@ func (d *Driver) recoveryHint(err error) string {
 	if failed := (*cli.Failed)(nil); errors.As(err, &failed) && failed.NamesSetting {
 		return "what is done is kept; then go on: " + d.resumeCommand()
 	}
-	return fmt.Sprintf("what is done is kept; go on: %s; if a setting has changed since the round began, set it back: %s; or drop the round, which is then made again: %s",
-		d.resumeCommand(), fault.Quote("mcrawl", "set", dir, "KEY=VALUE"), fault.Quote("mckpt", "abandon", dir))
+	return fmt.Sprintf("what is done is kept; go on: %s; if a setting has changed since the round began, set it back; those that are set: %s; or drop the round, which is then made again: %s",
+		d.resumeCommand(), fault.Quote("mcrawl", "set", dir), fault.Quote("mckpt", "abandon", dir))
 }
 
 // Print writes shell lines that do what Run does: add the seeds, if the crawl has none yet,

@@ -267,7 +267,7 @@ func (o *UpdateOptions) check() error {
 	}
 	if o.Dead.After > 0 && o.Dead.Delay > o.Dead.MaxDelay {
 		return &fault.Error{Class: fault.Usage, Place: "--dead-delay", Found: fmt.Sprintf("a host left alone for %v at first", o.Dead.Delay), Want: fmt.Sprintf("at most %v", o.Dead.MaxDelay),
-			Hint: "shorten it: --dead-delay TIME"}
+			Hint: "shorten it, such as to a day: --dead-delay 24h"}
 	}
 	return nil
 }

@@ -417,7 +417,7 @@ func (r *batch[R]) forward(ctx context.Context, row *R, a *answer) error {
 			trouble = " (" + trouble + ")"
 		}
 		return &fault.Error{Class: fault.No, Found: "no answer from any DNS server, to anything that was asked", Want: "one that answers",
-			Hint: "nothing was committed" + trouble + "; name a server that can be reached, and run this again: --server ADDR"}
+			Hint: "nothing was committed" + trouble + "; run this again once a server answers; --server names another"}
 	}
 	if err := r.use.tell(row, a); err != nil {
 		return err

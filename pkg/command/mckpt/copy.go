@@ -134,7 +134,7 @@ func (c *pushCmd) Run(ctx context.Context, std *cli.Std) error {
 	}
 	if remote == "" {
 		return &fault.Error{Class: fault.Usage, Place: "REMOTE", Found: "none, and no push in crawl.toml", Want: "a folder, HOST:PATH, or rclone:NAME:PATH",
-			Hint: "name it, or set it: " + fault.Quote("mcrawl", "set", c.Crawl) + " push=REMOTE"}
+			Hint: "name it, or set it, such as: " + fault.Quote("mcrawl", "set", c.Crawl, "push=/mnt/copy")}
 	}
 	if c.Remote == "" && snapshot.IsFolder(remote) && !filepath.IsAbs(remote) {
 		return &fault.Error{Class: fault.Usage, File: conf.Path, Place: "push", Found: fmt.Sprintf("%q", remote), Want: "an absolute folder, HOST:PATH, or rclone:NAME:PATH",

@@ -79,7 +79,7 @@ func (c *topicsCmd) Run(ctx context.Context, std *cli.Std) error {
 	case len(missing) > 0:
 		return &fault.Error{Class: fault.Usage, File: c.DB, Found: fmt.Sprintf("no topic %q", missing[0]), Want: "one that it has", Hint: "list them: " + fault.Quote("mfocus", "topics", c.DB) + " | jq -r .topic"}
 	case n == 0:
-		return &fault.Error{Class: fault.Usage, File: c.DB, Found: "no topics", Want: "those of a query", Hint: "make them: " + fault.Quote("mfocus", "expand", c.DB, "QUERY")}
+		return &fault.Error{Class: fault.Usage, File: c.DB, Found: "no topics", Want: "those of a query", Hint: "make them: " + fault.Quote("mfocus", "expand", c.DB, "mouse")}
 	}
 	if err := out.Flush(); err != nil || file == nil {
 		return err

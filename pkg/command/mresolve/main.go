@@ -197,7 +197,7 @@ func ofShard(dir string, rate float64) (float64, error) {
 // nobody sees them, and its URLs would use up their attempts.
 func warnSilent(std *cli.Std, stats resolve.Stats) {
 	if stats.Silent > 0 && stats.Silent == stats.Asked {
-		std.Warn("no answer from any DNS server, for %s; name one: --server ADDR", cli.Count(stats.Silent, "name"))
+		std.Warn("no answer from any DNS server, for %s; --server names another", cli.Count(stats.Silent, "name"))
 	}
 }
 
@@ -306,7 +306,7 @@ func (c *namesCmd) Run(ctx context.Context, std *cli.Std) error {
 	defer r.Close()
 	in, err := std.OpenLines(c.Files)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &fault.Error{Class: fault.Usage, File: c.Files[0], Found: "no such file", Want: "a file of names", Hint: "a name is given as a line of text: echo NAME | mresolve names", Err: err}
+		return &fault.Error{Class: fault.Usage, File: c.Files[0], Found: "no such file", Want: "a file of names", Hint: "a name is given as a line of text: " + fault.Quote("echo", c.Files[0]) + " | mresolve names", Err: err}
 	}
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func (f Focus) Words(ctx context.Context) (words, urls []string, err error) {
 		}
 	}
 	if len(words) == 0 {
-		err = &fault.Error{Class: fault.Usage, Found: "no words", Want: "a query that says what the crawl is about", Hint: `such as "computer mouse"; mcrawl site crawls a site by its URL`}
+		err = &fault.Error{Class: fault.Usage, Found: "no words", Want: "a query that says what the crawl is about", Hint: `such as "computer mouse"; a site is crawled by its URL with mcrawl site`}
 	}
 	return words, urls, err
 }

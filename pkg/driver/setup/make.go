@@ -381,7 +381,7 @@ func (s Spec) copySeeds(to string, files []string, conf *config.Config, warn fun
 		}
 	}
 	for _, name := range files {
-		const hint = "name a file with one URL a line; of URLs: mcrawl site URL"
+		const hint = "name a file with one URL a line; mcrawl site takes URLs"
 		in, err := s.open(name)
 		if errors.Is(err, os.ErrNotExist) {
 			return &fault.Error{Class: fault.Usage, File: name, Found: "no file of seed URLs here", Err: err, Hint: hint}

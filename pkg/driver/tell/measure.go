@@ -26,7 +26,7 @@ func (c *Crawl) Measure(ctx context.Context, skip float64, names []string, sets 
 	own, walks := st.Own.(*frontier.WalkStat)
 	if !walks {
 		return nil, &fault.Error{Class: fault.Usage, File: c.Dir(), Found: "a crawl of policy " + st.Policy, Want: "one of policy walk",
-			Hint: `make one: mcrawl new WALK --seeds FILE --contact ADDRESS --policy walk, then mcrawl run WALK --rounds 100`}
+			Hint: `make one: mcrawl new walk --seeds seeds.txt --contact you@example.org --policy walk, then mcrawl run walk --rounds 100`}
 	}
 	restart, err := strconv.ParseFloat(st.Params["restart"], 64)
 	if err != nil {

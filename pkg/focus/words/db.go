@@ -62,10 +62,10 @@ func OpenDB(ctx context.Context, path string, create bool, wait time.Duration) (
 	if create {
 		mode = "rwc"
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Want: "a words database", Hint: "make it: " + fault.Quote("mfocus", "expand", path, "QUERY"), Err: err}
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "no such file", Want: "a words database", Hint: "make it: " + fault.Quote("mfocus", "expand", path, "mouse"), Err: err}
 	}
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a folder", Want: "the name of a database", Hint: "make one there: " + fault.Quote("mfocus", "expand", filepath.Join(path, "words.db"), "QUERY")}
+		return nil, &fault.Error{Class: fault.Usage, File: path, Found: "a folder", Want: "the name of a database", Hint: "make one there: " + fault.Quote("mfocus", "expand", filepath.Join(path, "words.db"), "mouse")}
 	}
 	file := filepath.Clean(path)
 	if !filepath.IsAbs(file) {
@@ -119,9 +119,9 @@ func (d *DB) check(ctx context.Context, db interface {
 		return false, nil
 	case id == application:
 		return false, &fault.Error{Class: fault.Version, File: d.path, Found: fmt.Sprintf("a words database of version %d", version), Want: fmt.Sprintf("version %d", Version),
-			Hint: "make a new one of the same queries: mfocus expand new.db QUERY"}
+			Hint: "make a new one of the same queries, such as: mfocus expand new.db mouse"}
 	}
-	return id == 0 && version == 0 && schema == 0, &fault.Error{Class: fault.WrongKind, File: d.path, Found: "another database", Want: "a words database", Hint: "name a new file: mfocus expand words.db QUERY"}
+	return id == 0 && version == 0 && schema == 0, &fault.Error{Class: fault.WrongKind, File: d.path, Found: "another database", Want: "a words database", Hint: "name a new file: mfocus expand words.db mouse"}
 }
 
 // Close closes the database.
@@ -153,7 +153,7 @@ func (d *DB) named(err error) error {
 	case sqlite3.SQLITE_CANTOPEN:
 		return &fault.Error{Class: fault.Usage, File: d.path, Found: "cannot be opened", Want: "a file in a folder that is there, and that you may write", Hint: fmt.Sprintf("mkdir -p %s", filepath.Dir(d.path)), Err: err}
 	case sqlite3.SQLITE_NOTADB:
-		return &fault.Error{Class: fault.WrongKind, File: d.path, Found: "no SQLite database", Want: "a words database", Hint: "name a new file: mfocus expand words.db QUERY", Err: err}
+		return &fault.Error{Class: fault.WrongKind, File: d.path, Found: "no SQLite database", Want: "a words database", Hint: "name a new file: mfocus expand words.db mouse", Err: err}
 	case sqlite3.SQLITE_CORRUPT:
 		return &fault.Error{Class: fault.Corrupt, File: d.path, Found: "a damaged database: " + e.Error(), Hint: "remove it and run mfocus expand again: all in it comes from queries and the dictionary", Err: err}
 	}

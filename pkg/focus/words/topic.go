@@ -67,7 +67,7 @@ func ReadTopics(in io.Reader, name string) ([]Topic, error) {
 	named := map[string]bool{}
 	line := 0
 	bad := func(found, want string) error {
-		return &fault.Error{Class: fault.Corrupt, File: name, Place: fmt.Sprintf("line %d", max(line, 1)), Found: found, Want: want, Hint: "mfocus topics words.db --query QUERY -o topics.jsonl"}
+		return &fault.Error{Class: fault.Corrupt, File: name, Place: fmt.Sprintf("line %d", max(line, 1)), Found: found, Want: want, Hint: "mfocus topics words.db --query mouse -o topics.jsonl"}
 	}
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, maxTopicLine)
