@@ -14,7 +14,9 @@ import (
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
+	"mercator/pkg/driver/tell"
 	"mercator/pkg/urlset"
+	"mercator/pkg/view/history"
 )
 
 type againCmd struct {
@@ -23,7 +25,8 @@ type againCmd struct {
 	Outcome []string `placeholder:"NAME" help:"URLs whose last outcome is one of these."`
 	Status  []string `placeholder:"CODE" help:"URLs whose last reply had one of these, such as 404 or 5xx."`
 	Older   string   `placeholder:"TIME" help:"URLs whose server was asked longer ago, such as 30d or 12h."`
-	Rule    string   `placeholder:"NAME" help:"URLs that this filter rule refused, and today's rules do not."`
+	Rule    string   `placeholder:"NAME" help:"URLs that this filter rule refused, and now none."`
+	Broken  bool     `help:"URLs that broken links lead to."`
 	File    string   `short:"f" placeholder:"FILE" help:"URLs of this file, one a line."`
 }
 
@@ -34,7 +37,7 @@ they had. One that waits is not queued twice; if one is unknown, none is queued.
 A URL must match all of --outcome, --status and --older that are given.
 
 Outcomes:
-  fetched            the server answered, with any status: see --status
+  fetched            the server answered; cut: with more than fetch.max_body
   not-modified       it answered that the page has not changed
   robots-denied      robots.txt forbids it; robots-unreachable: nobody can say
   dns-failed         no address; connect-failed, tls-failed: no connection
@@ -51,15 +54,15 @@ Examples:
 }
 
 func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
-	r := driver.Request{Verb: "again", Outcomes: c.Outcome, Rule: c.Rule, Listed: c.File != "" || len(c.URLs) > 0}
+	r := driver.Request{Verb: "again", Outcomes: c.Outcome, Rule: c.Rule, Listed: c.File != "" || c.Broken || len(c.URLs) > 0}
 	if n := oneIf(len(c.Outcome)+len(c.Status) > 0 || c.Older != "") + oneIf(c.Rule != "") + oneIf(r.Listed); n != 1 {
 		found := "no URLs to fetch again"
 		if n > 1 {
 			found = "URLs, an outcome and a rule in one request"
 		}
-		return &fault.Error{Class: fault.Usage, Found: found, Want: "URLs or -f FILE, or --rule, or --outcome, --status or --older"}
+		return &fault.Error{Class: fault.Usage, Found: found, Want: "URLs, -f FILE or --broken, or --rule, or --outcome, --status or --older"}
 	}
-	outcomes := append(slices.Clone(record.Outcomes), record.OutcomeRefused)
+	outcomes := append(slices.Clone(record.Outcomes), record.OutcomeRefused, history.OutcomeCut)
 	for _, name := range c.Outcome {
 		if slices.Contains(outcomes, name) {
 			continue
@@ -135,6 +138,21 @@ func (c *againCmd) list(ctx context.Context, std *cli.Std, d *driver.Driver) ([]
 			}
 		}
 		if err := list.Add(text); err != nil {
+			return nil, err
+		}
+	}
+	if c.Broken {
+		if _, err := d.Crawl.Broken(ctx, tell.Broken{Most: 1}, func(b *history.Broken) error {
+			for i, url := range append([]string{b.URL}, b.Redirects...) {
+				if i > 0 && i == len(b.Redirects) && (b.Failure == history.FailureLoop || b.Failure == history.FailureLimit) {
+					break // it comes twice, or nothing asked for it
+				}
+				if err := list.Add(url); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
 			return nil, err
 		}
 	}

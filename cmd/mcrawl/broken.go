@@ -27,6 +27,8 @@ func (*brokenCmd) Help() string {
 connection, a certificate that does not verify, a timeout, redirects that end nowhere.
 A line has the failure, the URL with what it is redirected to, the page that the
 link stands on, its kind and its text, with tabs between. A seed has no page.
+Of more than three links to a URL the first three are printed, and how many there
+are; --json and --csv print all.
 Exit code 6 if there are any, for CI; 0 if there are none, but 1 if URLs
 wait that were never tried (--so-far: 0).
 
@@ -35,7 +37,7 @@ refuse are counted on standard error. Of equal pages the first has the links.
 
 Examples:
   mcrawl broken crawl
-  mcrawl again crawl --older 0s && mcrawl run crawl && mcrawl broken crawl
+  mcrawl again crawl --broken && mcrawl run crawl && mcrawl broken crawl
   mcrawl broken crawl --json | jq -r 'select(.failure == "404") | .page'`
 }
 
@@ -61,9 +63,16 @@ func (c *brokenCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
+	if !c.JSON && !c.CSV {
+		q.Most = 3
+	}
 	sum, err := d.Broken(ctx, q, func(b *history.Broken) error {
 		if !c.CSV {
-			return out.printRow(b, b.Failure, strings.Join(append([]string{b.URL}, b.Redirects...), " -> "), b.Page, b.Kind, b.Text)
+			err := out.printRow(b, b.Failure, strings.Join(append([]string{b.URL}, b.Redirects...), " -> "), b.Page, b.Kind, b.Text)
+			if err == nil && b.Links > q.Most {
+				err = out.printRow(nil, b.Failure, b.URL, "and "+tell.Count(b.Links-q.Most, "more link"))
+			}
+			return err
 		}
 		return out.printRow(b, b.Failure, b.URL, strings.Join(b.Redirects, " "), b.Page, b.Kind, b.Text, b.Error, timeText(b.Checked))
 	})
@@ -93,5 +102,5 @@ func (c *brokenCmd) Run(ctx context.Context, std *cli.Std) error {
 		return nil
 	}
 	return &fault.Error{Class: fault.No, File: c.Crawl, Found: sum.String(), Want: "none",
-		Hint: "once they are mended, check them again: " + fault.Quote("mcrawl", "again", c.Crawl, "--older", "0s") + " && " + fault.Quote("mcrawl", "run", c.Crawl)}
+		Hint: "once they are mended, check them again: " + fault.Quote("mcrawl", "again", c.Crawl, "--broken") + " && " + fault.Quote("mcrawl", "run", c.Crawl)}
 }

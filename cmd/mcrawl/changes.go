@@ -16,7 +16,7 @@ type changesCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
 	From  string `arg:"" optional:"" help:"A round (r3), a checkpoint (4) or another crawl folder (default: before the last mcrawl again)."`
 	To    string `arg:"" optional:"" help:"A later round or checkpoint (default: now)."`
-	Diff  bool   `help:"Print of each changed page how its text differs, as a unified diff."`
+	Diff  bool   `help:"Print in place of the line of a changed page how its text differs, as a unified diff."`
 	URL   string `name:"url" placeholder:"URL" help:"Only this page."`
 	asRows
 }
@@ -62,10 +62,8 @@ func (c *changesCmd) Run(std *cli.Std) error {
 		switch {
 		case c.CSV:
 			return out.printRow(ch, ch.What, ch.URL, ch.Before, ch.Now, timeText(ch.Fetched), timeText(ch.Refetched), ch.Moved, strconv.FormatInt(ch.BytesWere, 10), strconv.FormatInt(ch.Bytes, 10))
-		case !c.Diff:
+		case !c.Diff, ch.What != "changed" && c.URL == "":
 			return out.printRow(ch, ch.What, ch.URL, ch.Before, ch.Now)
-		case ch.What != "changed" && c.URL == "":
-			return nil
 		}
 		text, err := changes.Diff(ch)
 		for line := range strings.Lines(text) {

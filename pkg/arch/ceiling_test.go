@@ -17,7 +17,7 @@ var ceilings = map[string]int{
 	"lines of floor 2": 52_600,
 	"lines of floor 3": 30_400,
 	"lines of floor 4": 11_600,
-	"lines of floor 5": 10_280, // who crawls a site behind a login is told how to log in; who adds URLs while a run waits has them taken in
+	"lines of floor 5": 10_370, // who crawls a site behind a login is told how to log in; who adds URLs while a run waits has them taken in; who mends links reads each target once, not each link
 	"lines of floor 6": 6_350,
 	"lines of tests":   76_700, // whoever crawls a site that goes away for a while
 	"words of pages":   70_000,

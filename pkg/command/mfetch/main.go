@@ -182,7 +182,7 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 			})
 		})
 	}
-	totals.report(std, c.MaxBody)
+	totals.report(std, config.Find([]string{st.Dir()}), c.MaxBody)
 	return err
 }
 

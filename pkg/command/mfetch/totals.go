@@ -1,12 +1,16 @@
 package mfetch
 
 import (
+	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/fault"
+	"mercator/pkg/base/setting"
 	"mercator/pkg/cli"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/localfault"
@@ -88,7 +92,8 @@ type outcome struct {
 	N       int64  `json:"n"`
 }
 
-func (t *totals) report(std *cli.Std, maxBody cli.Size) {
+// report tells what is over; crawl is the crawl.toml of the crawl, or "".
+func (t *totals) report(std *cli.Std, crawl string, maxBody cli.Size) {
 	var list []outcome
 	for _, name := range slices.Sorted(maps.Keys(t.outcomes)) {
 		list = append(list, outcome{name, t.outcomes[name]})
@@ -98,7 +103,7 @@ func (t *totals) report(std *cli.Std, maxBody cli.Size) {
 			cli.Count(n, "URL"), cli.Printable(t.refused))
 	}
 	if n := t.cut[httpmsg.TruncatedLength]; n > 0 {
-		std.Warn("%s cut off at %d bytes, the limit of --max-body", cli.Count(n, "document"), maxBody)
+		std.Warn("%s cut off at %d bytes, the limit of --max-body%s", cli.Count(n, "document"), maxBody, uncut(std, crawl, maxBody))
 	}
 	std.Stat("outcomes", list)
 	var refused int64
@@ -113,4 +118,18 @@ func (t *totals) report(std *cli.Std, maxBody cli.Size) {
 		std.Stat("back_queues", t.queues)
 	}
 	std.Stat("body_bytes", t.bytes)
+}
+
+// uncut has the commands that list what was cut off in a crawl, and that fetch it again whole.
+func uncut(std *cli.Std, crawl string, maxBody cli.Size) string {
+	if crawl == "" {
+		return ""
+	}
+	dir, more := filepath.Dir(crawl), 4*maxBody
+	set := []string{"mcrawl", "set", dir, "fetch.max_body=" + setting.Text(more)}
+	if more > cli.Size(std.MemoryLimit())/8 {
+		set = append(set, "memory.fetch="+setting.Text(8*more))
+	}
+	return fmt.Sprintf("; list them: %s | grep ^length; fetch them again, whole: %s && %s && %s", fault.Quote("mcat", "--format", "tsv", "--columns", "truncated,url", dir),
+		fault.Quote(set...), fault.Quote("mcrawl", "again", dir, "--outcome", "cut"), fault.Quote("mcrawl", "run", dir))
 }

@@ -23,6 +23,7 @@ type Broken struct {
 	Accept []uint16 // statuses, or classes of them, that count as working
 	Except []string // failures of history.Failures that count as working
 	Since  string   // a round or a checkpoint: links that were broken then are left out; "": none are left out
+	Most   uint64   // links to a URL to give, which follow each other then; 0: all, in the order in which they were found
 }
 
 // BrokenLinks counts broken links.
@@ -36,7 +37,7 @@ type BrokenLinks struct {
 	Unchecked []record.Count
 }
 
-// Broken gives to each the links of the crawl that are broken now.
+// Broken gives to each the links of the crawl that are broken now. With q.Most, Links of the last one to a URL has the number of all to it.
 func (c *Crawl) Broken(ctx context.Context, q Broken, each func(*history.Broken) error) (sum BrokenLinks, err error) {
 	defer func() { err = damaged(c.Dir(), err) }()
 	kept, err := c.Kept()
@@ -54,7 +55,13 @@ func (c *Crawl) Broken(ctx context.Context, q Broken, each func(*history.Broken)
 	pages, targets := merge.NewSorter(HistoryMemory/8, ""), merge.NewSorter(HistoryMemory/8, "") // by hash
 	defer func() { err = errors.Join(err, pages.Close(), targets.Close()) }()
 	told := func(b *history.Broken) error {
-		if err := targets.Add(xxh3.HashString(b.URL), nil); err != nil {
+		var row []byte
+		if q.Most > 0 {
+			if row, err = json.Marshal(numberedLink{sum.Links, b}); err != nil {
+				return err
+			}
+		}
+		if err := targets.Add(xxh3.HashString(b.URL), row); err != nil {
 			return err
 		}
 		if sum.Links++; b.Page != "" {
@@ -63,6 +70,9 @@ func (c *Crawl) Broken(ctx context.Context, q Broken, each func(*history.Broken)
 			}
 		} else {
 			sum.Seeds++
+		}
+		if q.Most > 0 {
+			return nil
 		}
 		return each(b)
 	}
@@ -81,7 +91,7 @@ func (c *Crawl) Broken(ctx context.Context, q Broken, each func(*history.Broken)
 	if sum.Pages, err = distinct(pages); err != nil {
 		return sum, err
 	}
-	if sum.Targets, err = distinct(targets); err != nil {
+	if sum.Targets, err = byTarget(targets, q.Most, each); err != nil {
 		return sum, err
 	}
 	if err := c.Refusals("", func(*history.Refusal) error { unchecked[record.OutcomeRefused]++; return nil }); err != nil {
@@ -115,6 +125,51 @@ func distinct(s *merge.Sorter) (n uint64, err error) {
 		return nil
 	})
 	return n, err
+}
+
+// byTarget counts the keys of a sorter of links by target. With most, it gives to each up to so many links of each target, in the order of the first.
+func byTarget(targets *merge.Sorter, most uint64, each func(*history.Broken) error) (n uint64, err error) {
+	if most == 0 {
+		return distinct(targets)
+	}
+	sorted, err := targets.Sort()
+	if err != nil {
+		return 0, err
+	}
+	out := merge.NewSorter(HistoryMemory/8, "") // by number of the first link to the target
+	defer func() { err = errors.Join(err, out.Close()) }()
+	var group []numberedLink
+	var links, target uint64
+	flush := func() error {
+		for i := range group {
+			if i == len(group)-1 {
+				group[i].Link.Links = links
+			}
+			row, err := json.Marshal(&group[i])
+			if err = errors.Join(err, out.Add(group[0].Number, row)); err != nil {
+				return err
+			}
+		}
+		n, links, group = n+min(links, 1), 0, group[:0]
+		return nil
+	}
+	err = sorted.Each(func(key uint64, row []byte) error {
+		if links > 0 && key != target {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		target = key
+		if links++; links > most {
+			return nil
+		}
+		group = append(group, numberedLink{})
+		return json.Unmarshal(row, &group[links-1])
+	})
+	if err = errors.Join(err, flush()); err != nil {
+		return 0, err
+	}
+	return n, eachLink(out, each)
 }
 
 // links are the record files of rounds by which links are checked.
@@ -188,10 +243,16 @@ func (c *Crawl) brokenSince(now *history.Links, then *crawl.RoundFiles, each fun
 	if err != nil {
 		return nil, err
 	}
-	if sorted, err = out.Sort(); err != nil {
-		return nil, err
+	return unchecked, eachLink(out, each)
+}
+
+// eachLink gives to each the links of a sorter of numberedLink.
+func eachLink(s *merge.Sorter, each func(*history.Broken) error) error {
+	sorted, err := s.Sort()
+	if err != nil {
+		return err
 	}
-	return unchecked, sorted.Each(func(_ uint64, row []byte) error {
+	return sorted.Each(func(_ uint64, row []byte) error {
 		var n numberedLink
 		if err := json.Unmarshal(row, &n); err != nil {
 			return err

@@ -5,11 +5,12 @@ import (
 	"slices"
 
 	"mercator/formats/record"
+	"mercator/pkg/web/httpmsg"
 )
 
 // Query says which URLs are to be fetched again: those that meet all conditions given.
 type Query struct {
-	Outcomes []string    // their last outcome is one of these; none: any
+	Outcomes []string    // their last outcome is one of these, or OutcomeCut; none: any
 	Statuses []uint16    // their last outcome is a reply of one of these statuses, or classes (5 is 500 to 599); none: any
 	Before   record.Time // their server was asked last before then, or had no address; 0: at any time
 	Rule     string      // they waited, and left the queue because this rule refused them; "": not so
@@ -17,10 +18,13 @@ type Query struct {
 	Listed func(each func(*record.URL) error) error
 }
 
+// OutcomeCut names in a Query the pages whose document is longer than the crawl keeps.
+const OutcomeCut = "cut"
+
 // of reports whether an outcome is one of those asked for.
 func (q *Query) of(r *record.Fetch) bool {
 	switch {
-	case q.Rule != "" || len(q.Outcomes) > 0 && !slices.Contains(q.Outcomes, r.Outcome):
+	case q.Rule != "" || len(q.Outcomes) > 0 && !slices.Contains(q.Outcomes, r.Outcome) && (r.Truncated != httpmsg.TruncatedLength || !slices.Contains(q.Outcomes, OutcomeCut)):
 		return false
 	case len(q.Statuses) > 0 && (r.Outcome != record.OutcomeFetched || !slices.Contains(q.Statuses, r.Status) && !slices.Contains(q.Statuses, r.Status/100)):
 		return false

@@ -29,6 +29,7 @@ type Broken struct {
 	Failure   string    `json:"failure"`             // a status such as 404, an outcome such as dns-failed, or one of those of redirects
 	Error     string    `json:"error,omitempty"`     // detail for people
 	Checked   time.Time `json:"checked,omitzero"`    // when it failed
+	Links     uint64    `json:"links,omitempty"`     // how many lead to URL, where only some are listed
 }
 
 // Links says which record files a search for broken links reads, and what it takes for one.
