@@ -54,7 +54,7 @@ type pageInfo struct {
 // write writes the records and the findings of a page. Records have the date of its document, so that the same page gives the same again.
 func (w *batch) write(r *rendered) error {
 	p, date := r.page, r.page.Fetched.Go()
-	info := pageInfo{PageID: string(fingerprint.Append(nil, p.key)), URL: p.URL, TS: date, TSStatus: p.Part.Status, URLs: r.asked, Counts: map[string]int{"requests": r.result.Requests, "jsErrors": r.result.Errors},
+	info := pageInfo{PageID: string(fingerprint.Append(nil, p.key)), URL: p.URL, TS: date, TSStatus: p.Part.Status, URLs: r.asked, Counts: map[string]int{"requests": r.result.Requests},
 		Attempt: p.Attempts, Why: p.Why, Cut: r.result.Cut, Software: "mercator/" + release.Version}
 	block, err := json.MarshalIndent(info, "", " ")
 	if err != nil {

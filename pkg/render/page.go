@@ -53,7 +53,6 @@ type Result struct {
 	Cut        string // it was taken as it stood, for this reason; ""
 	Requests   int
 	Bytes      int64 // of answers
-	Errors     int   // exceptions that nobody caught, and calls of console.error
 }
 
 // Browser loads one page at a time. An error of Load says that it is of no use any more.

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -29,7 +28,6 @@ type page struct {
 	session, frame  string
 	queue           chan event
 	budget, crashed chan struct{}
-	errors          atomic.Int64
 	mu              sync.Mutex
 	requests        int
 	bytes           int64
@@ -85,7 +83,6 @@ func (b *Browser) Load(ctx context.Context, what render.Page) (r render.Result, 
 	seed.Write([]byte(what.URL))
 	do("Page.enable", nil)
 	do("Inspector.enable", nil)
-	do("Runtime.enable", nil)
 	do("Fetch.enable", args{"patterns": []args{{"urlPattern": "*"}}})
 	do("Target.setAutoAttach", args{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true})
 	do("Emulation.setUserAgentOverride", args{"userAgent": b.agent})
@@ -104,7 +101,7 @@ func (b *Browser) Load(ctx context.Context, what render.Page) (r render.Result, 
 		return r, err
 	}
 	end()
-	r.Cut, r.Requests, r.Bytes, r.Errors = p.cut, p.requests, p.bytes, int(p.errors.Load())
+	r.Cut, r.Requests, r.Bytes = p.cut, p.requests, p.bytes
 	return r, nil
 }
 
@@ -256,13 +253,6 @@ func (p *page) event(session, method string, params json.RawMessage) {
 	case "Inspector.targetCrashed":
 		if session == p.session {
 			close(p.crashed)
-		}
-	case "Runtime.exceptionThrown":
-		p.errors.Add(1)
-	case "Runtime.consoleAPICalled":
-		var called struct{ Type string }
-		if json.Unmarshal(params, &called) == nil && called.Type == "error" {
-			p.errors.Add(1)
 		}
 	case "Fetch.requestPaused", "Page.javascriptDialogOpening", "Target.attachedToTarget":
 		select {
