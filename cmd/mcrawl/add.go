@@ -26,7 +26,7 @@ type addCmd struct {
 func (*addCmd) Help() string {
 	return `URLs that the crawl knows are not fetched a second time (see mcrawl again). While
 the crawl runs they are taken in between two rounds. A URL without a scheme is taken
-as https, or as http where the crawl knows its host by http alone.
+as https, or on the command line as http where the crawl knows its host by http alone.
 
 Examples:
   mcrawl add crawl https://www.example.org/new/
@@ -68,6 +68,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 				return err
 			}
 		}
+		list.Assumed = seedList(std, w, form).Assumed // a hint for each line would be many
 		for _, name := range c.File {
 			in, err := openList(std, name)
 			if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
 	"mercator/pkg/driver"
@@ -26,7 +26,7 @@ type againCmd struct {
 	Status  []string `placeholder:"CODE" help:"URLs whose last reply had one of these, such as 404 or 5xx."`
 	Older   string   `placeholder:"TIME" help:"URLs whose server was asked longer ago, such as 30d or 12h."`
 	Rule    string   `placeholder:"NAME" help:"URLs that this filter rule refused, and now none."`
-	Broken  bool     `help:"URLs that broken links lead to."`
+	Broken  bool     `help:"URLs that broken links lead to, and the pages of these links."`
 	File    string   `short:"f" placeholder:"FILE" help:"URLs of this file, one a line."`
 }
 
@@ -58,7 +58,7 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 	if n := oneIf(len(c.Outcome)+len(c.Status) > 0 || c.Older != "") + oneIf(c.Rule != "") + oneIf(r.Listed); n != 1 {
 		found := "no URLs to fetch again"
 		if n > 1 {
-			found = "URLs, an outcome and a rule in one request"
+			found = "more than one way to choose URLs"
 		}
 		return &fault.Error{Class: fault.Usage, Found: found, Want: "URLs, -f FILE or --broken, or --rule, or --outcome, --status or --older"}
 	}
@@ -94,12 +94,14 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 	var list func() (io.ReadCloser, error)
 	var lines func(io.Writer) error
 	if r.Listed {
-		text, err := c.list(ctx, std, d)
-		if err != nil {
+		var urls durable.Temp
+		defer urls.Close()
+		if err := c.list(ctx, std, d, &urls); err != nil {
 			return err
 		}
-		list = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
-		lines = func(w io.Writer) error { _, err := w.Write(text); return err }
+		text := func() io.Reader { return io.NewSectionReader(&urls, 0, urls.Size()) }
+		list = func() (io.ReadCloser, error) { return io.NopCloser(text()), nil }
+		lines = func(w io.Writer) error { _, err := io.Copy(w, text()); return err }
 	}
 	given := c.URLs
 	if c.File != "" {
@@ -116,63 +118,61 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 	return err
 }
 
-// maxList bounds the list of -f, in bytes: it is in memory, and may come down a pipe.
-const maxList = 16 << 20
-
-// list is the URLs of the command line and of -f, one a line.
-func (c *againCmd) list(ctx context.Context, std *cli.Std, d *driver.Driver) ([]byte, error) {
+// list writes the URLs of the command line, of -f and of broken links to w, one a line.
+func (c *againCmd) list(ctx context.Context, std *cli.Std, d *driver.Driver, w io.Writer) error {
 	form, err := d.Crawl.Form()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var urls bytes.Buffer
-	list := seedList(std, &urls, form)
+	list := seedList(std, w, form)
 	for _, text := range c.URLs {
 		if _, assumed, err := urlset.Seed(text, form); err == nil && assumed { // the crawl may know it by http
 			e, err := d.Crawl.Explain(ctx, text)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if e.Known {
 				text = e.URL
 			}
 		}
 		if err := list.Add(text); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if c.Broken {
-		if _, err := d.Crawl.Broken(ctx, tell.Broken{Most: 1}, func(b *history.Broken) error {
-			for i, url := range append([]string{b.URL}, b.Redirects...) {
-				if i > 0 && i == len(b.Redirects) && (b.Failure == history.FailureLoop || b.Failure == history.FailureLimit) {
-					break // it comes twice, or nothing asked for it
-				}
-				if err := list.Add(url); err != nil {
-					return err
+		refused := uint64(0)
+		_, err := d.Crawl.Broken(ctx, tell.Broken{}, func(b *history.Broken) error {
+			for i, url := range append([]string{b.URL, b.Page}, b.Redirects...) {
+				switch _, _, err := form.URL(url); {
+				case i > 1 && i == len(b.Redirects)+1 && (b.Failure == history.FailureLoop || b.Failure == history.FailureLimit):
+					// It comes twice, or nothing asked for it.
+				case err == nil:
+					if err := list.Add(url); err != nil {
+						return err
+					}
+				case url != "":
+					refused++
 				}
 			}
 			return nil
-		}); err != nil {
-			return nil, err
+		})
+		if err != nil {
+			return err
+		}
+		if refused > 0 {
+			std.Warn("%s not fetched again: the settings of today refuse such URLs", cli.Count(refused, "URL"))
 		}
 	}
 	if c.File == "" {
-		return urls.Bytes(), nil
+		return nil
 	}
 	in, err := openList(std, c.File)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer in.Close()
-	text, err := io.ReadAll(io.LimitReader(in, maxList+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxList {
-		return nil, &fault.Error{Class: fault.Usage, File: c.File, Found: "a longer list", Want: fmt.Sprintf("at most %d bytes", maxList), Hint: "cut it into several"}
-	}
-	_, err = list.File(bytes.NewReader(text), c.File)
-	return urls.Bytes(), err
+	_, err = list.File(in, c.File)
+	return err
 }
 
 func oneIf(yes bool) int {

@@ -27,8 +27,8 @@ func (*brokenCmd) Help() string {
 connection, a certificate that does not verify, a timeout, redirects that end nowhere.
 A line has the failure, the URL with what it is redirected to, the page that the
 link stands on, its kind and its text, with tabs between. A seed has no page.
-Of more than three links to a URL the first three are printed, and how many there
-are; --json and --csv print all.
+On a terminal, of more than three links to a URL the first three are printed, and
+how many more there are.
 Exit code 6 if there are any, for CI; 0 if there are none, but 1 if URLs
 wait that were never tried (--so-far: 0).
 
@@ -63,7 +63,7 @@ func (c *brokenCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	if !c.JSON && !c.CSV {
+	if std.OnTerminal() && !c.JSON && !c.CSV {
 		q.Most = 3
 	}
 	sum, err := d.Broken(ctx, q, func(b *history.Broken) error {

@@ -92,7 +92,7 @@ func (g *grammar) AfterApply(kctx *kong.Context) error {
 	default:
 		return nil
 	}
-	return &fault.Error{Class: fault.Usage, Found: flag, Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: "change one: " + fault.Quote(set...)}
+	return &fault.Error{Class: fault.Usage, Found: flag, Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: "see them: " + fault.Quote(set...)}
 }
 
 // driverOptions are the options of a driver that reports its progress.

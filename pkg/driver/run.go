@@ -394,7 +394,7 @@ func (d *Driver) endRun(ctx context.Context, why string, empty bool) error {
 			err = hinted
 		case nothing:
 			err = &fault.Error{File: d.Crawl.Dir(), Found: "the crawl is at its end, and nothing was fetched", Want: "pages", Err: err,
-				Hint: "have other URLs fetched, such as: " + fault.Quote("mcrawl", "add", d.Crawl.Dir(), "https://www.example.org/") + "; how to fetch the same ones again: " + fault.Quote("mcrawl", "status", d.Crawl.Dir())}
+				Hint: "mcrawl add has other URLs fetched; how to fetch the same ones again: " + fault.Quote("mcrawl", "status", d.Crawl.Dir())}
 		case err != nil:
 			err = d.wrapRoundError("", err)
 		default:
@@ -552,7 +552,7 @@ func (d *Driver) recoveryHint(err error) string {
 	if failed := (*cli.Failed)(nil); errors.As(err, &failed) && failed.NamesSetting {
 		return "what is done is kept; then go on: " + d.resumeCommand()
 	}
-	return fmt.Sprintf("what is done is kept; go on: %s; if a setting has changed since the round began, set it back; those that are set: %s; or drop the round, which is then made again: %s",
+	return fmt.Sprintf("what is done is kept; go on: %s; if a setting has changed since the round began, set it back: %s shows them; or drop the round, which is then made again: %s",
 		d.resumeCommand(), fault.Quote("mcrawl", "set", dir), fault.Quote("mckpt", "abandon", dir))
 }
 

@@ -34,7 +34,7 @@ func scriptOf(e *markup.Element) scriptSort {
 	return scriptData
 }
 
-// IsScript reports whether a browser runs the content of a script element; without AttrType, whether it may.
+// IsScript reports whether a browser runs the content of a script element. The element has to be read with its type attribute.
 func IsScript(e *markup.Element) bool { return scriptOf(e) == scriptSource }
 
 // scriptElement adds the links in the text of a script element.

@@ -247,7 +247,7 @@ func hex4(b []byte) (r rune, ok bool) {
 }
 
 // viewed is a URI of a PDF file as viewers take it: "www.example.org/a" begins with a host, and has the scheme http, while "example.org/a" is a
-// path. Unlike theirs, a name of files, such as "report.v2.pdf", is no host.
+// path. Unlike theirs, a name that ends in no public suffix, such as "report.v2.pdf", is no host.
 func viewed(uri string) string {
 	name := uri
 	if i := strings.IndexAny(uri, "/?#"); i >= 0 {
@@ -257,7 +257,7 @@ func viewed(uri string) string {
 	if strings.Count(host, ".") < 2 || !hostName().MatchString(host) || strings.Trim(port, "0123456789") != "" {
 		return uri
 	}
-	if _, registry := publicsuffix.PublicSuffix(host); !registry {
+	if suffix, registry := publicsuffix.PublicSuffix(host); !registry && !strings.Contains(suffix, ".") {
 		return uri
 	}
 	return "http://" + uri

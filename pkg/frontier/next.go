@@ -158,7 +158,7 @@ func (f *Frontier) First(ctx context.Context) (*Awaited, error) {
 	}
 	h, _, err := f.Host(ctx, e.URL.Host)
 	if err == nil && h.Failures > 0 && h.ParkedUntil >= e.URL.Due {
-		return &Awaited{e.URL.Host, "it does not answer since " + h.LastContact.Go().Format(time.TimeOnly) + " UTC", e.URL.Due}, nil
+		return &Awaited{e.URL.Host, "it has not answered since " + h.LastContact.Go().Format(time.DateTime) + " UTC", e.URL.Due}, nil
 	}
 	return &Awaited{e.URL.URL, e.waitsFor(), e.URL.Due}, err
 }

@@ -92,7 +92,7 @@ func (s *session) static(ctx context.Context, p *Waiting) (*static, error) {
 		case linkkind.Refresh:
 			st.leads = st.leads || l.Key != doc.Key
 		case linkkind.Script, linkkind.LinkModulepreload:
-			if key := partKey(l.Key); !slices.Contains(st.scripts, key) && len(st.scripts) < maxMissing {
+			if key := partKey(l.Key); len(st.scripts) < maxMissing && !slices.Contains(st.scripts, key) {
 				st.scripts = append(st.scripts, key)
 			}
 		}
@@ -106,6 +106,7 @@ func withoutNoscript(body []byte) (bare []byte, scripted bool) {
 	var r markup.Reader
 	r.Open(bytes.NewReader(body), body, false, scriptType)
 	r.Texts = true
+	bare = []byte{}                   // nil would mean the page as it is
 	from, open, before := 0, false, 0 // body[from:] is not in bare yet
 	for tok := r.Next(); tok != markup.TokenEnd; tok = r.Next() {
 		switch {

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -50,5 +51,9 @@ func TempFile(dir string) (*os.File, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(f.Name(), os.O_RDWR|windows.FILE_FLAG_DELETE_ON_CLOSE, 0o600)
+	name := f.Name()
+	if f, err = os.OpenFile(name, os.O_RDWR|windows.FILE_FLAG_DELETE_ON_CLOSE, 0o600); err != nil {
+		return nil, errors.Join(err, os.Remove(name))
+	}
+	return f, nil
 }

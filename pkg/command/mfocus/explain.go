@@ -30,8 +30,8 @@ type explainCmd struct {
 func (explainCmd) Help() string {
 	return `Shows which words make a document like a topic, and by how much: shares of the cosine.
 They add up to the likeness of document and topic, 0 to 1; from "(needed)" on a
-document is about it. That is less, the more links promised of it, and follows from
-how alike to the topic the model's pages are, with --crawl those of the crawl, too.
+document is about it. The more relevance links promised, the less is needed. It
+depends on how like the topic the model's pages are, and those of --crawl.
 
 Examples:
   mfocus explain --model mouse.model page.html
@@ -41,15 +41,15 @@ Examples:
 
 // explained is a document as JSON.
 type explained struct {
-	URL    string    `json:"url"`
-	Score  float32   `json:"score"`
-	Before float32   `json:"promised"` // by links
-	Topic  string    `json:"topic"`    // "" where the score is below 0.5 or no word speaks for one
-	Words  int       `json:"words"`    // that were looked at
-	Topics []string  `json:"topics"`
-	Alike  []float64 `json:"alike"`  // for each topic, as all below: the cosine of document and topic
-	Needed []float64 `json:"needed"` // with which a document is about it
-	Shares []share   `json:"shares"`
+	URL      string    `json:"url"`
+	Score    float32   `json:"score"`
+	Promised float32   `json:"promised"` // by links
+	Topic    string    `json:"topic"`    // "" where the score is below 0.5 or no word speaks for one
+	Words    int       `json:"words"`    // that were looked at
+	Topics   []string  `json:"topics"`
+	Alike    []float64 `json:"alike"`  // for each topic, as all below: the cosine of document and topic
+	Needed   []float64 `json:"needed"` // with which a document is about it
+	Shares   []share   `json:"shares"`
 }
 
 type share struct {
@@ -78,7 +78,7 @@ func (c *explainCmd) Run(ctx context.Context, std *cli.Std) error {
 			return &fault.Error{File: row.URL, Found: fmt.Sprintf("a document of type %q, in which no text is found", doc.MIME), Want: "HTML, text, XML, PDF, Word: others have the score that links promised"}
 		}
 		r, shares := scorer.Explain(texts, row.Score)
-		e := explained{URL: row.URL, Score: r.Score, Before: row.Score, Words: r.Words, Topics: m.Names(), Alike: rounded(r.Alike), Needed: rounded(fitted.Needed(row.Score)), Shares: []share{}}
+		e := explained{URL: row.URL, Score: r.Score, Promised: row.Score, Words: r.Words, Topics: m.Names(), Alike: rounded(r.Alike), Needed: rounded(fitted.Needed(row.Score)), Shares: []share{}}
 		if r.Topic >= 0 {
 			e.Topic = m.Topics[r.Topic].Name
 		}
@@ -199,7 +199,7 @@ func (e *explained) table(std *cli.Std, all int) error {
 		topic = "none"
 	}
 	screen := std.Screen()
-	fmt.Fprintf(screen, "%s\nscore %.3f, topic %s, %s, links promised %.3f\n", cli.Printable(e.URL), e.Score, cli.Printable(topic), cli.Count(e.Words, "word"), e.Before)
+	fmt.Fprintf(screen, "%s\nscore %.3f, topic %s, %s, links promised %.3f\n", cli.Printable(e.URL), e.Score, cli.Printable(topic), cli.Count(e.Words, "word"), e.Promised)
 	t := tabwriter.NewWriter(screen, 0, 8, 2, ' ', tabwriter.AlignRight)
 	line := func(word, count string, odds []float64) {
 		fmt.Fprintf(t, "%s\t%s\t", word, count)

@@ -56,12 +56,11 @@ func (c *Crawl) Broken(ctx context.Context, q Broken, each func(*history.Broken)
 	defer func() { err = errors.Join(err, pages.Close(), targets.Close()) }()
 	told := func(b *history.Broken) error {
 		var row []byte
+		var err error
 		if q.Most > 0 {
-			if row, err = json.Marshal(numberedLink{sum.Links, b}); err != nil {
-				return err
-			}
+			row, err = json.Marshal(numberedLink{sum.Links, b})
 		}
-		if err := targets.Add(xxh3.HashString(b.URL), row); err != nil {
+		if err = errors.Join(err, targets.Add(xxh3.HashString(b.URL), row)); err != nil {
 			return err
 		}
 		if sum.Links++; b.Page != "" {
@@ -166,7 +165,10 @@ func byTarget(targets *merge.Sorter, most uint64, each func(*history.Broken) err
 		group = append(group, numberedLink{})
 		return json.Unmarshal(row, &group[links-1])
 	})
-	if err = errors.Join(err, flush()); err != nil {
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
 		return 0, err
 	}
 	return n, eachLink(out, each)

@@ -263,13 +263,13 @@ func (r *Reporter) PrintSummary(ctx context.Context, why string, hinted bool) er
 	if err := r.crawl.whyNothing(r.Out, s); err != nil {
 		return err
 	}
-	if conf, err := r.crawl.Config(); err == nil && conf.File.Focus.Model != "" {
+	if conf, err := r.crawl.Config(); err == nil && ctx.Err() == nil && conf.File.Focus.Model != "" { // it reads all rounds
 		_, all, err := r.crawl.counted()
 		if err != nil {
 			return err
 		}
 		if all.Focus != nil {
-			fmt.Fprintf(r.Out, "\n%s: %s\n", all.Focus, Paint(r.Out, styleCommand, fault.Quote("mcrawl", "stats", l.Crawl)))
+			fmt.Fprintf(r.Out, "\n%s; more: %s\n", all.Focus, Paint(r.Out, styleCommand, fault.Quote("mcrawl", "stats", l.Crawl)))
 		}
 	}
 	if l.Replies > 0 {

@@ -202,8 +202,8 @@ func TestDeadHost(t *testing.T) {
 		return record.TimeOf(time.Date(2026, 1, 1, 12, minutes, 10, 0, time.UTC))
 	}
 	for now, want := range map[record.Time]string{
-		at(4): "3 URLs left on a.test, which does not answer since 12:03:10 UTC: 2 failed contacts in a row, again at 12:05:10 UTC",
-		at(6): "3 URLs left on a.test, which does not answer since 12:03:10 UTC: 2 failed contacts in a row",
+		at(4): "3 URLs left on a.test, which has not answered since 2026-01-01 12:03:10 UTC: 2 failed contacts in a row, again at 2026-01-01 12:05:10 UTC",
+		at(6): "3 URLs left on a.test, which has not answered since 2026-01-01 12:03:10 UTC: 2 failed contacts in a row",
 	} {
 		var s Status
 		s.addPlan(&frontier.Plan{URLs: 3, Hosts: 1, Slow: []frontier.PlanHost{{Host: "a.test", URLs: 3, Took: 20 * time.Second, Failures: 2, Since: at(3), Until: at(5)}}}, now.Go())

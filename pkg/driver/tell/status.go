@@ -101,9 +101,9 @@ func (h HostLeft) silent() bool { return h.Failures > 1 }
 
 func (h HostLeft) when() string {
 	if h.silent() {
-		text := fmt.Sprintf("which does not answer since %s UTC: %s in a row", h.Since.Format(time.TimeOnly), Count(h.Failures, "failed contact"))
+		text := fmt.Sprintf("which has not answered since %s UTC: %s in a row", h.Since.Format(time.DateTime), Count(h.Failures, "failed contact"))
 		if !h.Again.IsZero() {
-			text += fmt.Sprintf(", again at %s UTC", h.Again.Format(time.TimeOnly))
+			text += fmt.Sprintf(", again at %s UTC", h.Again.Format(time.DateTime))
 		}
 		return text
 	}
