@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,15 +34,6 @@ func TestAllKinds(t *testing.T) {
 		if k.What == "" || !strings.Contains(Table(), "\n"+k.Name+" ") && k.Name != All[0].Name {
 			t.Errorf("%q is not explained", k.Name)
 		}
-	}
-}
-
-// The manual has the table that mextract explain --print-kinds prints.
-func TestManualHasKinds(t *testing.T) {
-	text, err := os.ReadFile("../../../cmd/mextract/manual.md")
-	must.OK(t, err)
-	if want := "    " + strings.ReplaceAll(strings.TrimSpace(Table()), "\n", "\n    ") + "\n"; !strings.Contains(string(text), want) {
-		t.Errorf("manual.md does not have this:\n%s", want)
 	}
 }
 
