@@ -276,7 +276,7 @@ func example(t *testing.T) string {
 	must.OK(t, err)
 	out.WriteString("\n")
 	line := func(n int, note string) {
-		fmt.Fprintf(&out, "    %-71s   # %s\n", fmt.Sprintf("% x", first[:n]), note)
+		fmt.Fprintf(&out, "    %-48s # %s\n", fmt.Sprintf("%x", first[:n]), note)
 		first = first[n:]
 	}
 	line(1, "no unknown columns")
