@@ -130,10 +130,10 @@ func annotated(b []byte) string {
 	var out strings.Builder
 	line := func(p []byte, note string) {
 		for len(p) > 16 {
-			fmt.Fprintf(&out, "    % x\n", p[:16])
+			fmt.Fprintf(&out, "    %x\n", p[:16])
 			p = p[16:]
 		}
-		fmt.Fprintf(&out, "    %-47s   # %s\n", fmt.Sprintf("% x", p), note)
+		fmt.Fprintf(&out, "    %-32x # %s\n", p, note)
 	}
 	line(b[0:8], "magic")
 	line(b[8:12], "version 2")
