@@ -46,12 +46,10 @@ func (o *output) rawLinks(depth uint16) {
 		start := len(o.text)
 		o.text = append(o.text, found.text[l.ref.start:l.ref.end]...)
 		end := len(o.text)
-		kind := found.kinds[l.kind]
-		depth, hops := o.steps(kind, depth)
 		o.text = append(o.text, found.text[l.anchor.start:l.anchor.end]...)
-		o.put(linkParts{url: spanOf(start, end), text: spanOf(end, len(o.text))}, record.Link{
-			SrcURL: row.URL, SrcKey: row.Key, LinkKind: kind, Nofollow: l.nofollow, Depth: depth, Hops: hops, Score: row.Score, Discovered: row.FetchTime, Sitemap: sitemapLevel(row, kind), Requisite: requisite(row, kind), Extra: extra,
-		})
+		row := o.link(found.kinds[l.kind], depth)
+		row.Nofollow, row.Extra = l.nofollow, extra
+		o.put(linkParts{url: spanOf(start, end), text: spanOf(end, len(o.text))}, row)
 	}
 }
 

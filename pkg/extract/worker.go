@@ -185,12 +185,14 @@ func (o *output) withinHops(links []record.Link) []record.Link {
 	return o.wait.links
 }
 
-// steps returns the depth and the hops of a link's target. depth is the depth of the document's links.
-func (o *output) steps(kind string, depth uint16) (uint16, uint8) {
-	if row := &o.job.row; hopOf(kind) {
-		return row.Depth, uint8(min(int(row.Hops)+1, math.MaxUint8))
+// link is a link of the document with all that it has of the document's row. depth is the depth of the document's links.
+func (o *output) link(kind string, depth uint16) record.Link {
+	row, hops := &o.job.row, uint8(0)
+	if hopOf(kind) {
+		depth, hops = row.Depth, uint8(min(int(row.Hops)+1, math.MaxUint8))
 	}
-	return depth, 0
+	return record.Link{SrcURL: row.URL, SrcKey: row.Key, LinkKind: kind, Depth: depth, Hops: hops, Score: row.Score, Discovered: row.FetchTime,
+		Sitemap: sitemapLevel(row, kind), Requisite: requisite(row, kind)}
 }
 
 // keepRefused has a row made of a link that was refused.
@@ -213,10 +215,10 @@ func (o *output) keepRefused(l record.Link, reason string) {
 
 // keepReferences does so with what the finder refused: references that have no canonical form have it as URL, without a host.
 func (o *output) keepReferences(depth uint16) {
-	row := &o.job.row
 	for _, r := range o.finder.refused {
-		depth, hops := o.steps(r.kind, depth)
-		o.keepRefused(record.Link{SrcURL: row.URL, SrcKey: row.Key, URL: r.ref, LinkKind: r.kind, Requisite: requisite(row, r.kind), Depth: depth, Hops: hops, Discovered: row.FetchTime}, r.reason)
+		l := o.link(r.kind, depth)
+		l.URL = r.ref
+		o.keepRefused(l, r.reason)
 		if len(o.wait.refused) == chunkRows {
 			o.flush()
 		}
@@ -432,7 +434,6 @@ func (o *output) links(depth uint16) {
 // addRow makes a row of a link to a canonical URL, the last n bytes of o.text, unless the
 // page had it before with the same text, or with any and this one has none.
 func (o *output) addRow(n int, p canon.Parts, key uint64, kind string, nofollow bool, text []byte, depth uint16) {
-	row := &o.job.row
 	start := len(o.text) - n
 	again := key ^ fingerprint.OfString(kind)
 	if nofollow {
@@ -450,11 +451,9 @@ func (o *output) addRow(n int, p canon.Parts, key uint64, kind string, nofollow 
 		return
 	}
 	o.text = append(o.text, text...)
-	depth, hops := o.steps(kind, depth)
-	o.put(linkParts{url: spanOf(start, start+n), host: spanOf(start+p.Host, start+p.Path), text: spanOf(start+n, len(o.text))}, record.Link{
-		SrcURL: row.URL, SrcKey: row.Key, Key: key, LinkKind: kind, Nofollow: nofollow, Depth: depth, Hops: hops, Score: o.score(row.Score, markup.View(text)), Discovered: row.FetchTime,
-		Sitemap: sitemapLevel(row, kind), Requisite: requisite(row, kind),
-	})
+	l := o.link(kind, depth)
+	l.Key, l.Nofollow, l.Score = key, nofollow, o.score(l.Score, markup.View(text))
+	o.put(linkParts{url: spanOf(start, start+n), host: spanOf(start+p.Host, start+p.Path), text: spanOf(start+n, len(o.text))}, l)
 }
 
 // put lets a link wait, without its strings.

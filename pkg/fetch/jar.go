@@ -47,6 +47,7 @@ type savedLed struct {
 	Discovered record.Time `json:"discovered,omitempty"`
 	Hops       uint8       `json:"hops,omitempty"`
 	Requisite  uint8       `json:"requisite,omitempty"`
+	Sitemap    uint8       `json:"sitemap,omitempty"`
 	Via        string      `json:"via,omitempty"`
 	X          string      `json:"x,omitempty"`
 }
@@ -162,7 +163,7 @@ func loadCookies(st *store.Store, base *store.Manifest, cookie func(cookies.Cook
 				return badRow(clean(row.Value), fmt.Sprintf("two checksums of 16 digits, and a number up to %d", againMax))
 			}
 			redirected(&led{asked: asked{line, names}, due: s.Due, row: record.URL{URL: strings.Clone(row.Name), Depth: s.Depth, Priority: s.Priority,
-				Score: s.Score, Discovered: s.Discovered, Hops: s.Hops, Requisite: s.Requisite, Via: s.Via, X: s.X}})
+				Score: s.Score, Discovered: s.Discovered, Hops: s.Hops, Requisite: s.Requisite, Sitemap: s.Sitemap, Via: s.Via, X: s.X}})
 		default:
 			return badRow(clean(row.Module), "module "+moduleCookie+" or "+moduleLed)
 		}
@@ -198,7 +199,7 @@ func (r *runner) saveCookies(tx *store.Tx) error {
 				continue
 			}
 			s := savedLed{Line: fmt.Sprintf("%016x", e.line), Names: fmt.Sprintf("%016x", e.names), Due: e.due, Depth: e.row.Depth, Priority: e.row.Priority, Score: e.row.Score,
-				Discovered: e.row.Discovered, Hops: e.row.Hops, Requisite: e.row.Requisite, Via: e.row.Via, X: e.row.X}
+				Discovered: e.row.Discovered, Hops: e.row.Hops, Requisite: e.row.Requisite, Sitemap: e.row.Sitemap, Via: e.row.Via, X: e.row.X}
 			if err := put(write, moduleLed, e.row.URL, s); err != nil {
 				return err
 			}

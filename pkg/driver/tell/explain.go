@@ -299,7 +299,7 @@ func (c *Crawl) explainLast(e *Explained, key uint64, row *record.URL) error {
 			err := history.Read(file, func(l *record.Link) error {
 				if l.Key == key && (e.Last == nil || e.kind != "") {
 					e.Last, e.kind = &LastOutcome{Round: round, Outcome: record.OutcomeRefused, Error: l.Extra.Text(history.RefusedColumn)}, l.LinkKind
-					row.Via, row.Depth, row.Sitemap, row.Requisite = l.SrcURL, l.Depth, l.Sitemap, l.Requisite
+					*row = l.ToURL()
 				}
 				return nil
 			})
@@ -313,7 +313,7 @@ func (c *Crawl) explainLast(e *Explained, key uint64, row *record.URL) error {
 				if u.Key == key {
 					e.kind = ""
 					e.Last = &LastOutcome{Round: round, Outcome: record.OutcomeRefused, Error: u.Extra.Text(history.RefusedColumn)}
-					row.Via, row.Depth, row.Sitemap, row.Requisite = u.Via, u.Depth, u.Sitemap, u.Requisite
+					*row = *u
 				}
 				return nil
 			})
@@ -328,7 +328,7 @@ func (c *Crawl) explainLast(e *Explained, key uint64, row *record.URL) error {
 			}
 			if r.Key == key && r.Role == record.RolePage {
 				e.Last, e.kind = &LastOutcome{round, r.Outcome, r.Status, r.Error, r.FetchTime.Go().UTC()}, ""
-				row.Via, row.Depth, row.Sitemap, row.Requisite = r.Via, r.Depth, r.Sitemap, r.Requisite
+				*row = r.ToURL()
 			}
 			return nil
 		})
