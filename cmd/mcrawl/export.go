@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 
 	"mercator/pkg/base/durable"
@@ -45,36 +46,41 @@ Examples:
   mcrawl export crawl --wacz --filter no-blog.txt`
 }
 
+// exports are the formats, in the order of Run: each is written to a file, which begins so, or to a folder.
+var exports = [...]struct {
+	suffix string // of its name
+	begin  func() *regexp.Regexp
+	file   func(tell.Export, context.Context, io.Writer) error
+	folder func(tell.Export, context.Context, string) error
+}{
+	{".wacz", sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^PK\x03\x04`) }), tell.Export.WACZ, nil},
+	{".cdxj", sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^ \n]+ [0-9]{14} \{`) }), tell.Export.CDXJ, nil},
+	{"-parquet", nil, nil, tell.Export.Parquet},
+	{"-wet", nil, nil, func(e tell.Export, ctx context.Context, to string) error { return e.Derived(ctx, to, derive.WET) }},
+	{"-wat", nil, nil, func(e tell.Export, ctx context.Context, to string) error { return e.Derived(ctx, to, derive.WAT) }},
+}
+
 func (c *exportCmd) Run(ctx context.Context, std *cli.Std) error {
-	if !(c.WACZ || c.Parquet || c.CDXJ || c.WET || c.WAT) {
+	i := slices.Index([]bool{c.WACZ, c.CDXJ, c.Parquet, c.WET, c.WAT}, true)
+	if i < 0 {
 		return &fault.Error{Class: fault.Usage, Found: "no format", Want: "--wacz, --parquet, --cdxj, --wet or --wat", Hint: "make what pywb and ReplayWeb.page read: " + fault.Quote("mcrawl", "export", c.Crawl, "--wacz")}
 	}
 	progress := std.StartLong("records")
 	defer progress.Done()
 	e := tell.Export{Dir: c.Crawl, Warn: func(err error) { std.Warn("%v", err) }, Memory: std.MemoryLimit() / 4, Threads: std.Threads(), Progress: progress.Add, Filter: c.Filter}
 	e.Unfinished(ctx)
-	switch {
-	case c.WACZ:
-		return c.writeFile(ctx, std, ".wacz", aZIP(), e.WACZ)
-	case c.CDXJ:
-		return c.writeFile(ctx, std, ".cdxj", aCDXJ(), e.CDXJ)
+	of := exports[i]
+	if of.file != nil {
+		return c.writeFile(ctx, std, of.suffix, of.begin(), func(ctx context.Context, out io.Writer) error { return of.file(e, ctx, out) })
 	}
-	name, write := "-parquet", e.Parquet
-	if !c.Parquet {
-		format := derive.WET
-		if c.WAT {
-			format = derive.WAT
-		}
-		name, write = "-"+string(format), func(ctx context.Context, to string) error { return e.Derived(ctx, to, format) }
-	}
-	to, err := outputPath(c.Crawl, c.To, name)
+	to, err := outputPath(c.Crawl, c.To, of.suffix)
 	if err != nil {
 		return err
 	}
 	if to == "-" {
 		return &fault.Error{Class: fault.Usage, File: to, Found: "standard output", Want: "a folder, new or empty", Hint: "--wacz and --cdxj make one file, which can go there"}
 	}
-	if err := write(ctx, to); err != nil {
+	if err := of.folder(e, ctx, to); err != nil {
 		return err
 	}
 	return c.printPath(std, to)
@@ -117,12 +123,6 @@ func replacesOwn(path string, begin *regexp.Regexp) (bool, error) {
 	}
 	return true, err
 }
-
-// How a ZIP file begins, which a WACZ file is, and an index.
-var (
-	aZIP  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^PK\x03\x04`) })
-	aCDXJ = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^ \n]+ [0-9]{14} \{`) })
-)
 
 func (c *exportCmd) writeFile(ctx context.Context, std *cli.Std, suffix string, begin *regexp.Regexp, write func(context.Context, io.Writer) error) error {
 	if c.To == "-" {

@@ -122,11 +122,8 @@ const (
 	Findings Rows = "modules"  // of processing modules
 )
 
-// roundFiles are the names under which rounds keep rows: the first one with a file counts.
-var roundFiles = map[Rows][]string{
-	Outcomes: {"marked", "fetched"}, // a walk marks nothing
-	Links:    {"links"}, Refused: {"refused"}, New: {"new"}, Findings: {"modules"},
-}
+// roundFiles are the names under which rounds keep rows.
+var roundFiles = map[Rows]string{Outcomes: "marked", Links: "links", Refused: "refused", New: "new", Findings: "modules"}
 
 // rowsOf are the rows of a kind.
 func rowsOf[T record.Row]() Rows {
@@ -159,20 +156,22 @@ func (s *Std) RecordFiles(files []string, rows ...Rows) (list []string, err erro
 		}
 		var found []string
 		for _, kind := range rows {
-			for _, name := range roundFiles[kind] {
-				files, err := kept.Files(name)
-				if err != nil {
+			name := roundFiles[kind]
+			if kind == Outcomes {
+				if name, err = kept.Outcomes(); err != nil {
 					return nil, err
 				}
-				if found = append(found, files...); len(files) > 0 {
-					break
-				}
 			}
+			files, err := kept.Files(name)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, files...)
 		}
 		if len(found) == 0 {
 			kind := rows[len(rows)-1]
 			return nil, &fault.Error{Class: fault.Usage, File: f, Found: fmt.Sprintf("a crawl folder without %s", kind),
-				Want: fmt.Sprintf("a file rounds/*/%s of a round that counts", roundFiles[kind][0]+".arrows.zst")}
+				Want: fmt.Sprintf("a file rounds/*/%s of a round that counts", roundFiles[kind]+".arrows.zst")}
 		}
 		list = append(list, found...)
 	}

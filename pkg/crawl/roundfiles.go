@@ -194,6 +194,16 @@ func (k *RoundFiles) Names() (names []string) {
 	return names
 }
 
+// Outcomes is the name of the files that say what became of each URL: "marked" or, in a walk, which marks nothing, "fetched".
+func (k *RoundFiles) Outcomes() (string, error) {
+	for _, name := range [...]string{"marked", "fetched"} {
+		if files, _, err := k.listFiles([]string{name}); err != nil || len(files) > 0 {
+			return name, err
+		}
+	}
+	return "marked", nil
+}
+
 // Files lists the files rounds/ROUND/NAME.arrows.zst, in the order of the rounds and, within a round, of the names. A round that
 // keeps no such file is passed over, and so are files of another epoch, from a round that abandon or restore has undone. Options.Warn gets one
 // warning about closed rounds with a lost file.

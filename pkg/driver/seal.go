@@ -81,14 +81,15 @@ func fetchRows(folder *crawl.Crawl, stores []string) *derive.Rows {
 		return nil
 	}
 	kept, err := folder.Kept()
-	for _, name := range [...]string{"marked", "fetched"} { // fetched: of a walk
-		if err != nil || kept.AllThere(name) != nil {
-			return nil
-		}
-		files, err := kept.Files(name)
-		if err == nil && len(files) > 0 {
-			return &derive.Rows{Files: files, Places: places}
-		}
+	if err != nil {
+		return nil
+	}
+	name, err := kept.Outcomes()
+	if err != nil || kept.AllThere(name) != nil {
+		return nil
+	}
+	if files, err := kept.Files(name); err == nil && len(files) > 0 {
+		return &derive.Rows{Files: files, Places: places}
 	}
 	return nil
 }

@@ -38,15 +38,7 @@ func (g *grammar) output(std *cli.Std, write func(io.Writer) error) error {
 	if g.Output == "" || g.Output == "-" {
 		return write(std.Out)
 	}
-	file, err := durable.CreateOutput(g.Output)
-	if err != nil {
-		return err
-	}
-	defer file.Abort()
-	if err := write(file); err != nil {
-		return err
-	}
-	return file.Commit()
+	return durable.WriteOutputBy(g.Output, write)
 }
 
 func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format derive.Format, lax *warc.Tolerance) error {

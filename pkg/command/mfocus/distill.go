@@ -110,7 +110,12 @@ func (c *CrawlArg) records(std *cli.Std) (files []distill.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	paths, err := kept.Closed().Files("marked", "links")
+	kept = kept.Closed()
+	outcomes, err := kept.Outcomes()
+	if err != nil {
+		return nil, err
+	}
+	paths, err := kept.Files(outcomes, "links")
 	for _, path := range paths {
 		files = append(files, distill.File{Path: path, Links: strings.HasPrefix(filepath.Base(path), "links.")})
 	}

@@ -54,7 +54,7 @@ func (c crawlArg) open(ctx context.Context, create bool) (*search.Index, error) 
 	return search.Open(ctx, filepath.Join(c.Crawl, crawl.SearchFile), create, wait)
 }
 
-// files lists the record files of closed rounds, of all shards. A round that keeps outcomes before and after the content-seen test is read once.
+// files lists the record files of closed rounds, of all shards.
 func (c crawlArg) files(std *cli.Std) (files []search.File, err error) {
 	in, err := crawl.Open(c.Crawl, crawl.Options{Warn: func(err error) { std.Warn("%v", err) }})
 	if err != nil {
@@ -64,13 +64,14 @@ func (c crawlArg) files(std *cli.Std) (files []search.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	paths, err := kept.Closed().Files("dropped", "marked", "fetched")
+	kept = kept.Closed()
+	outcomes, err := kept.Outcomes()
+	if err != nil {
+		return nil, err
+	}
+	paths, err := kept.Files("dropped", outcomes)
 	for _, path := range paths {
-		name, _, _ := strings.Cut(filepath.Base(path), ".")
-		if n := len(files); name == "fetched" && n > 0 && !files[n-1].Dropped && filepath.Dir(files[n-1].Path) == filepath.Dir(path) {
-			continue
-		}
-		files = append(files, search.File{Path: path, Dropped: name == "dropped"})
+		files = append(files, search.File{Path: path, Dropped: strings.HasPrefix(filepath.Base(path), "dropped.")})
 	}
 	return files, err
 }

@@ -2,7 +2,7 @@ package tell
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -104,7 +104,7 @@ func (c *Crawl) changes(now *crawl.RoundFiles, before *Crawl, then *crawl.RoundF
 
 // Each gives to each the pages that differ, in the order of what and URL; url, if not "", is the only one.
 func (c *Changes) Each(url string, each func(*PageChange) error) (err error) {
-	sorter := merge.NewSorter(HistoryMemory/3, "") // by what, URL: then the change and both rows
+	sorter := merge.NewSorter(HistoryMemory/3, "") // by what, URL: then both rows
 	sorter.Ties = bytes.Compare
 	defer func() { err = errors.Join(err, sorter.Close()) }()
 	c.Unknown = url != ""
@@ -123,26 +123,11 @@ func (c *Changes) Each(url string, each func(*PageChange) error) (err error) {
 		if what == "" {
 			return nil
 		}
-		ch := PageChange{What: what}
-		row := []byte(nil)
-		for _, r := range []*record.Fetch{now, before} {
-			if r == nil {
-				r = &record.Fetch{}
-			}
-			row = record.AppendText(row, string(record.AppendRow(nil, r)))
+		row := []byte(what + "\x00" + cmp.Or(now, before).URL + "\x00")
+		for _, r := range [...]*record.Fetch{now, before} {
+			row = record.AppendText(row, string(record.AppendRow(nil, cmp.Or(r, &record.Fetch{}))))
 		}
-		if now != nil {
-			ch.URL, ch.Now, ch.Refetched, ch.Moved, ch.Bytes = now.URL, stats.Became(now.Outcome, now.Status), now.FetchTime.Go(), now.RedirectURL, now.BodyLength
-		}
-		if before != nil {
-			ch.URL, ch.Before, ch.Fetched, ch.BytesWere = before.URL, stats.Became(before.Outcome, before.Status), before.FetchTime.Go(), before.BodyLength
-		}
-		text, err := json.Marshal(&ch)
-		if err != nil {
-			return err
-		}
-		key := record.AppendText([]byte(ch.What+"\x00"+ch.URL+"\x00"), string(text))
-		return sorter.Add(0, append(key, row...))
+		return sorter.Add(0, row)
 	})
 	if err != nil {
 		return damaged(c.now.Dir(), err)
@@ -153,11 +138,7 @@ func (c *Changes) Each(url string, each func(*PageChange) error) (err error) {
 	}
 	return it.Each(func(_ uint64, payload []byte) error {
 		parts := bytes.SplitN(payload, []byte{0}, 3)
-		text, rest := record.CutText(parts[2])
-		var ch PageChange
-		if err := json.Unmarshal(text, &ch); err != nil {
-			return err
-		}
+		ch, rest := PageChange{What: string(parts[0]), URL: string(parts[1])}, parts[2]
 		for i := range ch.rows {
 			var row []byte
 			row, rest = record.CutText(rest)
@@ -165,6 +146,12 @@ func (c *Changes) Each(url string, each func(*PageChange) error) (err error) {
 			if _, err := record.ParseRow(string(row), ch.rows[i], nil); err != nil {
 				return err
 			}
+		}
+		if now := ch.rows[0]; now.URL != "" {
+			ch.Now, ch.Refetched, ch.Moved, ch.Bytes = stats.Became(now.Outcome, now.Status), now.FetchTime.Go(), now.RedirectURL, now.BodyLength
+		}
+		if before := ch.rows[1]; before.URL != "" {
+			ch.Before, ch.Fetched, ch.BytesWere = stats.Became(before.Outcome, before.Status), before.FetchTime.Go(), before.BodyLength
 		}
 		return each(&ch)
 	})

@@ -200,10 +200,9 @@ func (e Export) Parquet(ctx context.Context, to string) (err error) {
 		return err
 	}
 	kept = kept.Closed() // of an open round files are not whole
-	outcomes := "marked"
-	files, err := kept.Files(outcomes)
-	if err == nil && len(files) == 0 {
-		outcomes = "fetched" // of a walk
+	outcomes, err := kept.Outcomes()
+	var files []string
+	if err == nil {
 		files, err = kept.Files(outcomes)
 	}
 	if err == nil && len(files) == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
+	"mercator/pkg/view/history"
 )
 
 // Rows are the record files of a crawl that tell what its archive holds: mfetch knew when it wrote a record what an index says of
@@ -27,7 +28,7 @@ func (x *Index) Rows(ctx context.Context, rows *Rows, parts []warc.Part, done ma
 	}
 	var got warc.Places
 	for _, file := range rows.Files {
-		err := eachRow(file, func(r *record.Fetch) error {
+		err := history.Read(file, func(r *record.Fetch) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -60,19 +61,6 @@ func (x *Index) Rows(ctx context.Context, rows *Rows, parts []warc.Part, done ma
 		}
 	}
 	return got == rows.Places, nil
-}
-
-func eachRow(path string, each func(*record.Fetch) error) error {
-	in, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer in.Close() // was read only
-	rows, err := record.NewReader[record.Fetch](in, record.ReaderOptions{Name: path})
-	if err != nil {
-		return err
-	}
-	return record.Each(rows, each)
 }
 
 // mimeMax is the longest media type that a row has whole for certain, in bytes.
