@@ -84,6 +84,8 @@ var sideways = map[string][]string{
 
 	"pkg/render/browser": {"pkg/render"},
 
+	"pkg/command/mfpset": {"pkg/command/sets"}, "pkg/command/murlset": {"pkg/command/sets"}, "pkg/command/mmerge": {"pkg/command/sets"},
+
 	"pkg/driver/setup": {"pkg/driver/pipe"},                     // mckpt init, mfocus
 	"pkg/driver/tell":  {"pkg/driver/setup", "pkg/driver/pipe"}, // how to crawl another site; the names of files as commands take them
 }

@@ -17,6 +17,7 @@ import (
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli"
+	"mercator/pkg/command/sets"
 	"mercator/pkg/config"
 	"mercator/pkg/folder/ownstage"
 	"mercator/pkg/folder/stage"
@@ -124,7 +125,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	return std.AddKeys(ctx, st, c.Txn, in)
+	return sets.Add(ctx, std, st, c.Txn, in)
 }
 
 // keys are fingerprints to read.
@@ -318,18 +319,18 @@ func (c *buildCmd) Run(std *cli.Std) error {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	return std.WriteSet(c.Output, false, merge.OpUnion, in)
+	return sets.Write(std, c.Output, false, merge.OpUnion, in)
 }
 
-type dumpCmd struct{ cli.DumpSet }
+type dumpCmd struct{ sets.Dump }
 
 func (c *dumpCmd) Run(std *cli.Std) error { return c.Write(std, fpset.Kind) }
 
-type statCmd struct{ cli.StatSet }
+type statCmd struct{ sets.Stat }
 
 func (c *statCmd) Run(std *cli.Std) error { return c.Print(std, fpset.Kind) }
 
-type checkCmd struct{ cli.CheckSet }
+type checkCmd struct{ sets.Check }
 
 func (c *checkCmd) Run(std *cli.Std) error { return c.Read(std, fpset.Kind) }
 
@@ -432,7 +433,7 @@ Examples:
 }
 
 func (c *createCmd) Run(std *cli.Std) error {
-	with, err := std.SetOptions(c.Impl, c.NewSet)
+	with, err := sets.Options(std, c.Impl, c.NewSet)
 	if err != nil {
 		return err
 	}

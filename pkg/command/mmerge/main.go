@@ -10,6 +10,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/cli"
+	"mercator/pkg/command/sets"
 	"mercator/pkg/config"
 	"mercator/pkg/folder/stage"
 	"mercator/pkg/fpset"
@@ -33,8 +34,8 @@ type grammar struct {
 	Check     checkCmd     `cmd:"" help:"Read sets and record streams whole and verify them."`
 }
 
-// sets are the operands of the set verbs.
-type sets struct {
+// operands are those of the set verbs.
+type operands struct {
 	Files      []string       `arg:"" help:"Sets; - is text on standard input."`
 	Text       bool           `help:"Read and write text."`
 	Polynomial cli.Polynomial `placeholder:"HEX" help:"Polynomial of text (default: that of other sets)."`
@@ -43,7 +44,7 @@ type sets struct {
 }
 
 // run merges all sets by op, and writes nothing unless all of them were good.
-func (s *sets) run(std *cli.Std, op merge.Op) error {
+func (s *operands) run(std *cli.Std, op merge.Op) error {
 	if s.URLs {
 		return s.runURLs(std, op)
 	}
@@ -52,10 +53,10 @@ func (s *sets) run(std *cli.Std, op merge.Op) error {
 		return err
 	}
 	defer fpset.CloseInputs(in)
-	return std.WriteSet(s.Output, s.Text, op, in)
+	return sets.Write(std, s.Output, s.Text, op, in)
 }
 
-type unionCmd struct{ sets }
+type unionCmd struct{ operands }
 
 // Help is part of --help.
 func (unionCmd) Help() string {
@@ -71,7 +72,7 @@ func (c *unionCmd) Run(std *cli.Std) error {
 	return c.run(std, merge.OpUnion)
 }
 
-type intersectCmd struct{ sets }
+type intersectCmd struct{ operands }
 
 // Help is part of --help.
 func (intersectCmd) Help() string {
@@ -84,7 +85,7 @@ func (c *intersectCmd) Run(std *cli.Std) error {
 	return c.run(std, merge.OpIntersect)
 }
 
-type diffCmd struct{ sets }
+type diffCmd struct{ operands }
 
 // Help is part of --help.
 func (diffCmd) Help() string {

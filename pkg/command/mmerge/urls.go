@@ -17,7 +17,7 @@ import (
 
 // runURLs merges sets by op and writes URLs. Sets hold none, so they are taken from the records that are among
 // the operands: files of url, link or fetch rows, and the files of the rounds of crawl folders.
-func (s *sets) runURLs(std *cli.Std, op merge.Op) error {
+func (s *operands) runURLs(std *cli.Std, op merge.Op) error {
 	if s.Text || s.Polynomial != 0 {
 		return &fault.Error{Class: fault.Usage, Found: "--urls with --text or --polynomial", Want: "it alone: keys of records are by Mercator's polynomial"}
 	}
@@ -149,7 +149,7 @@ func eachRow[T record.Row](src *cli.Records, rows *merge.Sorter, of func(*T) (ui
 }
 
 // writeURLs writes the URLs of keys, one a line, whole or not at all where they go to a file.
-func (s *sets) writeURLs(std *cli.Std, keys merge.Source, rows *merge.Iter) error {
+func (s *operands) writeURLs(std *cli.Std, keys merge.Source, rows *merge.Iter) error {
 	to := std.Out
 	if s.Output != "" && s.Output != "-" {
 		file, err := durable.CreateOutput(s.Output)
@@ -165,7 +165,7 @@ func (s *sets) writeURLs(std *cli.Std, keys merge.Source, rows *merge.Iter) erro
 	return s.printURLs(std, to, keys, rows)
 }
 
-func (s *sets) printURLs(std *cli.Std, to io.Writer, keys merge.Source, rows *merge.Iter) error {
+func (s *operands) printURLs(std *cli.Std, to io.Writer, keys merge.Source, rows *merge.Iter) error {
 	out := bufio.NewWriter(to)
 	nameless, err := merge.JoinKeys(keys, rows, func(url []byte) error {
 		_, err := out.Write(append(record.AppendEscaped(nil, string(url)), '\n'))

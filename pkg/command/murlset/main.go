@@ -14,6 +14,7 @@ import (
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/cli"
+	"mercator/pkg/command/sets"
 	"mercator/pkg/config"
 	"mercator/pkg/folder/ownstage"
 	"mercator/pkg/folder/stage"
@@ -245,16 +246,16 @@ Examples:
 }
 
 func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
-	sets := 0
+	folders := 0
 	for _, f := range c.Files {
 		if info, err := os.Stat(f); strings.HasSuffix(f, ".fps") || err == nil && info.IsDir() {
-			sets++
+			folders++
 		}
 	}
-	if sets == 0 {
+	if folders == 0 {
 		return c.change(ctx, std, c.Store, c.TxnFlags, c.test, "add", nil)
 	}
-	if sets < len(c.Files) {
+	if folders < len(c.Files) {
 		return &fault.Error{Class: fault.Usage, Found: "sets and URLs together", Want: "one kind", Hint: "add them one after the other"}
 	}
 	if c.Text || c.Strict {
@@ -268,7 +269,7 @@ func (c *addCmd) Run(ctx context.Context, std *cli.Std) error {
 	if err != nil {
 		return err
 	}
-	return std.AddKeys(ctx, st, c.Txn, in)
+	return sets.Add(ctx, std, st, c.Txn, in)
 }
 
 type testCmd struct {
@@ -351,18 +352,18 @@ func (c *buildCmd) Run(std *cli.Std) error {
 		return err
 	}
 	defer in.Close()
-	return std.WriteSet(c.Output, false, merge.OpUnion, []*fpset.Input{in})
+	return sets.Write(std, c.Output, false, merge.OpUnion, []*fpset.Input{in})
 }
 
-type dumpCmd struct{ cli.DumpSet }
+type dumpCmd struct{ sets.Dump }
 
 func (c *dumpCmd) Run(std *cli.Std) error { return c.Write(std, urlset.Kind) }
 
-type statCmd struct{ cli.StatSet }
+type statCmd struct{ sets.Stat }
 
 func (c *statCmd) Run(std *cli.Std) error { return c.Print(std, urlset.Kind) }
 
-type checkCmd struct{ cli.CheckSet }
+type checkCmd struct{ sets.Check }
 
 func (c *checkCmd) Run(std *cli.Std) error { return c.Read(std, urlset.Kind) }
 
@@ -448,7 +449,7 @@ Examples:
 }
 
 func (c *createCmd) Run(std *cli.Std) error {
-	with, err := std.SetOptions(c.Impl, c.NewSet)
+	with, err := sets.Options(std, c.Impl, c.NewSet)
 	if err != nil {
 		return err
 	}

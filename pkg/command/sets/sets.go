@@ -1,4 +1,5 @@
-package cli
+// Package sets has the verbs that mfpset, murlset and mmerge share.
+package sets
 
 import (
 	"context"
@@ -6,14 +7,15 @@ import (
 	"os"
 
 	"mercator/formats/store"
+	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/fpset"
 	"mercator/pkg/merge"
 )
 
-// WriteSet writes what op makes of sets to output as fpset.Export does, and nothing
+// Write writes what op makes of sets to output as fpset.Export does, and nothing
 // unless all of them were good.
-func (s *Std) WriteSet(output string, text bool, op merge.Op, in []*fpset.Input) error {
+func Write(s *cli.Std, output string, text bool, op merge.Op, in []*fpset.Input) error {
 	var sets []merge.Set
 	var total uint64
 	for _, i := range in {
@@ -35,8 +37,8 @@ func (s *Std) WriteSet(output string, text bool, op merge.Op, in []*fpset.Input)
 	return err
 }
 
-// AddKeys adds the keys of in to the set of st, and closes in.
-func (s *Std) AddKeys(ctx context.Context, st *store.Store, txn string, in []*fpset.Input) error {
+// Add adds the keys of in to the set of st, and closes in.
+func Add(ctx context.Context, s *cli.Std, st *store.Store, txn string, in []*fpset.Input) error {
 	defer fpset.CloseInputs(in)
 	stats, err := fpset.Add(ctx, st, txn, in, fpset.Options{Workers: s.Threads()})
 	s.Stat("keys", stats.Distinct)
@@ -45,16 +47,16 @@ func (s *Std) AddKeys(ctx context.Context, st *store.Store, txn string, in []*fp
 	return err
 }
 
-// OneSet is the argument of a verb that reads one set.
-type OneSet struct {
+// one is the argument of a verb that reads one set.
+type one struct {
 	Set string `arg:"" help:"A store, a crawl folder, *.fps or *.txt."`
 }
 
 // open opens it; a store is of the kind.
-func (o OneSet) open(s *Std, kind string) (*fpset.Input, error) {
+func (o one) open(s *cli.Std, kind string) (*fpset.Input, error) {
 	set := o.Set
 	if info, err := os.Stat(set); err == nil && info.IsDir() {
-		st, err := s.OpenStore(set, kind, fpset.Version, TxnFlags{})
+		st, err := s.OpenStore(set, kind, fpset.Version, cli.TxnFlags{})
 		if err != nil {
 			return nil, err
 		}
@@ -67,14 +69,14 @@ func (o OneSet) open(s *Std, kind string) (*fpset.Input, error) {
 	return in[0], nil
 }
 
-// DumpSet is the verb dump.
-type DumpSet struct {
-	OneSet
+// Dump is the verb dump.
+type Dump struct {
+	one
 	Output string `short:"o" placeholder:"FILE" help:"Write a fingerprint file, or text if it is named *.txt."`
 }
 
 // Help is part of --help.
-func (DumpSet) Help() string {
+func (Dump) Help() string {
 	return `The keys are in ascending order, 16 hexadecimal digits each.
 
 Examples:
@@ -83,26 +85,26 @@ Examples:
 }
 
 // Write runs the verb on a set of the kind.
-func (d DumpSet) Write(s *Std, kind string) error {
+func (d Dump) Write(s *cli.Std, kind string) error {
 	in, err := d.open(s, kind)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	return s.WriteSet(d.Output, false, merge.OpUnion, []*fpset.Input{in})
+	return Write(s, d.Output, false, merge.OpUnion, []*fpset.Input{in})
 }
 
-// StatSet is the verb stat.
-type StatSet struct{ OneSet }
+// Stat is the verb stat.
+type Stat struct{ one }
 
 // Help is part of --help.
-func (StatSet) Help() string {
+func (Stat) Help() string {
 	return `Examples:
   murlset stat crawl/urls | jq .count`
 }
 
 // Print runs the verb on a set of the kind.
-func (c StatSet) Print(s *Std, kind string) error {
+func (c Stat) Print(s *cli.Std, kind string) error {
 	in, err := c.open(s, kind)
 	if err != nil {
 		return err
@@ -117,11 +119,11 @@ func (c StatSet) Print(s *Std, kind string) error {
 	return e.Encode(sum)
 }
 
-// CheckSet is the verb check.
-type CheckSet struct{ OneSet }
+// Check is the verb check.
+type Check struct{ one }
 
 // Help is part of --help.
-func (CheckSet) Help() string {
+func (Check) Help() string {
 	return `The exit code is 0, or 3 with the place of the damage.
 
 Examples:
@@ -129,7 +131,7 @@ Examples:
 }
 
 // Read runs the verb on a set of the kind.
-func (c CheckSet) Read(s *Std, kind string) error {
+func (c Check) Read(s *cli.Std, kind string) error {
 	in, err := c.open(s, kind)
 	if err != nil {
 		return err
@@ -140,10 +142,10 @@ func (c CheckSet) Read(s *Std, kind string) error {
 	return in.Check(progress.Add)
 }
 
-// SetOptions returns the options to create a set with. crawl.toml has one size for both sets of a crawl, so a size
+// Options returns the options to create a set with. crawl.toml has one size for both sets of a crawl, so a size
 // from there is no error if the set is no Bloom filter.
-func (s *Std) SetOptions(impl string, f config.NewSet) (fpset.CreateOptions, error) {
-	p, err := ChoosePolynomial(f.Polynomial)
+func Options(s *cli.Std, impl string, f config.NewSet) (fpset.CreateOptions, error) {
+	p, err := cli.ChoosePolynomial(f.Polynomial)
 	size := int64(f.BloomSize)
 	if impl != fpset.Bloom && !s.Given("bloom-size") {
 		size = 0
