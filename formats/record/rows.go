@@ -77,7 +77,7 @@ type URL struct {
 	ETag          string  `col:"etag"`            // of the last fetch
 	LastModified  string  `col:"last_modified"`   // header value of the last fetch, verbatim
 	LastContentFP uint64  `col:"last_content_fp"` // 0 is "not fetched before"
-	X             string  `col:"x"`               // the user's own columns, see own.go
+	X             string  `col:"x"`               // user columns, see user.go
 	Hops          uint8   `col:"hops"`            // redirects since the last link, on the way from the seed
 	Requisite     uint8   `col:"requisite,late"`  // the URL was found as a part of a page, such as a picture: 1 and how many levels of parts it may have itself, and 8 if it may be a page, too; 0: it was not
 	Sitemap       uint8   `col:"sitemap,late"`    // the URL was named as a sitemap: 1 by a robots.txt, n+1 by a sitemap of n; 0: it was not
@@ -121,7 +121,7 @@ type Fetch struct {
 	WARCOffset      int64  `col:"warc_record_offset"` // of the response record
 	WARCLength      int64  `col:"warc_record_length"` // compressed
 	FreshUntil      Time   `col:"fresh_until"`        // until when the reply says that it stays as it is (RFC 9111 section 4.2); 0: it does not say
-	X               string `col:"x"`                  // as given: the user's own columns
+	X               string `col:"x"`                  // as given: user columns
 	Hops            uint8  `col:"hops"`
 	Requisite       uint8  `col:"requisite,late"` // as given; of a robots.txt the value of the URL that it was fetched for
 	Sitemap         uint8  `col:"sitemap,late"`   // as given; of a robots.txt the value of the URL that it was fetched for

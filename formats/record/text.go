@@ -24,7 +24,7 @@ import (
 // years 0 to 9999: @ and the number in the column's unit), bytes base64. No line holds a control character: JSON has \u00XX for it, TSV has \t,
 // \n, \r, \\ and \u00XX.
 //
-// The user's own columns, x_NAME, are columns wherever they are named, and in JSON. In a
+// User columns, x_NAME, are columns wherever they are named, and in JSON. In a
 // table without named columns, the column x holds them all.
 type Text[T Row] struct {
 	columns []textColumn
@@ -40,7 +40,7 @@ type textColumn struct {
 	column
 	known *field // nil for any but a known column
 	extra int    // place in schema.extra
-	own   string // of a column x_NAME: the name in the column x; "": any other column
+	user  string // of a column x_NAME: the name in the column x; "": any other column
 	round bool   // the column of InRound
 }
 
@@ -98,8 +98,8 @@ func NewText[T Row](s *Schema, columns []string) (*Text[T], error) {
 // find is the column of a name.
 func (x *Text[T]) find(name string) (textColumn, bool) {
 	c, ok := x.byName[name]
-	if !ok && isOwn(name) && x.table.find(ownColumn) >= 0 {
-		return textColumn{column: column{name: name, typ: typeUTF8}, own: name[len(ownPrefix):]}, true
+	if !ok && isUserColumn(name) && x.table.find(userColumn) >= 0 {
+		return textColumn{column: column{name: name, typ: typeUTF8}, user: name[len(userPrefix):]}, true
 	}
 	return c, ok
 }
@@ -112,10 +112,10 @@ func (x *Text[T]) InRound(name string) {
 	}
 }
 
-// own is the row's column x, taken apart.
-func (x *Text[T]) own(row *T) map[string]any {
-	if i := x.table.find(ownColumn); i >= 0 {
-		return ownValues(x.table.fields[i].get(unsafe.Pointer(row)).str)
+// user is the row's column x, taken apart.
+func (x *Text[T]) user(row *T) map[string]any {
+	if i := x.table.find(userColumn); i >= 0 {
+		return userValues(x.table.fields[i].get(unsafe.Pointer(row)).str)
 	}
 	return nil
 }
@@ -168,9 +168,9 @@ func (x *Text[T]) extraValue(c textColumn, e Extra) value {
 func (x *Text[T]) value(c textColumn, row *T) value {
 	p := unsafe.Pointer(row)
 	switch {
-	case c.own != "":
-		v, ok := x.own(row)[c.own]
-		return value{str: ownString(v), null: !ok}
+	case c.user != "":
+		v, ok := x.user(row)[c.user]
+		return value{str: userString(v), null: !ok}
 	case c.round:
 		return value{str: x.round, null: x.round == ""}
 	case c.known == nil:
@@ -188,16 +188,16 @@ func (x *Text[T]) AppendJSON(dst []byte, row *T, sparse bool) []byte {
 	dst = append(dst, '{')
 	first := true
 	for _, c := range x.columns {
-		if c.name == ownColumn && !x.chosen {
-			own := x.own(row)
-			if own != nil || c.known.get(unsafe.Pointer(row)).str == "" {
-				for _, name := range slices.Sorted(maps.Keys(own)) {
+		if c.name == userColumn && !x.chosen {
+			user := x.user(row)
+			if user != nil || c.known.get(unsafe.Pointer(row)).str == "" {
+				for _, name := range slices.Sorted(maps.Keys(user)) {
 					if !first {
 						dst = append(dst, ',')
 					}
 					first = false
-					dst = append(appendJSONString(dst, ownPrefix+name), ':')
-					dst = appendOwn(dst, own[name])
+					dst = append(appendJSONString(dst, userPrefix+name), ':')
+					dst = appendUser(dst, user[name])
 				}
 				continue
 			}
@@ -217,8 +217,8 @@ func (x *Text[T]) AppendJSON(dst []byte, row *T, sparse bool) []byte {
 			continue
 		}
 		switch {
-		case c.own != "":
-			dst = appendOwn(dst, x.own(row)[c.own])
+		case c.user != "":
+			dst = appendUser(dst, x.user(row)[c.user])
 		case c.typ == typeUTF8:
 			dst = appendJSONString(dst, v.str)
 		case c.typ == typeBinary, c.hex(), c.typ.timestamp(), !c.finite(v):
@@ -466,8 +466,8 @@ func (x *Text[T]) parseJSON(line []byte, row *T, fill filler[T], chosen bool) er
 		if chosen && !slices.Contains(x.Columns(), n) {
 			return fmt.Errorf("column %q cannot be changed here, want one of %s", n, strings.Join(x.Columns(), ", "))
 		}
-		if c.own != "" {
-			if err := fill.own(c.own, obj[n]); err != nil {
+		if c.user != "" {
+			if err := fill.user(c.user, obj[n]); err != nil {
 				return err
 			}
 			continue
@@ -501,8 +501,8 @@ func (x *Text[T]) parseJSON(line []byte, row *T, fill filler[T], chosen bool) er
 // noColumn says that rows have no column of a name.
 func (x *Text[T]) noColumn(name string) error {
 	err := fmt.Errorf("column %q is not one of %s rows", name, x.table.kind)
-	if own := ownPrefix + name; isOwn(own) && x.table.find(ownColumn) >= 0 {
-		err = fmt.Errorf("%w; as a column of your own it would be named %s", err, own)
+	if user := userPrefix + name; isUserColumn(user) && x.table.find(userColumn) >= 0 {
+		err = fmt.Errorf("%w; as a column of your own it would be named %s", err, user)
 	}
 	return err
 }
@@ -547,14 +547,14 @@ type filler[T Row] struct {
 	values map[string]any // of the column x
 }
 
-// own takes a value of the column x.
-func (f *filler[T]) own(name string, v any) error {
+// user takes a value of the column x.
+func (f *filler[T]) user(name string, v any) error {
 	switch v.(type) {
 	case nil:
 		return nil
 	case string, json.Number, bool:
 	default:
-		return fmt.Errorf("column %q: an object or a list, want one value", ownPrefix+name)
+		return fmt.Errorf("column %q: an object or a list, want one value", userPrefix+name)
 	}
 	if f.values == nil {
 		f.values = map[string]any{}
@@ -566,11 +566,11 @@ func (f *filler[T]) own(name string, v any) error {
 // endRow gives the row.
 func (f *filler[T]) endRow(row *T) error {
 	if f.values != nil {
-		own, err := ownText(f.values)
+		user, err := userText(f.values)
 		if err != nil {
 			return err
 		}
-		f.x.byName[ownColumn].known.set(unsafe.Pointer(&f.row), value{str: own})
+		f.x.byName[userColumn].known.set(unsafe.Pointer(&f.row), value{str: user})
 	}
 	*row = f.row
 	return nil
@@ -580,15 +580,15 @@ func (f *filler[T]) set(c textColumn, s string) error {
 	switch {
 	case c.round:
 		return nil
-	case c.own != "":
-		return f.own(c.own, s)
-	case c.name == ownColumn && c.known != nil && s != "":
-		values := ownValues(s)
+	case c.user != "":
+		return f.user(c.user, s)
+	case c.name == userColumn && c.known != nil && s != "":
+		values := userValues(s)
 		if values == nil {
-			return fmt.Errorf("column %q: %.80q, want %w", c.name, s, errOwn)
+			return fmt.Errorf("column %q: %.80q, want %w", c.name, s, errUser)
 		}
 		for name, v := range values {
-			if err := f.own(name, v); err != nil {
+			if err := f.user(name, v); err != nil {
 				return err
 			}
 		}

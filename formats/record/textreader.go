@@ -124,7 +124,7 @@ func (r *TextReader[T]) header() error {
 	return err
 }
 
-// hintColumn tells what the first of the columns may be that rows do not have: a typing error, or one of the user's own.
+// hintColumn tells what the first of the columns may be that rows do not have: a typing error, or a user column.
 func hintColumn[T Row](schema *Schema, names []string) string {
 	all, err := NewText[T](schema, nil)
 	if err != nil {
@@ -135,13 +135,13 @@ func hintColumn[T Row](schema *Schema, names []string) string {
 			continue
 		}
 		hint := fault.DidYouMean(name, slices.Sorted(maps.Keys(all.byName)))
-		switch own := ownPrefix + name; {
-		case !isOwn(own) || all.table.find(ownColumn) < 0:
+		switch user := userPrefix + name; {
+		case !isUserColumn(user) || all.table.find(userColumn) < 0:
 			return hint
 		case hint == "":
-			return fmt.Sprintf("name it %s to carry it with its URL", own)
+			return fmt.Sprintf("name it %s to carry it with its URL", user)
 		default:
-			return fmt.Sprintf("%s A column of your own is named %s", hint, own)
+			return fmt.Sprintf("%s A column of your own is named %s", hint, user)
 		}
 	}
 	return ""

@@ -125,7 +125,7 @@ func (d *Domain) InDegree() int {
 
 // fits reports whether a URL keeps the limits of a row.
 func fits(u *record.URL) bool {
-	return max(len(u.URL), len(u.Host), len(u.Via), len(u.Addr), len(u.AddrError), len(u.ETag), len(u.LastModified)) <= maxString && len(u.X) <= record.MaxOwnBytes
+	return max(len(u.URL), len(u.Host), len(u.Via), len(u.Addr), len(u.AddrError), len(u.ETag), len(u.LastModified)) <= maxString && len(u.X) <= record.MaxUserBytes
 }
 
 // Flags of an Entry.

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestOwnColumns: columns of the user's travel with their URL from a table of seeds to its outcomes: over retries, a
+// TestUserColumns: user columns travel with their URL from a table of seeds to its outcomes: over retries, a
 // parked URL that is released, a batch that a killed mfetch left, a replay, and mcrawl again. Links found on a page have none.
-func TestOwnColumns(t *testing.T) {
+func TestUserColumns(t *testing.T) {
 	t.Parallel()
 	listeners, port := listenOn(t, 1, 9)
 	var mu sync.Mutex
@@ -82,13 +82,13 @@ func TestOwnColumns(t *testing.T) {
 		t.Fatalf("%v\n%s", err, tail(out))
 	}
 	if have := ids(dir); !slices.Equal(have, saved) {
-		t.Errorf("own columns of a replay: %s", diff(strings.Join(saved, "\n")+"\n", strings.Join(have, "\n")+"\n"))
+		t.Errorf("user columns of a replay: %s", diff(strings.Join(saved, "\n")+"\n", strings.Join(have, "\n")+"\n"))
 	}
 	output(t, "mfrontier", "release", c.dir)
 	c.finish(t, "mercator.mk")
 
 	if have := ids(c.dir); !slices.Equal(have, want) {
-		t.Errorf("own columns of the outcomes: %s", diff(strings.Join(want, "\n")+"\n", strings.Join(have, "\n")+"\n"))
+		t.Errorf("user columns of the outcomes: %s", diff(strings.Join(want, "\n")+"\n", strings.Join(have, "\n")+"\n"))
 	}
 	if notes := output(t, "mcat", c.dir); strings.Count(notes, `"x_note":"a, \u000ab"`) != pages {
 		t.Error("not every page has its note")
@@ -107,7 +107,7 @@ func TestOwnColumns(t *testing.T) {
 	want = append(want, slices.Compact(slices.Clone(want))...)
 	slices.Sort(want)
 	if have := ids(c.dir); !slices.Equal(have, want) {
-		t.Errorf("own columns of URLs that were fetched again: %s", diff(strings.Join(want, "\n")+"\n", strings.Join(have, "\n")+"\n"))
+		t.Errorf("user columns of URLs that were fetched again: %s", diff(strings.Join(want, "\n")+"\n", strings.Join(have, "\n")+"\n"))
 	}
 	output(t, "mfetch", "audit", c.dir)
 	output(t, "mckpt", "verify", "--quiet", c.dir)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOwnColumns(t *testing.T) {
+func TestUserColumns(t *testing.T) {
 	all := NewTextOrFatal[URL](t, nil, nil)
 	const line = `{"url":"http://a.test/","x_who":"é\n","x_id":17,"x_ok":true,"x_none":null}`
 	var row URL
@@ -47,7 +47,7 @@ func TestOwnColumns(t *testing.T) {
 	}
 }
 
-func TestOwnColumnsLimits(t *testing.T) {
+func TestUserColumnsLimits(t *testing.T) {
 	all := NewTextOrFatal[Fetch](t, nil, nil)
 	members := func(n int) string {
 		var list []string
@@ -60,12 +60,12 @@ func TestOwnColumnsLimits(t *testing.T) {
 	name := func(n int) string { return `{"x_` + strings.Repeat("n", n) + `":1}` }
 	around := len(`{"a":""}`)
 	for _, c := range []struct{ line, bad string }{
-		{members(MaxOwn), ""},
-		{members(MaxOwn + 1), "17 columns x_NAME, want at most 16"},
-		{long(MaxOwnBytes - around), ""},
-		{long(MaxOwnBytes - around + 1), "columns x_NAME of 1025 bytes, want at most 1024"},
-		{name(maxOwn - 2), ""},
-		{name(maxOwn - 1), "is not one of fetch rows"},
+		{members(MaxUserColumns), ""},
+		{members(MaxUserColumns + 1), "17 columns x_NAME, want at most 16"},
+		{long(MaxUserBytes - around), ""},
+		{long(MaxUserBytes - around + 1), "columns x_NAME of 1025 bytes, want at most 1024"},
+		{name(maxUserName - 2), ""},
+		{name(maxUserName - 1), "is not one of fetch rows"},
 		{`{"x_":1}`, "is not one of fetch rows"},
 		{`{"x_a b":1}`, "is not one of fetch rows"},
 		{`{"id":1}`, "as a column of your own it would be named x_id"},
