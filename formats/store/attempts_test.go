@@ -532,7 +532,7 @@ func TestNoAttempts(t *testing.T) {
 	if all := strings.Join(seen.calls, "\n"); len(seen.calls) != callsOfChange || strings.Contains(all, attemptPrefix) {
 		t.Errorf("%d calls, want %d:\n%s", len(seen.calls), callsOfChange, all)
 	}
-	// The commit waits for the disk twice: for what durable.Together syncs, and for the link.
+	// The commit waits for the disk twice: for what durable.Parallel syncs, and for the link.
 	var waits []string
 	for _, call := range seen.calls {
 		if kind, name, _ := strings.Cut(call, " "); strings.HasPrefix(kind, "sync") {

@@ -106,12 +106,12 @@ func WriteCurrent(fsys durable.FS, dir string, c Current, syncs ...func() error)
 		if _, err := a.Write(data); err != nil {
 			return err
 		}
-		if err := durable.Together(fsys, append(syncs, a.Seal)); err != nil {
+		if err := durable.Parallel(fsys, append(syncs, a.Seal)); err != nil {
 			return err
 		}
 		return a.Commit()
 	}
-	if err := durable.Together(fsys, syncs); err != nil {
+	if err := durable.Parallel(fsys, syncs); err != nil {
 		return err
 	}
 	err = durable.Swap(fsys, file, func(old []byte) bool { return Sum(old) == c.sum }, MaxFile, data)

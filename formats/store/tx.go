@@ -270,7 +270,7 @@ func (s *Store) publish(m *Manifest, syncs []func() error, look func() error) (p
 		return false, err
 	}
 	defer pointer.Abort()
-	if err := durable.Together(s.fs, append(syncs, a.Seal, pointer.Seal)); err != nil {
+	if err := durable.Parallel(s.fs, append(syncs, a.Seal, pointer.Seal)); err != nil {
 		return false, err
 	}
 	fenced := s.fenced()

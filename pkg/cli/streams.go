@@ -150,7 +150,7 @@ func (s *Std) RecordFiles(files []string, rows ...Rows) (list []string, err erro
 		if err != nil {
 			return nil, err
 		}
-		kept, err := c.Kept()
+		kept, err := c.Files()
 		if err != nil {
 			return nil, err
 		}

@@ -217,7 +217,7 @@ func (in *collector) small(p string) error {
 
 // others adds what no store holds: files of closed rounds as their checkpoints have them, if these are kept.
 func (in *collector) others(inv *Inventory, stores []*store.Store) error {
-	kept, err := in.c.Kept()
+	kept, err := in.c.Files()
 	if err != nil {
 		return err
 	}

@@ -322,7 +322,7 @@ func TestMoreShards(t *testing.T) {
 		}
 	}
 	shards(3)
-	kept, err := c.Kept()
+	kept, err := c.Files()
 	must.OK(t, err)
 	var names []string
 	for _, r := range kept.rounds {

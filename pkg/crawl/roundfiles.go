@@ -31,8 +31,8 @@ type keptRound struct {
 	files       []RoundFile // files that the round's checkpoint names
 }
 
-// Kept looks at the rounds that count; an open round comes last.
-func (c *Crawl) Kept() (*RoundFiles, error) {
+// Files looks at the rounds that count; an open round comes last.
+func (c *Crawl) Files() (*RoundFiles, error) {
 	cur, err := c.current()
 	if err != nil {
 		return nil, err
@@ -269,7 +269,7 @@ func firstOf(rounds []string) string {
 
 // RoundFiles looks at the crawl, and lists the files of these names.
 func (c *Crawl) RoundFiles(names ...string) ([]string, error) {
-	kept, err := c.Kept()
+	kept, err := c.Files()
 	if err != nil {
 		return nil, err
 	}

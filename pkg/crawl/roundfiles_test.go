@@ -103,7 +103,7 @@ func TestRoundFiles(t *testing.T) {
 	want("files of the r2 that was undone", "seed", "r1", "add1", "r3", "r4", "r6", "r7", "r8", "r9", "r10")
 	keep(t, fsys, "r11", "3")
 	must.OK(t, change(fsys, "/c/urls", "new", "r11"), change(fsys, "/c/frontier", "update", "r11"))
-	before, err := c.Kept()
+	before, err := c.Files()
 	must.OK(t, err)
 	k, _, err := c.Commit(ctx, "r11", time.Unix(0, 0), 0)
 	must.OK(t, err)

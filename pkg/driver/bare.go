@@ -42,7 +42,7 @@ func (d *Driver) fallBack(ctx context.Context, conf *config.Config, n uint64) (a
 			seeds = append(seeds, s)
 		}
 	}
-	kept, err := d.Crawl.Kept()
+	kept, err := d.Crawl.Files()
 	if err != nil {
 		return false, err
 	}

@@ -80,7 +80,7 @@ func fetchRows(folder *crawl.Crawl, stores []string) *derive.Rows {
 	if err != nil || !known {
 		return nil
 	}
-	kept, err := folder.Kept()
+	kept, err := folder.Files()
 	if err != nil {
 		return nil
 	}

@@ -113,7 +113,7 @@ func (r *runner) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	redirected := recalled{names: map[string][]string{}}
+	redirected := redirectors{names: map[string][]string{}}
 	if err := sorted.Each(func(_ uint64, b []byte) error { return r.emitSaved(ctx, b, &redirected) }); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (r *runner) resume(ctx context.Context) error {
 
 // emitSaved emits the row of a contact that an earlier run archived: b is its savedRow, and of a page
 // the input's row.
-func (r *runner) emitSaved(ctx context.Context, b []byte, redirected *recalled) error {
+func (r *runner) emitSaved(ctx context.Context, b []byte, redirected *redirectors) error {
 	s, in := parseSavedRow(b)
 	g, text, err := r.archive.load(s)
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *runner) emitSaved(ctx context.Context, b []byte, redirected *recalled) 
 		o = &output{row: &page}
 	} else if g.Row.Role == record.RoleRobots {
 		r.mu.Lock()
-		err := r.robots.recall(&g.Row, text, redirected)
+		err := r.robots.importRow(&g.Row, text, redirected)
 		r.mu.Unlock()
 		if err != nil {
 			return err

@@ -234,31 +234,31 @@ func (c *robotsCache) conclude(a *authority, name string, v verdict, why string,
 	return nil
 }
 
-// recalled has, for a URL, the names of the authorities that redirected to it. Of what is more
-// than recalledMax the saved contacts are gone through again, one after the other.
-type recalled struct {
+// redirectors has, for a URL, the names of the authorities that redirected to it. Of what is more
+// than redirectorsMax the saved contacts are gone through again, one after the other.
+type redirectors struct {
 	names map[string][]string
 	n     int
 }
 
-const recalledMax = 1 << 14
+const redirectorsMax = 1 << 14
 
-func (w *recalled) addNames(url string, names []string) {
-	if len(names) > 0 && w.n+len(names) <= recalledMax {
+func (w *redirectors) addNames(url string, names []string) {
+	if len(names) > 0 && w.n+len(names) <= redirectorsMax {
 		w.names[url] = append(w.names[url], names...)
 		w.n += len(names)
 	}
 }
 
-func (w *recalled) takeNames(url string) []string {
+func (w *redirectors) takeNames(url string) []string {
 	names := w.names[url]
 	delete(w.names, url)
 	w.n -= len(names)
 	return names
 }
 
-// recall takes in a robots row of an earlier run of the batch.
-func (c *robotsCache) recall(row *record.Fetch, text []byte, redirected *recalled) error {
+// importRow takes in a robots row of an earlier run of the batch.
+func (c *robotsCache) importRow(row *record.Fetch, text []byte, redirected *redirectors) error {
 	names := redirected.takeNames(row.URL)
 	if name, ok := strings.CutSuffix(row.URL, "/robots.txt"); ok && strings.Count(name, "/") == 2 {
 		names = append(names, name)

@@ -43,7 +43,7 @@ func (b Budgets) check(p *policy, links bool) error {
 		return &fault.Error{Class: fault.Usage, Found: fmt.Sprintf("a growth of %v for each linking domain without a budget", b.Growth), Want: "a budget of URLs a domain"}
 	}
 	if b.Base > 0 && !p.budgets {
-		return p.useless("budgets of domains", func(a about) bool { return a.budgets })
+		return p.noUseFor("budgets of domains", func(a about) bool { return a.budgets })
 	}
 	if b.Base > 0 && !links {
 		return &fault.Error{Class: fault.Usage, Found: "budgets of domains without links", Want: "the links of the batch, which say how they grow", Hint: "give them with --links"}

@@ -630,7 +630,7 @@ func (p *picker) judge(ctx context.Context, o *NextOptions, most int, refuse fun
 // read, and none of them is passed over more than twice.
 func (p *picker) within(perHost int) {
 	p.gone = false
-	if perHost == 0 || !p.s.policy.turns {
+	if perHost == 0 || !p.s.policy.virtualTime {
 		return
 	}
 	p.end = make([]uint64, len(p.lanes))

@@ -34,20 +34,20 @@ const (
 
 // Check refuses what mfetch refuses, too.
 func (p Politeness) Check() error {
-	wrong := func(found, want string) error { return &fault.Error{Class: fault.Usage, Found: found, Want: want} }
+	usage := func(found, want string) error { return &fault.Error{Class: fault.Usage, Found: found, Want: want} }
 	if p.Duration > longest*time.Microsecond {
-		return wrong(fmt.Sprintf("contacts of %v", p.Duration), fmt.Sprintf("at most %v", longest*time.Microsecond))
+		return usage(fmt.Sprintf("contacts of %v", p.Duration), fmt.Sprintf("at most %v", longest*time.Microsecond))
 	}
 	for _, d := range []time.Duration{p.MinDelay, p.MaxDelay, p.AddrDelay, p.Duration} {
 		if d < 0 {
-			return wrong(fmt.Sprintf("a delay of %v", d), "0s or more")
+			return usage(fmt.Sprintf("a delay of %v", d), "0s or more")
 		}
 	}
 	switch {
 	case !(p.DelayFactor >= 0 && p.DelayFactor <= maxFactor):
-		return wrong(fmt.Sprintf("a gap of %v times a contact", p.DelayFactor), fmt.Sprintf("0 to %d", maxFactor))
+		return usage(fmt.Sprintf("a gap of %v times a contact", p.DelayFactor), fmt.Sprintf("0 to %d", maxFactor))
 	case p.Connections < 1 || p.Connections > maxConnections:
-		return wrong(fmt.Sprintf("%d connections", p.Connections), fmt.Sprintf("1 to %d", maxConnections))
+		return usage(fmt.Sprintf("%d connections", p.Connections), fmt.Sprintf("1 to %d", maxConnections))
 	}
 	return nil
 }

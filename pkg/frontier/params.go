@@ -108,12 +108,12 @@ func (p *Params) complete() error {
 		}
 		for name, v := range fields(other) {
 			if !v.IsZero() {
-				return useless(name, p.Policy, p.users(other)...)
+				return noUseFor(name, p.Policy, p.users(other)...)
 			}
 		}
 	}
 	if p.Seed != 0 && !own.about().seed {
-		return useless("seed", p.Policy, policiesWith(func(a about) bool { return a.seed })...)
+		return noUseFor("seed", p.Policy, policiesWith(func(a about) bool { return a.seed })...)
 	}
 	for _, params := range p.used() {
 		if err := inRange(params); err != nil {
@@ -136,13 +136,13 @@ func (p *Params) users(of parameters) []string {
 	return []string{nameOf(of)}
 }
 
-func useless(what, policy string, of ...string) error {
+func noUseFor(what, policy string, of ...string) error {
 	return &fault.Error{Class: fault.Usage, Found: what + " for policy " + policy, Want: "none, or policy " + strings.Join(of, ", ")}
 }
 
-// useless refuses what the policy has no use for; others have.
-func (p *policy) useless(what string, others func(about) bool) error {
-	return useless(what, p.name, policiesWith(others)...)
+// noUseFor refuses what the policy has no use for; others have.
+func (p *policy) noUseFor(what string, others func(about) bool) error {
+	return noUseFor(what, p.name, policiesWith(others)...)
 }
 
 // policiesWith names the policies for which is returns true.

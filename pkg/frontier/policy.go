@@ -89,16 +89,16 @@ const (
 
 // about describes a policy.
 type about struct {
-	text    string
-	links   linkUse
-	seed    bool // Params.Seed means something
-	ranks   bool // front queues are by priority
-	budgets bool // domains may have budgets
-	turns   bool // keys are virtual times: hosts take turns
-	inOrder bool // a batch by time keeps the order of service
-	endless bool // a crawl has no end
-	late    bool // outcomesApplied and settle move waiting URLs: merges come after them
-	share   int  // while other hosts wait, one host may have one in so many URLs of a batch; 0: all
+	text        string
+	links       linkUse
+	seed        bool // Params.Seed means something
+	ranks       bool // front queues are by priority
+	budgets     bool // domains may have budgets
+	virtualTime bool // keys are virtual times: hosts take turns
+	inOrder     bool // a batch by time keeps the order of service
+	endless     bool // a crawl has no end
+	late        bool // outcomesApplied and settle move waiting URLs: merges come after them
+	share       int  // while other hosts wait, one host may have one in so many URLs of a batch; 0: all
 }
 
 // policy is the policy of a frontier.

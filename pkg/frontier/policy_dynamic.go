@@ -4,7 +4,7 @@ package frontier
 type Dynamic struct{}
 
 func (*Dynamic) about() about {
-	return about{budgets: true, turns: true, text: "one queue; hosts in turn, whatever the priority; within a host first in, first out"}
+	return about{budgets: true, virtualTime: true, text: "one queue; hosts in turn, whatever the priority; within a host first in, first out"}
 }
 
 func (*Dynamic) complete() error { return nil }

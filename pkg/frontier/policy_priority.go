@@ -19,7 +19,7 @@ type Priority struct {
 const DefaultQueues = 3
 
 func (*Priority) about() about {
-	return about{seed: true, ranks: true, budgets: true, turns: true, text: "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out"}
+	return about{seed: true, ranks: true, budgets: true, virtualTime: true, text: "K front queues; each URL of a batch comes from one drawn at random, with a bias to the first; within a queue hosts in turn, within a host first in, first out"}
 }
 
 func (p *Priority) complete() error {

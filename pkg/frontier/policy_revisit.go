@@ -48,7 +48,7 @@ type Revisit struct {
 const mostInterval = 365 * 24 * time.Hour
 
 func (*Revisit) about() about {
-	return about{seed: true, ranks: true, endless: true, turns: true, text: "new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; with several queues, new URLs by priority, and pages of high priority more often; never ends by itself"}
+	return about{seed: true, ranks: true, endless: true, virtualTime: true, text: "new URLs and pages to visit again, each with a share of a batch; a page is visited as often as keeps most pages fresh, by its estimated rate of change; with several queues, new URLs by priority, and pages of high priority more often; never ends by itself"}
 }
 
 func (r *Revisit) complete() error {

@@ -20,7 +20,7 @@ type Walk struct {
 }
 
 func (*Walk) about() about {
-	return about{seed: true, endless: true, links: onlyLinks, late: true, turns: true, text: "random walks: after each page one of its links, or at random and at dead ends any URL found so far; pages are visited again and again, and there is no end"}
+	return about{seed: true, endless: true, links: onlyLinks, late: true, virtualTime: true, text: "random walks: after each page one of its links, or at random and at dead ends any URL found so far; pages are visited again and again, and there is no end"}
 }
 
 func (w *Walk) complete() error {
@@ -481,20 +481,20 @@ func (w *walkPolicy) check(ctx context.Context, f *Frontier, s *state) (each fun
 }
 
 func (w *walkPolicy) checkStarts(ctx context.Context, f *Frontier, s *state) error {
-	wrong := func(found string, want uint64) error {
+	mismatch := func(found string, want uint64) error {
 		return &fault.Error{Class: fault.No, File: f.st.Dir(), Found: found, Want: fmt.Sprint(want)}
 	}
 	n := &s.Counts
 	if busy := n.Pending + n.InFlight; busy != w.walkers && w.Size > 0 {
-		return wrong(fmt.Sprintf("%d walkers", busy), w.walkers)
+		return mismatch(fmt.Sprintf("%d walkers", busy), w.walkers)
 	}
 	if made := w.Steps + w.Restarts; made != n.Discovered {
-		return wrong(fmt.Sprintf("%d steps and restarts", made), n.Discovered)
+		return mismatch(fmt.Sprintf("%d steps and restarts", made), n.Discovered)
 	}
 	numbered, known := uint64(0), uint64(0)
 	if err := eachEntry(ctx, f.st, w.Starts, func(e *Entry) error {
 		if e.Key != numbered {
-			return wrong(fmt.Sprintf("a URL of number %d in the start set", e.Key), numbered)
+			return mismatch(fmt.Sprintf("a URL of number %d in the start set", e.Key), numbered)
 		}
 		numbered++
 		return nil
@@ -505,7 +505,7 @@ func (w *walkPolicy) checkStarts(ctx context.Context, f *Frontier, s *state) err
 		return err
 	}
 	if numbered != w.Size || known != w.Size {
-		return wrong(fmt.Sprintf("%d URLs in the start set, %d of them known", numbered, known), w.Size)
+		return mismatch(fmt.Sprintf("%d URLs in the start set, %d of them known", numbered, known), w.Size)
 	}
 	return nil
 }

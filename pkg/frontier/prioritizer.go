@@ -32,7 +32,7 @@ type Prioritizer struct {
 	Timeout time.Duration // for an answer; 0: coprocess.DefaultTimeout
 }
 
-// Together bounds the URLs that a program is asked for at once.
+// askRows and askBytes bound the URLs that a program is asked for at once.
 const (
 	askRows  = 512
 	askBytes = 256 << 10
@@ -57,7 +57,7 @@ func (p Prioritizer) check(policy *policy) error {
 	ranks := func(a about) bool { return a.ranks }
 	switch {
 	case p.Command != "" && !policy.ranks:
-		return policy.useless("a prioritizer", ranks)
+		return policy.noUseFor("a prioritizer", ranks)
 	case p.Command != "" && policy.priorities() == 1:
 		return &fault.Error{Class: fault.Usage, Found: "a prioritizer for policy " + policy.name + " with one front queue", Want: "several front queues"}
 	}

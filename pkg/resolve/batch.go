@@ -204,7 +204,7 @@ func (r *batch[R]) run(ctx context.Context) error {
 		case len(r.missing) > 0:
 			slots = r.opt.Resolver.slots
 		case len(r.unknown) > 0 && (r.blocks == nil || !room || r.behind >= groupRows || len(r.files)+len(r.learnt.runs) == 0):
-			if err := r.recall(); err != nil {
+			if err := r.searchFiles(); err != nil {
 				return err
 			}
 			continue
@@ -322,8 +322,8 @@ func (r *batch[R]) know(n uint32, a *answer) {
 	r.stats.Cached++
 }
 
-// recall looks for unknown names in files, the newest first. Those that are not there are to be asked for.
-func (r *batch[R]) recall() (err error) {
+// searchFiles looks for unknown names in files, the newest first. Those that are not there are to be asked for.
+func (r *batch[R]) searchFiles() (err error) {
 	files := slices.Concat(r.files, r.learnt.runs)
 	var left []sought
 	if len(files) > 0 {

@@ -10,8 +10,8 @@ import (
 	"mercator/pkg/fpset"
 )
 
-// Together is how many URLs are asked for together unless the caller says otherwise.
-const Together = 256
+// LookupBatch is how many URLs are asked for together unless the caller says otherwise.
+const LookupBatch = 256
 
 // Online is the body of the stages "murlset new" and "murlset add" in the form of
 // the 1999 paper (section 3.5): the cache of popular URLs first, then one lookup in
@@ -41,7 +41,7 @@ func Online[In record.Row](ctx context.Context, st *store.Store, b *stage.Batch[
 	defer m.Close()
 	popular := newCache(opt.Cache)
 	var lookups uint64
-	together := max(1, opt.Together)
+	together := max(1, opt.LookupBatch)
 	rows := make([]record.URL, together)
 	keys := make([]uint64, 0, together)
 	seen := make([]bool, together)

@@ -129,16 +129,16 @@ func Polynomial(st *store.Store) (*fingerprint.Poly, error) {
 
 // Options of New.
 type Options[In record.Row] struct {
-	Convert  func(*In, *record.URL) // makes a url row of an input row: FromLink, FromURL
-	Like     *record.Schema         // schema of an input of url rows, to pass on its unknown columns; else nil
-	Canon    canon.Options          // the crawl's, for keys
-	Quiet    bool                   // fresh rows are consumed instead of passed on
-	Memory   int64                  // bytes, about; 8 MiB of buffers and the cache come on top
-	Cache    int                    // popular URLs to remember, at most 1<<26, which takes a gigabyte; 0: none
-	Together int                    // Online: URLs that are asked for together where they are at hand, at least 1
-	Set      fpset.Options          // with which the set is opened
-	TempDir  string                 // "": the system's folder for temporary files
-	Progress func(n int64)          // gets the number of rows read
+	Convert     func(*In, *record.URL) // makes a url row of an input row: FromLink, FromURL
+	Like        *record.Schema         // schema of an input of url rows, to pass on its unknown columns; else nil
+	Canon       canon.Options          // the crawl's, for keys
+	Quiet       bool                   // fresh rows are consumed instead of passed on
+	Memory      int64                  // bytes, about; 8 MiB of buffers and the cache come on top
+	Cache       int                    // popular URLs to remember, at most 1<<26, which takes a gigabyte; 0: none
+	LookupBatch int                    // Online: URLs that are looked up in one question where they are at hand, at least 1
+	Set         fpset.Options          // with which the set is opened
+	TempDir     string                 // "": the system's folder for temporary files
+	Progress    func(n int64)          // gets the number of rows read
 }
 
 // emit passes a row on that is fresh.

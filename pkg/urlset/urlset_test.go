@@ -58,7 +58,7 @@ func (w way) spec(st *store.Store, verb, txn string) stage.Spec {
 }
 
 func body[In record.Row](w way, st *store.Store, opt urlset.Options[In], stats *urlset.Stats) func(context.Context, *stage.Batch[In, record.URL]) error {
-	opt.Memory, opt.Cache, opt.Together, opt.Progress = w.mem, w.cache, w.together, func(int64) {}
+	opt.Memory, opt.Cache, opt.LookupBatch, opt.Progress = w.mem, w.cache, w.together, func(int64) {}
 	return func(ctx context.Context, b *stage.Batch[In, record.URL]) (err error) {
 		if w.online {
 			*stats, err = urlset.Online(ctx, st, b, opt)
@@ -120,7 +120,7 @@ func TestUnseen(t *testing.T) {
 			for b, rest := 0, links; len(rest) > 0; b++ {
 				part := rest[:min(len(rest), 1+rnd.IntN(len(links)/2))]
 				rest = rest[len(part):]
-				w := way{online: rnd.IntN(2) == 0, mem: []int64{0, 100_000, 64 << 20}[rnd.IntN(3)], cache: []int{0, 1, 50, urlset.CacheSize}[rnd.IntN(4)], together: []int{1, 7, urlset.Together}[rnd.IntN(3)]}
+				w := way{online: rnd.IntN(2) == 0, mem: []int64{0, 100_000, 64 << 20}[rnd.IntN(3)], cache: []int{0, 1, 50, urlset.CacheSize}[rnd.IntN(4)], together: []int{1, 7, urlset.LookupBatch}[rnd.IntN(3)]}
 				rows, stats, res := unseen(t, st, fmt.Sprintf("r%d", b), part, w)
 				got = append(got, rows...)
 				if res.Stage.In != uint64(len(part)) || res.Stage.Passed != uint64(len(rows)) || stats.Fresh != uint64(len(rows)) ||

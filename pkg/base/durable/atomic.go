@@ -210,13 +210,13 @@ func MkdirAll(fsys FS, dir string) error {
 	return nil
 }
 
-// syncsAtOnce bounds the calls of Together that run at a time.
+// syncsAtOnce bounds the calls of Parallel that run at a time.
 const syncsAtOnce = 16
 
-// Together makes calls that wait for the disk at the same time: one flush of the disk serves them all. It returns the first
+// Parallel makes calls that wait for the disk at the same time: one flush of the disk serves them all. It returns the first
 // error, in their order. On a file system of tests it makes one after the other, up to the first error, so that the n-th
 // call is the same each time.
-func Together(fsys FS, calls []func() error) error {
+func Parallel(fsys FS, calls []func() error) error {
 	errs := make([]error, len(calls))
 	var all sync.WaitGroup
 	slots := make(chan struct{}, syncsAtOnce)

@@ -17,8 +17,8 @@ import (
 	"mercator/pkg/base/needs"
 )
 
-// TestTogether: on the disk syncsAtOnce calls run at a time and all are made. The first error in their order is returned, also if it comes later.
-func TestTogether(t *testing.T) {
+// TestParallel: on the disk syncsAtOnce calls run at a time and all are made. The first error in their order is returned, also if it comes later.
+func TestParallel(t *testing.T) {
 	first, later := errors.New("first"), errors.New("later")
 	var made, running, most atomic.Int32
 	full, failed := make(chan bool), make(chan bool)
@@ -49,7 +49,7 @@ func TestTogether(t *testing.T) {
 			return nil
 		})
 	}
-	if err := Together(OS, calls); err != first || int(made.Load()) != len(calls) || most.Load() != syncsAtOnce {
+	if err := Parallel(OS, calls); err != first || int(made.Load()) != len(calls) || most.Load() != syncsAtOnce {
 		t.Errorf("%v after %d calls, %d at a time", err, made.Load(), most.Load())
 	}
 }

@@ -263,12 +263,12 @@ func TestSpace(t *testing.T) {
 	}
 }
 
-// TestTogetherInTests: on a file system of tests calls are made one after the other, up to an error.
-func TestTogetherInTests(t *testing.T) {
+// TestParallelInTests: on a file system of tests calls are made one after the other, up to an error.
+func TestParallelInTests(t *testing.T) {
 	first, later := errors.New("first"), errors.New("later")
 	n := 0
 	one := func(err error) func() error { return func() error { n++; return err } }
-	if err := durable.Together(crashtest.New(), []func() error{one(nil), one(first), one(later)}); err != first || n != 2 {
+	if err := durable.Parallel(crashtest.New(), []func() error{one(nil), one(first), one(later)}); err != first || n != 2 {
 		t.Errorf("%v after %d calls, want %v after 2", err, n, first)
 	}
 }

@@ -106,7 +106,7 @@ func (c *CrawlArg) records(std *cli.Std) (files []distill.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := in.Kept()
+	kept, err := in.Files()
 	if err != nil {
 		return nil, err
 	}

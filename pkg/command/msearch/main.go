@@ -60,7 +60,7 @@ func (c crawlArg) files(std *cli.Std) (files []search.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := in.Kept()
+	kept, err := in.Files()
 	if err != nil {
 		return nil, err
 	}

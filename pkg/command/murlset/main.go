@@ -182,7 +182,7 @@ func run[In record.Row](ctx context.Context, std *cli.Std, spec stage.Spec, how 
 		if how.Mode == "online" {
 			body = urlset.Online[In]
 		}
-		stats, err := body(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Canon: form, Quiet: spec.Shape == stage.Sink, Cache: how.Cache, Together: how.Together,
+		stats, err := body(ctx, spec.Store, b, urlset.Options[In]{Convert: convert, Like: like, Canon: form, Quiet: spec.Shape == stage.Sink, Cache: how.Cache, LookupBatch: how.Together,
 			Memory: std.MemoryLimit() / 2, Set: fpset.Options{Workers: std.Threads()}, Progress: progress.Add})
 		std.Stat("urls", stats)
 		return err

@@ -40,7 +40,7 @@ type BrokenLinks struct {
 // Broken gives to each the links of the crawl that are broken now. With q.Most, Links of the last one to a URL has the number of all to it.
 func (c *Crawl) Broken(ctx context.Context, q Broken, each func(*history.Broken) error) (sum BrokenLinks, err error) {
 	defer func() { err = damaged(c.Dir(), err) }()
-	kept, err := c.Kept()
+	kept, err := c.Files()
 	if err != nil {
 		return sum, err
 	}

@@ -46,7 +46,7 @@ type Changes struct {
 // Changes compares two states of the crawl. A state is named by a round, or by the number of a checkpoint. If to is "", it is the state of now; if from is
 // "", it is the state before the last mcrawl again.
 func (c *Crawl) Changes(from, to string) (*Changes, error) {
-	kept, err := c.Kept()
+	kept, err := c.Files()
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +76,11 @@ func (c *Crawl) Changes(from, to string) (*Changes, error) {
 
 // ChangesSince compares the crawl with another.
 func (c *Crawl) ChangesSince(before *Crawl) (*Changes, error) {
-	now, err := c.Kept()
+	now, err := c.Files()
 	if err != nil {
 		return nil, err
 	}
-	then, err := before.Crawl.Kept()
+	then, err := before.Crawl.Files()
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func (c *Crawl) Outcomes() string {
 // History lists the files that tell what became of URLs, in the order of the rounds. With allThere, a lost file is an error.
 func (c *Crawl) History(allThere bool) (files []history.File, err error) {
 	what := map[string]history.What{"dropped": history.Dropped, c.Outcomes(): history.Fetched, "refused": history.Refused, "new": history.Queued, "again": history.Queued}
-	kept, err := c.Kept()
+	kept, err := c.Files()
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func eachRow(files []string, row func(*record.Fetch) error) error {
 
 // outcomeRows gives a function that reads the outcomes of all rounds, in their order.
 func (c *Crawl) outcomeRows() (func(row func(*record.Fetch) error) error, error) {
-	kept, err := c.Kept()
+	kept, err := c.Files()
 	if err != nil {
 		return nil, err
 	}

@@ -277,7 +277,7 @@ func (c *Crawl) seen(n int, form canon.Options, row *record.URL) (bool, error) {
 
 // explainLast finds the last outcome of a URL, and what was known of it then.
 func (c *Crawl) explainLast(e *Explained, key uint64, row *record.URL) error {
-	kept, err := c.Kept()
+	kept, err := c.Files()
 	if err != nil {
 		return err
 	}
@@ -341,7 +341,7 @@ func (c *Crawl) explainLast(e *Explained, key uint64, row *record.URL) error {
 
 // explainDropped finds the first link to a URL that was dropped, and which limit of new URLs dropped it.
 func (c *Crawl) explainDropped(ctx context.Context, e *Explained, f *config.File, sheets *sheet.Sheets, key uint64) error {
-	kept, err := c.Kept()
+	kept, err := c.Files()
 	if err != nil {
 		return err
 	}

@@ -195,7 +195,7 @@ func (e Export) Parquet(ctx context.Context, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	kept, err := folder.Kept()
+	kept, err := folder.Files()
 	if err != nil {
 		return err
 	}

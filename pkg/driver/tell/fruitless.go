@@ -173,7 +173,7 @@ func (v *visits) ofUse(is *visit) bool {
 func (c *Crawl) Fruitless(conf *config.Config) error {
 	site := setup.OfSite(c.Dir(), conf)
 	v := &visits{of: map[string]*visit{}}
-	kept, err := c.Kept()
+	kept, err := c.Files()
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (c *Crawl) Measure(ctx context.Context, skip float64, names []string, sets 
 	if err != nil {
 		return nil, err
 	}
-	kept, err := c.Kept()
+	kept, err := c.Files()
 	if err != nil {
 		return nil, err
 	}
