@@ -85,52 +85,8 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 		return settle(outcome, detail)
 	}
 	if r.opt.Robots != nil && HasRobots(scheme) {
-		auth, err := r.authority(h, scheme)
-		if err != nil {
-			return turn{}, false, err
-		}
-		switch v, why := r.verdict(auth); {
-		case h.polite.NoRobots && (v == unreachable || v == allowAll || v == byRules):
-			if trace.On(row.URL) {
-				trace.Say("mfetch", row.URL, "robots.txt of %s://%s is ignored, as its sheet says", scheme, h.name)
-			}
-		case v == unreachable:
-			return settle(withoutRobots(why), why)
-		case v == allowAll:
-			if trace.On(row.URL) {
-				trace.Say("mfetch", row.URL, "robots.txt of %s://%s: there is none, all is allowed", scheme, h.name)
-			}
-		case v == byRules:
-			rules, err := r.robots.rules(auth)
-			if err != nil {
-				return turn{}, false, err
-			}
-			allowed := rules.Allowed(row.URL)
-			if trace.On(row.URL) {
-				trace.Say("mfetch", row.URL, "robots.txt of %s://%s: allowed %v, Crawl-delay %v", scheme, h.name, allowed, rules.CrawlDelay())
-			}
-			if !allowed {
-				return settle(record.OutcomeRobotsDenied, "")
-			}
-			r.mu.Lock()
-			early := r.s.applyCrawlDelay(h, us(rules.CrawlDelay()), r.now())
-			r.mu.Unlock()
-			if early {
-				return turn{}, false, nil
-			}
-		case v == unknown:
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if auth.verdict != unknown { // another connection was faster
-				return turn{}, true, nil
-			}
-			auth.verdict = asking
-			h.blocked++
-			name := scheme + "://" + h.name
-			h.robotsRequests = append(h.robotsRequests, &robotsRequest{auth: auth, name: name, from: h.first(), url: name + "/robots.txt", host: row.Host, sitemap: row.Sitemap, requisite: row.Requisite})
-			return turn{}, true, r.sp.unclaim(h)
-		case v == asking: // over another connection
-			return turn{}, false, nil
+		if may, settled, err := r.heedRobots(h, row, scheme, settle); !may {
+			return turn{}, settled, err
 		}
 	}
 	if r.opt.Logins != nil {
@@ -168,6 +124,62 @@ func (r *runner) servePage(ctx context.Context, h *host, row *record.URL, again 
 	}
 	r.noteRedirect(row, &page, sent, w.reload, number)
 	return t, false, nil
+}
+
+// heedRobots reports whether robots.txt lets a URL be fetched now. If not, it has settled it, asks for the file, or leaves the URL in the queue of its host.
+func (r *runner) heedRobots(h *host, row *record.URL, scheme string, settle func(outcome, detail string) (turn, bool, error)) (may, settled bool, err error) {
+	stop := func(outcome, detail string) (bool, bool, error) {
+		_, settled, err := settle(outcome, detail)
+		return false, settled, err
+	}
+	auth, err := r.authority(h, scheme)
+	if err != nil {
+		return false, false, err
+	}
+	switch v, why := r.verdict(auth); {
+	case h.polite.NoRobots && (v == unreachable || v == allowAll || v == byRules):
+		if trace.On(row.URL) {
+			trace.Say("mfetch", row.URL, "robots.txt of %s://%s is ignored, as its sheet says", scheme, h.name)
+		}
+	case v == unreachable:
+		return stop(withoutRobots(why), why)
+	case v == allowAll:
+		if trace.On(row.URL) {
+			trace.Say("mfetch", row.URL, "robots.txt of %s://%s: there is none, all is allowed", scheme, h.name)
+		}
+	case v == byRules:
+		rules, err := r.robots.rules(auth)
+		if err != nil {
+			return false, false, err
+		}
+		allowed := rules.Allowed(row.URL)
+		if trace.On(row.URL) {
+			trace.Say("mfetch", row.URL, "robots.txt of %s://%s: allowed %v, Crawl-delay %v", scheme, h.name, allowed, rules.CrawlDelay())
+		}
+		if !allowed {
+			return stop(record.OutcomeRobotsDenied, "")
+		}
+		r.mu.Lock()
+		early := r.s.applyCrawlDelay(h, us(rules.CrawlDelay()), r.now())
+		r.mu.Unlock()
+		if early {
+			return false, false, nil
+		}
+	case v == unknown:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if auth.verdict != unknown { // another connection was faster
+			return false, true, nil
+		}
+		auth.verdict = asking
+		h.blocked++
+		name := scheme + "://" + h.name
+		h.robotsRequests = append(h.robotsRequests, &robotsRequest{auth: auth, name: name, from: h.first(), url: name + "/robots.txt", host: row.Host, sitemap: row.Sitemap, requisite: row.Requisite})
+		return false, true, r.sp.unclaim(h)
+	case v == asking: // over another connection
+		return false, false, nil
+	}
+	return true, false, nil
 }
 
 // settle emits the row of a URL for which nothing is contacted, or puts it aside, and takes

@@ -223,7 +223,6 @@ func (m *Model) Fit(l *Learned) *Fitted {
 	like := make([][]float64, len(m.Topics)) // of each page
 	held := make([][]float64, len(m.Topics))
 	chosen := make([][]int, len(m.Topics))
-	cosine := make([]float64, len(pages))
 	measure := func(t int) {
 		like[t] = like[t][:0]
 		for i := range pages {
@@ -238,26 +237,7 @@ func (m *Model) Fit(l *Learned) *Fitted {
 		if !chooses(t) {
 			continue
 		}
-		covers := m.queried(t, l)
-		for i := range pages {
-			log := 0.0
-			for _, id := range covers {
-				x := 0.0
-				if k, found := slices.BinarySearch(vectors[i].ids, id); found {
-					x = vectors[i].x[k]
-				}
-				log += math.Log(x + 0.003)
-			}
-			cosine[i] = math.Exp(log / float64(max(len(covers), 1)))
-		}
-		order := make([]int, 0, len(pages))
-		for i := range pages {
-			if len(covers) > 0 && cosine[i] > leastAlike {
-				order = append(order, i)
-			}
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(cosine[b], cosine[a]) })
-		chosen[t] = order[:min(len(order), heldOut)]
+		chosen[t] = covering(m.queried(t, l), vectors)
 	}
 	k := float64(heldOut)
 	for round := range rounds {
@@ -274,37 +254,11 @@ func (m *Model) Fit(l *Learned) *Fitted {
 			held[t] = held[t][:0]
 			f.profiles[t] = anchors[t]
 			if len(examples[t]) > 0 || len(teach) >= fewLearned {
-				sum := make([]float64, size)
-				for _, v := range teach {
-					v.addTo(sum, 1)
-				}
-				anchor := 1.0
+				weight := 1.0
 				if len(examples[t]) >= enough {
-					anchor = 0.2
+					weight = 0.2
 				}
-				profile := func(sum []float64, n int) []float64 {
-					p := slices.Clone(sum)
-					for i := range p {
-						p[i] = max(p[i]/float64(max(n, 1))-others[i], 0)
-					}
-					unit(p)
-					for i := range p {
-						p[i] += float64(anchor * anchors[t][i])
-					}
-					return unit(p)
-				}
-				f.profiles[t] = profile(sum, len(teach))
-				for fold := 0; fold < min(folds, len(teach)) && len(teach) > 1; fold++ { // each is measured by a profile that it had no part in
-					rest, n := slices.Clone(sum), len(teach)
-					for i := fold; i < len(teach); i += folds {
-						teach[i].addTo(rest, -1)
-						n--
-					}
-					p := profile(rest, n)
-					for i := fold; i < len(teach); i += folds {
-						held[t] = append(held[t], likeness(teach[i].dot(p), before[i]))
-					}
-				}
+				f.profiles[t], held[t] = profileOf(teach, before, others, anchors[t], weight, held[t])
 			}
 			f.own[t] = slices.Clone(anchors[t])
 			if len(examples[t]) > 0 {
@@ -334,23 +288,82 @@ func (m *Model) Fit(l *Learned) *Fitted {
 			if !chooses(t) {
 				continue
 			}
-			var good []int
-			for i := range pages {
-				if p := f.scales[t].relevance(like[t][i]); p >= confident && f.sense(vectors[i], func(t int) float64 { return f.scales[t].relevance(like[t][i]) }) == t {
-					good = append(good, i)
-				}
+			if good := f.surest(t, pages, vectors, like, int(k)); len(good) >= fewLearned {
+				chosen[t] = good[:min(len(good), int(k))]
 			}
-			slices.SortStableFunc(good, func(a, b int) int { return cmp.Compare(like[t][b], like[t][a]) })
-			good = good[:min(len(good), max(len(good)/2, int(k)))]
-			slices.SortFunc(good, func(a, b int) int { return cmp.Compare(pages[a].Key, pages[b].Key) })
-			if len(good) < fewLearned {
-				continue
-			}
-			chosen[t] = good[:min(len(good), int(k))]
 		}
 	}
 	f.keep(like, pages)
 	return f
+}
+
+// covering are the pages that have most of a query's words, the best first.
+func covering(query []int32, vectors []vector) (order []int) {
+	if len(query) == 0 {
+		return nil
+	}
+	cosine := make([]float64, len(vectors))
+	for i := range vectors {
+		log := 0.0
+		for _, id := range query {
+			x := 0.0
+			if k, found := slices.BinarySearch(vectors[i].ids, id); found {
+				x = vectors[i].x[k]
+			}
+			log += math.Log(x + 0.003)
+		}
+		if cosine[i] = math.Exp(log / float64(len(query))); cosine[i] > leastAlike {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(cosine[b], cosine[a]) })
+	return order[:min(len(order), heldOut)]
+}
+
+// profileOf makes a topic's profile of what teaches it, without what pages of no topic have, and with the anchor by its weight. It appends to held
+// how alike each is to a profile that it had no part in.
+func profileOf(teach []vector, before []float32, others, anchor []float64, weight float64, held []float64) (profile, measured []float64) {
+	sum := make([]float64, len(others))
+	for _, v := range teach {
+		v.addTo(sum, 1)
+	}
+	mean := func(sum []float64, n int) []float64 {
+		p := slices.Clone(sum)
+		for i := range p {
+			p[i] = max(p[i]/float64(max(n, 1))-others[i], 0)
+		}
+		unit(p)
+		for i := range p {
+			p[i] += float64(weight * anchor[i])
+		}
+		return unit(p)
+	}
+	for fold := 0; fold < min(folds, len(teach)) && len(teach) > 1; fold++ {
+		rest, n := slices.Clone(sum), len(teach)
+		for i := fold; i < len(teach); i += folds {
+			teach[i].addTo(rest, -1)
+			n--
+		}
+		p := mean(rest, n)
+		for i := fold; i < len(teach); i += folds {
+			held = append(held, likeness(teach[i].dot(p), before[i]))
+		}
+	}
+	return mean(sum, len(teach)), held
+}
+
+// surest are pages that are surely about a topic, in the order of their keys: the better half, and at least some.
+func (f *Fitted) surest(t int, pages []Page, vectors []vector, like [][]float64, some int) (good []int) {
+	for i := range pages {
+		relevance := func(t int) float64 { return f.scales[t].relevance(like[t][i]) }
+		if relevance(t) >= confident && f.sense(vectors[i], relevance) == t {
+			good = append(good, i)
+		}
+	}
+	slices.SortStableFunc(good, func(a, b int) int { return cmp.Compare(like[t][b], like[t][a]) })
+	good = good[:min(len(good), max(len(good)/2, some))]
+	slices.SortFunc(good, func(a, b int) int { return cmp.Compare(pages[a].Key, pages[b].Key) })
+	return good
 }
 
 // keep bounds the pool.
