@@ -17,8 +17,8 @@
 //
 // A kind's columns stand once, as tags of its Go type (rows.go). Package reflect makes a table of them when the program
 // starts (rowtype.go), and every way to handle a row is one loop over that table: Arrow, the byte form, text, order, what a row
-// gives to one of another kind (carry.go), the archive's copy of fetch rows. A column is added by a field with a tag, late, and a new Version;
-// rows of older versions have zero there. There may be any number.
+// gives to one of another kind (carry.go), the archive's copy of fetch rows. A column is added by a field with a tag, late: rows without
+// it have zero there, and older readers pass it on as an unknown column. A new Version is for what they would misread (package release).
 //
 // # Why so
 //

@@ -25,7 +25,8 @@
 //   - The next host: sched.go (takeHost). Hosts with several connections: several.go. Handing hosts out, and a turn: dispatch.go; its contacts: pages.go.
 //   - The gap after a contact: pages.go (gap). When a batch ends before its time: patience.go.
 //   - Addresses: names.go; which of them: reach.go. robots.txt: robots.go, robotsrequests.go. Logins: robotsrequests.go. What our own settings refuse: refusals.go, deny.go.
-//   - Cookies: package cookies; what is asked again because of them: again.go; their file: jar.go.
+//   - Which version of HTTP a host is asked with: http1/http2.go.
+//   - Cookies: package cookies, for http1, which sends and keeps them; what is asked again because of them: again.go; their file: jar.go.
 //   - WARC files: archive.go, write.go. What an interrupted run left: recovery.go, savedrows.go.
 //
 // # What a fetch store holds
