@@ -1,6 +1,7 @@
 package distill
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -75,44 +76,20 @@ func (f *Folder) weigh(runs int) (forward, backward *table, err error) {
 	byTarget, bySource := merge.NewSorter(f.opt.Memory/3, ""), merge.NewSorter(f.opt.Memory/3, "")
 	defer func() { err = errors.Join(err, byTarget.Close(), bySource.Close()) }()
 
-	// The links of documents of any relevance, each with R(u), by target.
-	var b []byte
-	page, err := cursorOf(pages.rows())
-	if err != nil {
-		return nil, nil, err
-	}
-	source, err := cursorOf(links.rows())
-	for ; err == nil && !source.end; err = source.next() {
-		there, err := page.to(source.key)
-		if err != nil {
-			return nil, nil, err
-		}
-		if !there || status(page.payload) != Document || relevanceOf(page.payload) == 0 {
-			continue
-		}
-		for list := source.payload; len(list) >= 8; list = list[8:] {
-			target := binary.BigEndian.Uint64(list)
-			if host(target) == host(source.key) {
-				continue
-			}
-			b = appendEdge(b[:0], source.key, relevanceOf(page.payload))
-			if err := byTarget.Add(target, b); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
-	if err != nil {
+	if err := linksOfRelevant(pages, links, byTarget); err != nil {
 		return nil, nil, err
 	}
 	sorted, err := byTarget.Sort()
 	if err != nil {
 		return nil, nil, err
 	}
-	if page, err = cursorOf(pages.rows()); err != nil {
+	page, err := cursorOf(pages.rows())
+	if err != nil {
 		return nil, nil, err
 	}
 
 	// Of those, the ones to relevant documents, by source: target, R(u)/s(u,v), R(v).
+	var b []byte
 	var target uint64
 	var of float64
 	v := voices{give: func(source uint64, weight float64, voices int) error {
@@ -184,6 +161,36 @@ func (f *Folder) weigh(runs int) (forward, backward *table, err error) {
 		return nil, nil, errors.Join(err, forward.close())
 	}
 	return forward, backward, nil
+}
+
+// linksOfRelevant sorts the links of documents of any relevance by target, each with R(u).
+func linksOfRelevant(pages, links *table, byTarget *merge.Sorter) error {
+	var b []byte
+	page, err := cursorOf(pages.rows())
+	if err != nil {
+		return err
+	}
+	source, err := cursorOf(links.rows())
+	for ; err == nil && !source.end; err = source.next() {
+		there, err := page.to(source.key)
+		if err != nil {
+			return err
+		}
+		if !there || status(page.payload) != Document || relevanceOf(page.payload) == 0 {
+			continue
+		}
+		for list := source.payload; len(list) >= 8; list = list[8:] {
+			target := binary.BigEndian.Uint64(list)
+			if host(target) == host(source.key) {
+				continue
+			}
+			b = appendEdge(b[:0], source.key, relevanceOf(page.payload))
+			if err := byTarget.Add(target, b); err != nil {
+				return err
+			}
+		}
+	}
+	return err
 }
 
 func copyRows(in stream, add func(uint64, []byte) error) error {
@@ -325,6 +332,31 @@ type Raised struct {
 	HubCount int     // hubs that link to it
 }
 
+// hubScore is the score of a page as a hub.
+type hubScore struct {
+	key   uint64
+	score float64
+}
+
+// bestHubs are the pages with the highest scores, in the order of their keys.
+func bestHubs(scores *table, most int) (hubs []hubScore, err error) {
+	top := merge.NewHeap(func(a, b *hubScore) bool { return a.score < b.score || a.score == b.score && a.key > b.key })
+	c, err := cursorOf(scores.rows())
+	for ; err == nil && !c.end; err = c.next() {
+		h := hubScore{key: c.key}
+		if h.score, _ = scoreOf(c.payload); h.score > 0 {
+			if top.Push(h); top.Len() > most {
+				top.Pop()
+			}
+		}
+	}
+	for top.Len() > 0 {
+		hubs = append(hubs, top.Pop())
+	}
+	slices.SortFunc(hubs, func(a, b hubScore) int { return cmp.Compare(a.key, b.key) })
+	return hubs, err
+}
+
 // Raise calls each for the URLs that are not fetched and that the best hubs link to, most of them at a time, in the order of
 // their keys. A hub promises what its links gave so far: the mean relevance of the documents that it links to and of its own.
 func (f *Folder) Raise(ctx context.Context, most int, each func(*Raised) error) (err error) {
@@ -339,34 +371,10 @@ func (f *Folder) Raise(ctx context.Context, most int, each func(*Raised) error) 
 		}
 	}()
 	pages, links, scores := tables[0], tables[1], tables[2]
-	type best struct {
-		key uint64
-		hub float64
-	}
-	less := func(a, b *best) bool { return a.hub < b.hub || a.hub == b.hub && a.key > b.key }
-	top := merge.NewHeap(less)
-	c, err := cursorOf(scores.rows())
-	for ; err == nil && !c.end; err = c.next() {
-		b := best{key: c.key}
-		if b.hub, _ = scoreOf(c.payload); b.hub > 0 {
-			if top.Push(b); top.Len() > most {
-				top.Pop()
-			}
-		}
-	}
+	hubs, err := bestHubs(scores, most)
 	if err != nil {
 		return err
 	}
-	var hubs []best
-	for top.Len() > 0 {
-		hubs = append(hubs, top.Pop())
-	}
-	slices.SortFunc(hubs, func(a, b best) int {
-		if a.key < b.key {
-			return -1
-		}
-		return 1
-	})
 
 	// The hubs' links by target, each with the number of its hub.
 	type promise struct{ sum, n float64 }
@@ -439,7 +447,7 @@ func (f *Folder) Raise(ctx context.Context, most int, each func(*Raised) error) 
 		key := target.key
 		for err == nil && !target.end && target.key == key {
 			i, _ := binary.Uvarint(target.payload)
-			r.Hub = max(r.Hub, hubs[i].hub)
+			r.Hub = max(r.Hub, hubs[i].score)
 			if p := promises[i]; p.n > 0 {
 				r.Promise = max(r.Promise, p.sum/p.n)
 			}
