@@ -20,7 +20,7 @@ var ceilings = map[string]int{
 	"lines of floor 5": 10_370, // who crawls a site behind a login is told how to log in; who adds URLs while a run waits has them taken in; who mends links reads each target once, not each link
 	"lines of floor 6": 6_350,
 	"lines of tests":   76_700, // whoever crawls a site that goes away for a while
-	"words of pages":   70_000,
+	"words of pages":   57_500,
 }
 
 // TestCeilings: what the project has to read and test does not grow unseen.
