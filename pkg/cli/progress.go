@@ -30,6 +30,7 @@ const (
 	barEvery  = 200 * time.Millisecond
 	lineEvery = 5 * time.Second
 	jsonEvery = time.Second
+	logEvery  = 10 * time.Second
 )
 
 // StartProgress begins to report n of total units (total 0: unknown). A bar
@@ -39,9 +40,9 @@ func (s *Std) StartProgress(unit string, total int64) *Progress {
 	return s.startProgress(unit, total, nil, "off")
 }
 
-// StartLong is StartProgress of a command that is no part of a pipe: where no bar appears, its lines are those of mode plain.
+// StartLong is StartProgress of a command that is no part of a pipe: where no bar appears, there is a line every ten seconds.
 func (s *Std) StartLong(unit string) *Progress {
-	return s.startProgress(unit, 0, nil, "plain")
+	return s.startProgress(unit, 0, nil, "log")
 }
 
 // StartReport is StartProgress of a command that has more to tell: detail returns the line of mode plain, and
@@ -74,6 +75,8 @@ func (s *Std) startProgress(unit string, total int64, detail func() (string, any
 		every = jsonEvery
 	case "bar":
 		every = barEvery
+	case "log":
+		every = logEvery
 	}
 	s.bar.Store(p)
 	p.wg.Go(func() {
