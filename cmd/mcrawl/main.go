@@ -83,16 +83,16 @@ func (g *grammar) AfterApply(kctx *kong.Context) error {
 		}
 	}
 	var flag string
-	set := []string{"mcrawl", "set", dir}
+	how, set := "see them: ", []string{"mcrawl", "set", dir}
 	switch makes, runs := []string{"new", "site", "focus"}, []string{"run", "site", "try", "stage"}; {
 	case g.Config != "" && !slices.Contains(makes, verb.Name):
 		flag = "--config"
 	case g.Memory != 0 && slices.Contains(runs, verb.Name):
-		flag, set = "--memory", append(set, "memory.total="+setting.Text(max(g.Memory, 512<<20))) // which one task has room in
+		flag, how, set = "--memory", "change one: ", append(set, "memory.total="+setting.Text(max(g.Memory, 512<<20))) // which one task has room in
 	default:
 		return nil
 	}
-	return &fault.Error{Class: fault.Usage, Found: flag, Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: "see them: " + fault.Quote(set...)}
+	return &fault.Error{Class: fault.Usage, Found: flag, Want: "the settings of " + filepath.Join(dir, config.Name) + " alone", Hint: how + fault.Quote(set...)}
 }
 
 // driverOptions are the options of a driver that reports its progress.
