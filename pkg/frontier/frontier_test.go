@@ -162,6 +162,106 @@ type model struct {
 	p     Params
 	state map[string]*modelURL
 	order []string // of arrival
+	hosts map[string]*modelHost
+}
+
+// modelHost is what the rule of outages needs of a host.
+type modelHost struct {
+	contacts, failures int         // failures are those in a row
+	last               record.Time // end of the last contact, or of the first of the failures
+	until              record.Time // when it may be contacted again
+	tried              record.Time // end of the batch's last contact; 0: it had none
+}
+
+// note takes a row's news of its host, and reports whether that answers again.
+func (h *modelHost) note(o *record.Fetch) (back bool) {
+	h.until = max(h.until, o.RetryAfter)
+	if o.Addr == "" {
+		return false
+	}
+	end := o.FetchTime + record.Time(o.DurationUS)
+	h.contacts++
+	h.tried = max(h.tried, end)
+	answered := o.Outcome == record.OutcomeFetched || o.Outcome == record.OutcomeNotModified
+	if answered || h.failures == 0 {
+		h.last = max(h.last, end)
+	}
+	if !answered {
+		h.failures++
+		return false
+	}
+	if back = h.failures > 0; back {
+		h.failures, h.until = 0, o.RetryAfter
+	}
+	return back
+}
+
+// outage is until when a URL waits that failed to connect, or was put off after one; 0: its host has no outage. before is the host's time before the batch.
+func (h *modelHost) outage(kind string, before, now record.Time) record.Time {
+	const minute = record.Time(60e6)
+	at := h.tried
+	if at == 0 {
+		at = now
+	}
+	silent := at - h.last
+	switch {
+	case h.contacts == h.failures, h.failures == 0 && kind != record.OutcomeDNS, silent > 120*minute:
+		return 0
+	case before > at && before <= at+15*minute:
+		return before
+	}
+	return at + min(minute+max(silent, 0), 15*minute)
+}
+
+// judgeHosts puts off the URLs that have met an outage. was are their states before they were judged one by one.
+func (m *model) judgeHosts(outcomes []record.Fetch, was map[string]modelURL, now record.Time) (n int) {
+	before := map[string]record.Time{}
+	for i := range outcomes {
+		o := &outcomes[i]
+		h := m.hosts[o.Host]
+		if h == nil {
+			h = &modelHost{}
+			m.hosts[o.Host] = h
+		}
+		if _, known := before[o.Host]; !known {
+			before[o.Host], h.tried = h.until, 0
+		}
+		if h.note(o) {
+			before[o.Host] = 0
+		}
+	}
+	down := map[string]bool{}
+	until := map[string]record.Time{}
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.Role != record.RolePage {
+			continue
+		}
+		switch o.Outcome {
+		case record.OutcomeConnect, record.OutcomeDNS, record.OutcomeRobotsUnreachable:
+			down[o.Host] = true
+		case record.OutcomeDeferred:
+		default:
+			continue
+		}
+		at := m.hosts[o.Host].outage(o.Outcome, before[o.Host], now)
+		if at == 0 || !down[o.Host] {
+			continue
+		}
+		n++
+		s := m.state[o.URL]
+		due := at
+		if o.Outcome == record.OutcomeDeferred || o.Attempt < 2 { // it would have been tried again
+			due = max(due, s.Due)
+		}
+		*s = was[o.URL]
+		s.Due, s.retried, s.inFlight, s.parked = due, true, false, ""
+		until[o.Host] = max(until[o.Host], at)
+	}
+	for host, at := range until {
+		m.hosts[host].until = max(m.hosts[host].until, at)
+	}
+	return n
 }
 
 type modelURL struct {
@@ -380,6 +480,7 @@ func TestAgainstModel(t *testing.T) {
 	}{
 		{record.OutcomeFetched, 200, true}, {record.OutcomeFetched, 404, true}, {record.OutcomeFetched, 503, false}, {record.OutcomeNotModified, 304, true}, {record.OutcomeNotModified, 304, true},
 		{record.OutcomeTimeout, 0, false}, {record.OutcomeDisconnect, 0, false}, {record.OutcomeRobotsDenied, 0, true},
+		{record.OutcomeConnect, 0, false}, {record.OutcomeConnect, 0, false}, {record.OutcomeDNS, 0, false}, {record.OutcomeRobotsUnreachable, 0, false},
 		{record.OutcomeDeferred, 0, false}, {record.OutcomeDeferred, 0, false},
 		{record.OutcomeParked, 0, false}, {record.OutcomeDenied, 0, false}, {record.OutcomeAddress, 0, false},
 	}
@@ -395,8 +496,8 @@ func TestAgainstModel(t *testing.T) {
 				t.Parallel()
 				rng := rand.New(rand.NewPCG(uint64(seed), uint64(size)))
 				b := open(t, crashtest.New(), p)
-				m := &model{p: p, state: map[string]*modelURL{}}
-				serial := 0
+				m := &model{p: p, state: map[string]*modelURL{}, hosts: map[string]*modelHost{}}
+				serial, outages := 0, 0
 				some := func(max int) (urls []record.URL) {
 					for range rng.IntN(max + 1) {
 						u := newURL(fmt.Sprintf("h%d.test", min(rng.IntN(8), rng.IntN(8))), fmt.Sprint(serial), uint8(rng.IntN(5)))
@@ -419,6 +520,9 @@ func TestAgainstModel(t *testing.T) {
 				for round := 0; m.waiting() > 0; round++ {
 					txn := fmt.Sprintf("r%d", round)
 					now += record.Time(rng.IntN(1_000_000))
+					if rng.IntN(20) == 0 {
+						now += 3 * 3600e6 // a host that is silent then is gone
+					}
 					var err error
 					if now, err = b.f.Wait(context.Background(), now, 1+round%3, func(context.Context, record.Time) error { return nil }); err != nil {
 						t.Fatal(err)
@@ -453,13 +557,18 @@ func TestAgainstModel(t *testing.T) {
 					}
 					rng.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
 					var outcomes []record.Fetch
+					was := map[string]modelURL{}
 					for _, u := range batch {
 						k := kinds[rng.IntN(len(kinds))]
 						if p.Policy == revisit && round >= growing && rng.IntN(2) == 0 {
 							k.kind, k.status, k.final = record.OutcomeScheme, 0, true // or it would never end
 						}
 						o := fetchOf(u, k.kind, k.status, now)
+						if k.kind == record.OutcomeDNS || k.kind == record.OutcomeRobotsUnreachable {
+							o.Addr, o.FetchTime, o.DurationUS = "", 0, 0
+						}
 						s := m.state[u.URL]
+						was[u.URL] = *s
 						s.inFlight, s.parked = false, ""
 						switch {
 						case slices.Contains(parking[:], k.kind) && !k.final:
@@ -480,7 +589,7 @@ func TestAgainstModel(t *testing.T) {
 						default:
 							s.retried = true
 							s.Attempt++
-							s.Due = now + 1000 + record.Time(time.Minute.Microseconds())<<u.Attempt
+							s.Due = now + record.Time(o.DurationUS) + record.Time(time.Minute.Microseconds())<<u.Attempt
 						}
 						outcomes = append(outcomes, o)
 						if rng.IntN(3) == 0 {
@@ -504,6 +613,7 @@ func TestAgainstModel(t *testing.T) {
 							b.links = append(b.links, linkOf(u, newURL(fmt.Sprintf("h%d.test", rng.IntN(8)), fmt.Sprint(rng.IntN(serial+3)), 0)))
 						}
 					}
+					outages += m.judgeHosts(outcomes, was, now)
 					must.OK(t, b.update(txn, now, outcomes, fresh...))
 					m.add(fresh...)
 					if p.Policy == revisit {
@@ -532,6 +642,9 @@ func TestAgainstModel(t *testing.T) {
 				}
 				if empty, err := b.f.Empty(never - 1); err != nil || !empty {
 					t.Fatal(empty, err)
+				}
+				if size == 7 && outages == 0 {
+					t.Error("no URL has met an outage")
 				}
 			})
 		}

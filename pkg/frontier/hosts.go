@@ -265,6 +265,8 @@ func absorb(h, ev *Host) {
 	}
 	if ev.Failures == 0 || h.Failures == 0 {
 		h.LastContact = max(h.LastContact, ev.LastContact)
+	} else { // the first of the failures, also by a clock that was turned back since
+		h.LastContact = min(h.LastContact, ev.LastContact)
 	}
 	h.Addr = ev.Addr
 	switch {

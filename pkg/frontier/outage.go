@@ -48,15 +48,11 @@ func (h *Host) onTrial(now record.Time) bool {
 	return h.Failures > 1 && h.Contacts > h.Failures && h.ParkedUntil > h.LastContact && now-h.LastContact <= record.Time(longestOutage.Microseconds())
 }
 
-// judgeHosts gives the verdicts in rows, which are by hostKey, to pages: URLs of hosts with an outage are put off. It needs the state
-// that the hosts have after the batch.
+// judgeHosts gives the outcomes in rows, which are by hostKey, to pages with their verdicts: URLs of hosts with an outage are put off. It needs
+// the state that the hosts have after the batch, so it passes over the events of all hosts.
 func (c *change) judgeHosts(ctx context.Context, r Retries, rows, pages *sorter) error {
 	if rows.rows == 0 {
 		return nil
-	}
-	judged, err := rows.sorted()
-	if err != nil {
-		return err
 	}
 	events, err := c.events.sorted()
 	if err != nil {
@@ -64,80 +60,101 @@ func (c *change) judgeHosts(ctx context.Context, r Retries, rows, pages *sorter)
 	}
 	defer func(was *sorter) { was.Close(); rows.Close() }(c.events) // others need the memory
 	c.events = c.sorter(smallSort)
-	table := openTable(c.st, c.s.Hosts)
-	defer table.close()
-	var group hostGroup
-	var ev Host
-	var o outcome
-	for !events.done { // each row has an event
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		order, tried := events.key, record.Time(0)
-		failed := false // a host of this key did, before URLs of it were put off
-		if !judged.done && judged.key == order {
-			o.decode(judged.row)
-			failed = o.outcome != record.OutcomeDeferred
-		}
-		if failed {
-			if group, err = find(table, order, group[:0]); err != nil {
-				return err
-			}
-		}
-		for !events.done && events.key == order {
-			if err := c.events.addPayload(order, events.row); err != nil {
-				return err
-			}
-			if failed {
-				if err := ev.Parse(order, events.row); err != nil {
-					return err
-				}
-				h, err := group.host([]byte(ev.Host))
-				if err != nil {
-					return err
-				}
-				ev.ParkedUntil = 0 // what politeness asks for
-				absorb(h, &ev)
-				tried = max(tried, ev.LastContact)
-			}
-			if err := events.takeRow(); err != nil {
-				return err
-			}
-		}
-		if tried == 0 {
-			tried = c.now
-		}
-		for down := ""; !judged.done && judged.key == order; {
-			o.decode(judged.row)
-			ev = Host{Key: order, Host: o.host}
-			if o.outcome != record.OutcomeDeferred {
-				down = o.host
-			}
-			if failed && down == o.host {
-				h, err := group.host([]byte(o.host))
-				if err != nil {
-					return err
-				}
-				if until := r.outage(h, &o, tried); until > 0 {
-					o.verdict, o.open, o.due, ev.ParkedUntil = putOff, false, max(o.due, until), until
-				}
-			}
-			if !o.open {
-				verdictOf(&ev, o.verdict, o.outcome)
-			}
-			if o.open || !o.verdict.final() {
-				c.returning++
-			}
-			if err := addRow(c.events, order, &ev); err != nil {
-				return err
-			}
-			if err := pages.addPayload(flightKey(o.host, o.url), o.append(nil)); err != nil {
-				return err
-			}
-			if err := judged.takeRow(); err != nil {
-				return err
-			}
+	j := hostJudge{change: c, retries: r, pages: pages, table: openTable(c.st, c.s.Hosts)}
+	defer j.table.close()
+	j.rows, err = rows.sorted()
+	for err == nil && !events.done { // each outcome has an event
+		if err = context.Cause(ctx); err == nil {
+			err = j.judgeGroup(events)
 		}
 	}
-	return nil
+	return err
+}
+
+// hostJudge gives their verdicts to the URLs that may have met an outage.
+type hostJudge struct {
+	*change
+	retries Retries
+	rows    *peeker // outcomes, by hostKey
+	pages   *sorter // the same, judged
+	table   *table  // hosts before the batch
+	group   hostGroup
+	o       outcome // of the next row
+	ev      Host
+}
+
+// judgeGroup takes the events and outcomes of the hosts of the next key.
+func (j *hostJudge) judgeGroup(events *peeker) (err error) {
+	key, tried := events.key, record.Time(0)
+	for err == nil && j.more(key) && j.o.outcome == record.OutcomeDeferred { // before a failure, and so for another reason
+		err = j.handOn(0)
+	}
+	failed := j.more(key)
+	if err == nil && failed {
+		j.group, err = find(j.table, key, j.group[:0])
+	}
+	for err == nil && !events.done && events.key == key {
+		if err = j.events.addPayload(key, events.row); err == nil && failed {
+			err = j.absorb(key, events.row)
+			tried = max(tried, j.ev.LastContact)
+		}
+		if err == nil {
+			err = events.takeRow()
+		}
+	}
+	if tried == 0 {
+		tried = j.now
+	}
+	for down := ""; err == nil && j.more(key); {
+		if j.o.outcome != record.OutcomeDeferred {
+			down = j.o.host
+		}
+		until := record.Time(0)
+		if down == j.o.host {
+			var h *Host
+			if h, err = j.group.host([]byte(down)); err != nil {
+				return err
+			}
+			until = j.retries.outage(h, &j.o, tried)
+		}
+		err = j.handOn(until)
+	}
+	return err
+}
+
+// absorb adds an event to its host of the group, without the wait that politeness asks for.
+func (j *hostJudge) absorb(key uint64, event []byte) error {
+	if err := j.ev.Parse(key, event); err != nil {
+		return err
+	}
+	h, err := j.group.host([]byte(j.ev.Host))
+	if err == nil {
+		j.ev.ParkedUntil = 0
+		absorb(h, &j.ev)
+	}
+	return err
+}
+
+// more reports whether the next outcome is of a host of that key, and decodes it.
+func (j *hostJudge) more(key uint64) bool {
+	if j.rows.done || j.rows.key != key {
+		return false
+	}
+	j.o.decode(j.rows.row)
+	return true
+}
+
+// handOn hands on the next outcome. until is when the outage of its host is looked at again; 0: it has none.
+func (j *hostJudge) handOn(until record.Time) error {
+	o, ev := &j.o, Host{Key: j.rows.key, Host: j.o.host, ParkedUntil: until}
+	if until > 0 {
+		o.verdict, o.open, o.due = putOff, false, max(o.due, until)
+	}
+	if err := j.keepVerdict(o, &ev, j.pages); err != nil {
+		return err
+	}
+	if err := addRow(j.events, ev.Key, &ev); err != nil {
+		return err
+	}
+	return j.rows.takeRow()
 }

@@ -2,9 +2,10 @@ package frontier
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"mercator/formats/record"
 	"mercator/formats/record/recordtest"
@@ -59,7 +60,13 @@ func TestOutageWait(t *testing.T) {
 type site struct {
 	*bench
 	now    record.Time
-	rounds []string // when each began, and what it got
+	rounds []round
+}
+
+// round is when a round began, in seconds, and what it got.
+type round struct {
+	began                     record.Time
+	fetched, failed, deferred int
 }
 
 // round makes a round at s.now, or later, if no URL is due before.
@@ -72,54 +79,48 @@ func (s *site) round(up func(record.Time) bool, o NextOptions) {
 	batch, err := s.next(s.now, o)
 	must.OK(s.t, err)
 	var rows []record.Fetch
-	began, fetched, failed, deferred, inARow := s.now, 0, 0, 0, 0
+	r, inARow := round{began: s.now / second}, 0
 	for _, u := range batch {
 		row := fetchOf(u, record.OutcomeFetched, 200, s.now)
 		switch {
 		case inARow == 5:
 			row = fetchOf(u, record.OutcomeDeferred, 0, 0)
 			row.RetryAfter = s.now
-			deferred++
+			r.deferred++
 		case up(s.now):
 			inARow, s.now = 0, s.now+second
-			fetched++
+			r.fetched++
 		default:
 			row = fetchOf(u, record.OutcomeConnect, 0, s.now)
 			inARow, s.now = inARow+1, s.now+second
-			failed++
+			r.failed++
 		}
 		rows = append(rows, row)
 	}
 	must.OK(s.t, s.updateFrom(o.Txn, recordtest.In[record.URL](o.Txn), UpdateOptions{
 		Txn: o.Txn, Retries: Retries{MaxAttempts: 3, Delay: 5 * time.Second, MaxDelay: 24 * time.Hour}, Outcomes: given(o.Txn, rows),
 	}))
-	s.rounds = append(s.rounds, fmt.Sprintf("%d: %d fetched, %d failed, %d deferred", began/second, fetched, failed, deferred))
+	s.rounds = append(s.rounds, r)
 	s.check()
 }
 
-// TestOutage crawls a site that goes away: one try a round, few rounds, and no URL is lost or has an attempt less, unless the site is gone.
+// TestOutage crawls a site of 60 URLs, 50 a batch, that goes away: no URL is lost or has an attempt less, unless the site is gone.
+//
+// The first of five failures is at 1010 s, the last 4 s later. 5 s and those 4 s after it the first try is due, at 1023 s. Each later try comes 5 s
+// and the silence so far after the one before: 18 s, 36 s, 72 s, and so on, at most 900 s. After two hours the site is gone.
 func TestOutage(t *testing.T) {
 	forGood := record.Time(1e9)
 	for _, c := range []struct {
 		name     string
-		from, to record.Time // the site does not answer from then to then
-		rounds   []string    // when each began, and what it got; nil: any
-		all      int         // rounds
+		from, to record.Time   // the site does not answer from then to then
+		tries    []record.Time // when one URL tries whether it answers again
+		failed   int           // in the rounds after those: each URL for itself
 		counts   Counts
 	}{
-		{"a minute", 1010, 1070, []string{
-			"1000: 10 fetched, 5 failed, 35 deferred",
-			"1015: 0 fetched, 1 failed, 0 deferred",
-			"1023: 0 fetched, 1 failed, 0 deferred",
-			"1024: 0 fetched, 1 failed, 0 deferred",
-			"1041: 0 fetched, 1 failed, 0 deferred",
-			"1042: 0 fetched, 1 failed, 0 deferred",
-			"1077: 1 fetched, 0 failed, 0 deferred",
-			"1078: 49 fetched, 0 failed, 0 deferred",
-		}, 8, Counts{Discovered: 60, Finished: 60, Deferred: 45}},
-		{"five minutes", 1010, 1310, nil, 14, Counts{Discovered: 60, Finished: 60, Deferred: 51}},
-		{"for good", 1010, forGood, nil, 68, Counts{Discovered: 60, Finished: 60, Retried: 100, Dead: 50}},
-		{"never there", 0, forGood, nil, 47, Counts{Discovered: 60, Finished: 60, Retried: 120, Dead: 60}},
+		{"a minute", 1010, 1070, []record.Time{1023, 1041, 1077}, 0, Counts{}},
+		{"five minutes", 1010, 1310, []record.Time{1023, 1041, 1077, 1149, 1293, 1581}, 0, Counts{}},
+		{"for good", 1010, forGood, []record.Time{1023, 1041, 1077, 1149, 1293, 1581, 2157, 3057, 3957, 4857, 5757, 6657, 7557}, 3 * 50, Counts{Retried: 2 * 50, Dead: 50}},
+		{"never there", 0, forGood, nil, 3 * 60, Counts{Retried: 2 * 60, Dead: 60}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := open(t, crashtest.New(), Params{})
@@ -136,16 +137,29 @@ func TestOutage(t *testing.T) {
 				empty, err = b.f.Empty(s.now)
 				must.OK(t, err)
 			}
+			want := []round{}
+			if c.tries != nil { // one of the ten URLs that wait for no time is tried at once, as the batch would be empty
+				want = []round{{1000, 10, 5, 35}, {1015, 0, 1, 0}}
+			}
+			for _, at := range c.tries {
+				if at < c.to { // the 49 URLs beside it are due, too: again one of them is tried
+					want = append(want, round{at, 0, 1, 0}, round{at + 1, 0, 1, 0})
+				} else {
+					want = append(want, round{at, 1, 0, 0}, round{at + 1, 49, 0, 0})
+				}
+			}
+			n := min(len(want), len(s.rounds))
+			if d := cmp.Diff(want, s.rounds[:n], cmp.AllowUnexported(round{})); d != "" {
+				t.Error(d)
+			}
+			failed := 0
+			for _, r := range s.rounds[n:] {
+				failed += r.failed
+			}
 			got := b.counts()
-			got.Outcomes = nil
-			if c.counts.Deferred == 0 {
-				got.Deferred = 0
-			}
-			if len(s.rounds) != c.all || fmt.Sprint(got) != fmt.Sprint(c.counts) {
-				t.Errorf("%d rounds, %+v; want %d, %+v", len(s.rounds), got, c.all, c.counts)
-			}
-			if c.rounds != nil && !slices.Equal(s.rounds, c.rounds) {
-				t.Errorf("%q, want %q", s.rounds, c.rounds)
+			c.counts.Discovered, c.counts.Finished = 60, 60
+			if got.Outcomes, got.Deferred = nil, 0; failed != c.failed || fmt.Sprint(got) != fmt.Sprint(c.counts) {
+				t.Errorf("%d failures after the outage, %+v; want %d, %+v", failed, got, c.failed, c.counts)
 			}
 		})
 	}
@@ -162,6 +176,7 @@ func TestNoOutage(t *testing.T) {
 	}{
 		{"answers again", []string{record.OutcomeFetched, record.OutcomeConnect, record.OutcomeFetched}, "", 1},
 		{"answers no more", []string{record.OutcomeFetched, record.OutcomeFetched, record.OutcomeConnect}, "", 0},
+		{"deferred before", []string{record.OutcomeDeferred, record.OutcomeConnect, record.OutcomeFetched, record.OutcomeConnect}, "", 0},
 		{"a slow page", []string{record.OutcomeFetched, record.OutcomeTimeout, record.OutcomeDeferred}, "", 1},
 		{"no robots.txt", []string{record.OutcomeFetched, record.OutcomeRobotsUnreachable, record.OutcomeRobotsUnreachable}, record.OutcomeConnect, 0},
 		{"robots.txt of status 503", []string{record.OutcomeFetched, record.OutcomeRobotsUnreachable, record.OutcomeRobotsUnreachable}, record.OutcomeFetched, 2},
@@ -194,5 +209,17 @@ func TestNoOutage(t *testing.T) {
 				t.Errorf("%d attempts, want %d: %+v", n.Retried, c.retried, n)
 			}
 		})
+	}
+}
+
+// TestOutageAndTheClock: a clock that is turned back in an outage makes it no longer than two hours.
+func TestOutageAndTheClock(t *testing.T) {
+	h := Host{Contacts: 9, Failures: 5, LastContact: 1e6 * second}
+	absorb(&h, &Host{Contacts: 1, Failures: 1, LastContact: 1000 * second})
+	r := Retries{MaxAttempts: 3, Delay: 5 * time.Second, MaxDelay: 24 * time.Hour}
+	for at, want := range map[record.Time]record.Time{1000 * second: 1005 * second, 8201 * second: 0} {
+		if got := r.outage(&h, &outcome{outcome: record.OutcomeConnect}, at); got != want {
+			t.Errorf("tried at %d and again at %d, want %d", at, got, want)
+		}
 	}
 }

@@ -62,7 +62,6 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 	if err != nil {
 		return 0, "", err
 	}
-	var packed []byte
 	err = eachRead(ctx, in.Read, func(row *record.Fetch) error {
 		if max(len(row.URL), len(row.Host), len(row.Addr)) > maxString {
 			return &fault.Error{Class: fault.Conflict, File: "outcomes", Found: "a URL, host or address of more than 65535 bytes", Want: "URLs of the batch in flight"}
@@ -73,20 +72,14 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 			v, due := o.Retries.judge(row, row.Attempt, now)
 			out := outcome{verdict: v, attempt: row.Attempt, due: max(due, 0), outcome: row.Outcome, url: row.URL, host: row.Host}
 			c.policy.judged(row, &out, now)
-			packed = out.append(packed[:0])
-			if out.mayBeOutage() {
-				if err := byHost.addPayload(ev.Key, packed); err != nil {
-					return err
-				}
-				return addRow(c.events, ev.Key, &ev)
+			var err error
+			if out.mayBeOutage() && (byHost.rows > 0 || out.outcome != record.OutcomeDeferred) { // what is deferred ahead of all failures is so for another reason
+				c.buf = out.append(c.buf[:0])
+				err = byHost.addPayload(ev.Key, c.buf)
+			} else {
+				err = c.keepVerdict(&out, &ev, pages)
 			}
-			if out.open || !out.verdict.final() {
-				c.returning++
-			}
-			if !out.open {
-				verdictOf(&ev, out.verdict, row.Outcome)
-			}
-			if err := pages.addPayload(flightKey(row.Host, row.URL), packed); err != nil {
+			if err != nil {
 				return err
 			}
 		}
@@ -96,6 +89,18 @@ func (c *change) readOutcomes(ctx context.Context, o UpdateOptions, now record.T
 		return 0, "", err
 	}
 	return n, in.Trailer().Epoch, ofRound("outcomes", in.Trailer(), o.Txn)
+}
+
+// keepVerdict gives an outcome to pages, with a verdict that stands, and counts it in its host's event.
+func (c *change) keepVerdict(o *outcome, ev *Host, pages *sorter) error {
+	if o.open || !o.verdict.final() {
+		c.returning++
+	}
+	if !o.open {
+		verdictOf(ev, o.verdict, o.outcome)
+	}
+	c.buf = o.append(c.buf[:0])
+	return pages.addPayload(flightKey(o.host, o.url), c.buf)
 }
 
 // ofRound refuses a side input of another round, or with a gap in its ledger.

@@ -9,7 +9,7 @@ import (
 )
 
 // What a sorter holds before it writes to its temporary file, of Memory. At most two of the
-// large kind and three of the small one are full at a time.
+// large kind and four of the small one are full at a time.
 const (
 	largeSort = 8 << 20 // all new URLs of a change
 	smallSort = 3 << 20
