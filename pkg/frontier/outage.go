@@ -89,8 +89,8 @@ func (j *hostJudge) judgeGroup(events *peeker) (err error) {
 	for err == nil && j.more(key) && j.o.outcome == record.OutcomeDeferred { // before a failure, and so for another reason
 		err = j.handOn(0)
 	}
-	failed := j.more(key)
-	if err == nil && failed {
+	failed := err == nil && j.more(key)
+	if failed {
 		j.group, err = find(j.table, key, j.group[:0])
 	}
 	for err == nil && !events.done && events.key == key {
@@ -105,19 +105,12 @@ func (j *hostJudge) judgeGroup(events *peeker) (err error) {
 	if tried == 0 {
 		tried = j.now
 	}
-	for down := ""; err == nil && j.more(key); {
-		if j.o.outcome != record.OutcomeDeferred {
-			down = j.o.host
+	for err == nil && j.more(key) {
+		h, wrong := j.group.host([]byte(j.o.host))
+		if wrong != nil {
+			return wrong
 		}
-		until := record.Time(0)
-		if down == j.o.host {
-			var h *Host
-			if h, err = j.group.host([]byte(down)); err != nil {
-				return err
-			}
-			until = j.retries.outage(h, &j.o, tried)
-		}
-		err = j.handOn(until)
+		err = j.handOn(j.retries.outage(h, &j.o, tried))
 	}
 	return err
 }
