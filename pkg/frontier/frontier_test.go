@@ -170,14 +170,15 @@ type modelHost struct {
 	contacts, failures int         // failures are those in a row
 	last               record.Time // end of the last contact, or of the first of the failures
 	until              record.Time // when it may be contacted again
-	tried              record.Time // end of the batch's last contact; 0: it had none
+	before             record.Time // the same before the batch, unless it answers again
+	tried              record.Time // end of the batch's last contact
 }
 
-// note takes a row's news of its host, and reports whether that answers again.
-func (h *modelHost) note(o *record.Fetch) (back bool) {
+// note takes a row's news of its host.
+func (h *modelHost) note(o *record.Fetch) {
 	h.until = max(h.until, o.RetryAfter)
 	if o.Addr == "" {
-		return false
+		return
 	}
 	end := o.FetchTime + record.Time(o.DurationUS)
 	h.contacts++
@@ -186,80 +187,59 @@ func (h *modelHost) note(o *record.Fetch) (back bool) {
 	if answered || h.failures == 0 {
 		h.last = max(h.last, end)
 	}
-	if !answered {
+	switch {
+	case !answered:
 		h.failures++
-		return false
+	case h.failures > 0:
+		h.failures, h.until, h.before = 0, o.RetryAfter, 0
 	}
-	if back = h.failures > 0; back {
-		h.failures, h.until = 0, o.RetryAfter
-	}
-	return back
 }
 
-// outage is until when a URL waits that failed to connect, or was put off after one; 0: its host has no outage. before is the host's time before the batch.
-func (h *modelHost) outage(kind string, before, now record.Time) record.Time {
+// outage is until when a URL waits that failed to connect, or was put off after one; 0: its host has no outage.
+func (h *modelHost) outage(kind string) record.Time {
 	const minute = record.Time(60e6)
-	at := h.tried
-	if at == 0 {
-		at = now
-	}
-	silent := at - h.last
+	silent := h.tried - h.last
 	switch {
 	case h.contacts == h.failures, h.failures == 0 && kind != record.OutcomeDNS, silent > 120*minute:
 		return 0
-	case before > at && before <= at+15*minute:
-		return before
+	case h.before > h.tried && h.before <= h.tried+15*minute:
+		return h.before
 	}
-	return at + min(minute+max(silent, 0), 15*minute)
+	return h.tried + min(minute+max(silent, 0), 15*minute)
 }
 
-// judgeHosts puts off the URLs that have met an outage. was are their states before they were judged one by one.
+// judgeHosts puts off the URLs that have met an outage, and counts them. was are their states before they were judged one by one.
 func (m *model) judgeHosts(outcomes []record.Fetch, was map[string]modelURL, now record.Time) (n int) {
-	before := map[string]record.Time{}
+	for _, h := range m.hosts {
+		h.before, h.tried = h.until, now
+	}
 	for i := range outcomes {
 		o := &outcomes[i]
-		h := m.hosts[o.Host]
-		if h == nil {
-			h = &modelHost{}
-			m.hosts[o.Host] = h
+		if m.hosts[o.Host] == nil {
+			m.hosts[o.Host] = &modelHost{tried: now}
 		}
-		if _, known := before[o.Host]; !known {
-			before[o.Host], h.tried = h.until, 0
-		}
-		if h.note(o) {
-			before[o.Host] = 0
-		}
+		m.hosts[o.Host].note(o)
 	}
 	down := map[string]bool{}
-	until := map[string]record.Time{}
-	for i := range outcomes {
-		o := &outcomes[i]
-		if o.Role != record.RolePage {
+	for _, o := range outcomes {
+		connects := o.Outcome != record.OutcomeConnect && o.Outcome != record.OutcomeDNS && o.Outcome != record.OutcomeRobotsUnreachable
+		if o.Role != record.RolePage || connects && o.Outcome != record.OutcomeDeferred {
 			continue
 		}
-		switch o.Outcome {
-		case record.OutcomeConnect, record.OutcomeDNS, record.OutcomeRobotsUnreachable:
-			down[o.Host] = true
-		case record.OutcomeDeferred:
-		default:
-			continue
-		}
-		at := m.hosts[o.Host].outage(o.Outcome, before[o.Host], now)
+		down[o.Host] = down[o.Host] || !connects
+		h, s := m.hosts[o.Host], m.state[o.URL]
+		at := h.outage(o.Outcome)
 		if at == 0 || !down[o.Host] {
 			continue
 		}
 		n++
-		s := m.state[o.URL]
+		h.until = max(h.until, at)
 		due := at
-		if o.Outcome == record.OutcomeDeferred || o.Attempt < 2 { // it would have been tried again
+		if connects || o.Attempt < 2 { // it has a time of its own
 			due = max(due, s.Due)
 		}
 		*s = was[o.URL]
 		s.Due, s.retried, s.inFlight, s.parked = due, true, false, ""
-		until[o.Host] = max(until[o.Host], at)
-	}
-	for host, at := range until {
-		m.hosts[host].until = max(m.hosts[host].until, at)
 	}
 	return n
 }
