@@ -26,7 +26,7 @@ type againCmd struct {
 	Status  []string `placeholder:"CODE" help:"URLs whose last reply had one of these, such as 404 or 5xx."`
 	Older   string   `placeholder:"TIME" help:"URLs whose server was asked longer ago, such as 30d or 12h."`
 	Rule    string   `placeholder:"NAME" help:"URLs that this filter rule refused, and now none."`
-	Broken  bool     `help:"URLs that broken links lead to, and the pages of these links."`
+	Broken  bool     `help:"Targets of broken links, and the pages of these."`
 	File    string   `short:"f" placeholder:"FILE" help:"URLs of this file, one a line."`
 }
 
