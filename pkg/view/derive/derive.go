@@ -12,7 +12,7 @@
 //
 //   - A record has the date of the one that it was made of, so that the same
 //     archive gives the same files.
-//   - WET has the text of SVG, PDF, DOCX, ODT and plain text besides that of HTML, and
+//   - WET has the text of SVG, PDF, office documents, EPUB and plain text besides that of HTML, and
 //     pages of status 2xx only; revisits have none, since their originals do.
 //   - Headers that come more than once are an array.
 //   - Lists are bounded (MaxItems), and marked "Truncated" where they were.

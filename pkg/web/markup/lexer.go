@@ -63,6 +63,23 @@ func (e *Element) Bytes(a Attr) []byte {
 // TagName is the name of the tag that was read last, as the document has it.
 func (l *Lexer) TagName() []byte { return l.b[l.start:l.end] }
 
+// Attribute is the value of an attribute of the tag that was read last, wanted or not, by its name in lower case; nil if there is none.
+// Its character references are not decoded. It holds until the next token.
+func (l *Lexer) Attribute(name string) []byte {
+	for i := l.end; i < l.i-1; {
+		if l.b[i] == '/' || isSpace(l.b[i]) {
+			i++
+			continue
+		}
+		value, end, next := l.attribute(i)
+		if end-i == len(name) && HasFold(l.b[i:end], name) {
+			return value
+		}
+		i = next
+	}
+	return nil
+}
+
 // Get is Bytes as a string.
 func (e *Element) Get(a Attr) string { return View(e.Bytes(a)) }
 

@@ -58,7 +58,7 @@ type pageModule struct{}
 
 func (pageModule) Name() string { return "page" }
 func (pageModule) Types() []string {
-	return append(slices.Clone(htmlTypes), typePDF, typeDOCX, typeODT)
+	return append(append(slices.Clone(htmlTypes), typePDF), OfficeTypes()...)
 }
 func (pageModule) New() Instance { return pageModule{} }
 
@@ -68,16 +68,14 @@ const maxTitle = 4 * MaxValue
 func (pageModule) Process(ctx context.Context, doc *Document, report func(key, value string)) error {
 	var title string
 	var err error
-	switch doc.MIME {
-	case typePDF:
+	switch o := officeOf(doc.MIME); {
+	case doc.MIME == typePDF:
 		var d *pdf.Document
 		if d, err = pdf.Open(doc.Body); err == nil {
 			title = d.Title()
 		}
-	case typeDOCX:
-		title, err = officeTitle(doc.Body, "docProps/core.xml")
-	case typeODT:
-		title, err = officeTitle(doc.Body, "meta.xml")
+	case o != nil:
+		title, err = o.titleOf(doc.Body)
 	default:
 		robots := headerLists(doc.Header, doc.Agent)
 		err := htmlPage(doc, func(key, value string) {

@@ -39,7 +39,7 @@ func Content(doc *Document, max int) (string, error) {
 			return "", err
 		}
 		w := &lines{max: max}
-		err = xmlText(r, w, func(string) bool { return true }, func(string, bool) { w.line() })
+		err = readXML(r, w, func(string, bool, bool, *markup.Reader) { w.line() }, w.text)
 		return w.String(), err
 	case strings.HasPrefix(m, "text/") && m != "text/css" && m != "text/javascript":
 		plain := *doc

@@ -1,8 +1,6 @@
 package process
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,20 +17,11 @@ import (
 // Media types with text.
 const (
 	typePDF   = "application/pdf"
-	typeDOCX  = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-	typeODT   = "application/vnd.oasis.opendocument.text"
 	typePlain = "text/plain"
 	typeSVG   = "image/svg+xml"
 )
 
-var textTypes = append(slices.Clone(htmlTypes), typeSVG, typePlain, typePDF, typeDOCX, typeODT)
-
-// Bounds of documents in a zip archive.
-const (
-	maxParts    = 10_000  // files in the archive
-	maxPart     = 8 << 20 // bytes of one of them, inflated
-	partPerByte = 24      // of an archive for which maxPart is less: a book in DOCX is inflated to 20 times its size; at most eight times maxPart
-)
+var textTypes = append(append(slices.Clone(htmlTypes), typeSVG, typePlain, typePDF), OfficeTypes()...)
 
 // DefaultMaxText bounds a document's text, in bytes.
 const DefaultMaxText = 8 << 20
@@ -73,16 +62,14 @@ func Text(doc *Document, max int) (string, error) {
 		}
 		s, _ := d.Text(max)
 		return s, nil
-	case doc.MIME == typeDOCX:
-		if err := docx(w, doc.Body); err != nil {
-			return "", err
-		}
-	case doc.MIME == typeODT:
-		if err := odt(w, doc.Body); err != nil {
-			return "", err
-		}
 	default:
-		return "", fmt.Errorf("%w: %q", ErrNoText, doc.MIME)
+		o := officeOf(doc.MIME)
+		if o == nil {
+			return "", fmt.Errorf("%w: %q", ErrNoText, doc.MIME)
+		}
+		if err := o.text(w, doc.Body); err != nil && len(w.b) == 0 {
+			return "", err
+		}
 	}
 	return w.String(), nil
 }
@@ -94,6 +81,7 @@ type lines struct {
 	pre   int  // above 0: line ends stay
 	gap   bool // a space is due before the next word
 	empty int  // line ends since the last word
+	plain bool // titles of HTML pages are left out
 }
 
 // text adds words.
@@ -190,7 +178,7 @@ func visible(w *lines, doc *Document) error {
 		case markup.TokenRaw:
 			switch e.Tag {
 			case markup.TagTitle, markup.TagTextarea, markup.TagPlaintext, markup.TagXmp:
-				if !listed && r.Shown() {
+				if !listed && r.Shown() && !(w.plain && e.Tag == markup.TagTitle) {
 					w.text(r.Decoded())
 					w.line()
 				}
@@ -235,110 +223,6 @@ func visible(w *lines, doc *Document) error {
 		}
 	}
 	return nil
-}
-
-// part calls read with a file of a zip archive. One that is not there is empty.
-func part(body []byte, name string, read func(io.Reader) error) error {
-	if bytes.Count(body, []byte("PK\x01\x02")) > maxParts {
-		return fmt.Errorf("an archive of more than %d files", maxParts)
-	}
-	z, err := zip.NewReader(bytes.NewReader(body), int64(len(body)))
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(z.File, func(f *zip.File) bool { return f.Name == name })
-	if i < 0 {
-		return nil
-	}
-	f, err := z.File[i].Open()
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return read(io.LimitReader(f, min(max(maxPart, partPerByte*int64(len(body))), 8*maxPart)))
-}
-
-// xmlText reads the text of elements of an XML file: that within those for which in
-// says so, calling mark at each start and end of an element. It does not mind what is
-// not well-formed, and keeps one token in memory, whatever the nesting.
-func xmlText(r io.Reader, w *lines, in func(name string) bool, mark func(name string, end bool)) error {
-	l := readers.Get().(*markup.Reader)
-	defer readers.Put(l)
-	l.Lexer.Open(r, nil)
-	defer l.Lexer.Close()
-	l.Texts, l.CDATA = true, true
-	depth := 0
-	for !w.full() {
-		switch tok := l.Lexer.Next(); tok {
-		case markup.TokenEnd:
-			if !l.Fill() {
-				return l.Err()
-			}
-		case markup.TokenText:
-			if depth > 0 {
-				w.text(l.Decoded())
-			}
-		default:
-			b := l.TagName()
-			name := strings.ToLower(string(b[:min(len(b), MaxKey)]))
-			opens := tok == markup.TokenStart && !l.SelfClosing
-			if in(name) && opens {
-				depth++
-			}
-			if in(name) && tok == markup.TokenClose {
-				depth = max(depth-1, 0)
-			}
-			mark(name, !opens)
-		}
-	}
-	return nil
-}
-
-// docx writes the text of a word processor's document (ISO 29500): its body, then
-// footnotes and endnotes. Deleted text and field codes are left out.
-func docx(w *lines, body []byte) error {
-	w.pre++ // a run's spaces count
-	for _, name := range []string{"word/document.xml", "word/footnotes.xml", "word/endnotes.xml"} {
-		err := part(body, name, func(r io.Reader) error {
-			return xmlText(r, w, func(name string) bool { return name == "w:t" }, func(name string, end bool) {
-				switch {
-				case name == "w:p" && end, name == "w:br" && end, name == "w:cr" && end:
-					w.line()
-				case name == "w:tab" && end:
-					w.text([]byte(" "))
-				}
-			})
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// odt writes the text of an OpenDocument text (ISO 26300): its paragraphs and
-// headings.
-func odt(w *lines, body []byte) error {
-	return part(body, "content.xml", func(r io.Reader) error {
-		in := func(name string) bool { return name == "text:p" || name == "text:h" }
-		return xmlText(r, w, in, func(name string, end bool) {
-			switch {
-			case in(name) && end, name == "text:line-break" && end:
-				w.line()
-			case (name == "text:s" || name == "text:tab") && end:
-				w.text([]byte(" "))
-			}
-		})
-	})
-}
-
-// officeTitle is the title in a document's properties.
-func officeTitle(body []byte, properties string) (string, error) {
-	w := &lines{max: maxTitle}
-	err := part(body, properties, func(r io.Reader) error {
-		return xmlText(r, w, func(name string) bool { return name == "dc:title" }, func(string, bool) {})
-	})
-	return w.String(), err
 }
 
 // textModule reports the text of a document in Pieces.

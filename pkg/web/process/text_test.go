@@ -25,12 +25,12 @@ func TestLongOffice(t *testing.T) {
 	last := "<w:p><w:t>the last words</w:t></w:p>"
 	rng := rand.New(rand.NewPCG(1, 2))
 	var long strings.Builder
-	for long.Len() < maxPart {
+	for long.Len() < maxInflated {
 		fmt.Fprintf(&long, `<w:p w:rsidR="%016x" w:rsidRDefault="%016x"/>`, rng.Uint64(), rng.Uint64())
 	}
 	for name, c := range map[string]struct{ xml, want string }{
 		"long":   {long.String() + last, "the last words"},
-		"a bomb": {strings.Repeat(" ", maxPart) + last, ""},
+		"a bomb": {strings.Repeat(" ", maxInflated) + last, ""},
 	} {
 		doc := &Document{MIME: typeDOCX, Body: archive(t, "word/document.xml", c.xml)}
 		if got, err := Text(doc, 0); got != c.want || err != nil {
@@ -65,6 +65,64 @@ const word = `<?xml version="1.0"?><w:document><w:body><w:p><w:pPr><w:pStyle w:v
 const writer = `<office:document-content><office:styles><style:style style:name="x"/></office:styles><office:body><office:text><text:h>Head</text:h>
 <text:p>one<text:s text:c="2"/>two <text:span>three</text:span><text:line-break/>four</text:p></office:text></office:body></office:document-content>`
 
+const container = "<container><rootfiles><rootfile full-path='EPUB/p.opf'/></rootfiles></container>"
+
+// book makes a book of three pages.
+func book(t testing.TB, spine string) string {
+	page := "<html xmlns='http://www.w3.org/1999/xhtml'><title>no</title><p>"
+	return string(archive(t, "META-INF/container.xml", container, "META-INF/encryption.xml", "<enc:CipherReference URI='EPUB/secret.xhtml'/>", "EPUB/a%20b.xhtml", page+"no", "EPUB/a b.xhtml", page+"one<a href='x.xhtml'/><a href='http://h/x'/>",
+		"EPUB/2.html", page+"two é", "EPUB/secret.xhtml", page+"no", "EPUB/p.png", "no", "EPUB/p.opf", "<manifest><item id='1' href='a%20b.xhtml' media-type='application/xhtml+xml'/><item id='2' href='../EPUB/2.html#x' media-type='application/xhtml+xml'/>"+
+			"<item id='secret' href='secret.xhtml' media-type='application/xhtml+xml'/><item id='picture' href='p.png' media-type='image/png'/></manifest><spine>"+spine+"</spine>"))
+}
+
+func TestOfficeLinks(t *testing.T) {
+	for mime, c := range map[string]struct{ body, want string }{
+		typeDOCX: {string(archive(t, "word/_rels/document.xml.rels", `<Relationship Target="http://h/?a=1&amp;b" TargetMode="External"/><Relationship Target="styles.xml"/><Relationship TargetMode=External Target=/x />`)), "http://h/?a=1&b /x"},
+		typePPTX: {string(archive(t, "ppt/slides/_rels/slide1.xml.rels", `<Relationship Target="x.pptx" TargetMode="External"></Relationship>`)), "x.pptx"},
+		typeODT:  {string(archive(t, "content.xml", `<text:a xlink:href="../x.odt"/><text:a xlink:href="#part"/><draw:image xlink:href="Pictures/1.png"/><draw:a xlink:href="http://h/"/>`)), "x.odt http://h/"},
+		typeEPUB: {book(t, "<itemref idref='1'/>"), "http://h/x"},
+	} {
+		var got []string
+		if err := OfficeLinks(&Document{MIME: mime, Body: []byte(c.body)}, func(ref string) { got = append(got, ref) }); err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, %v, want %q", mime, got, err, c.want)
+		}
+	}
+}
+
+// TestOfficeWork: what an archive repeats is no more work than its bytes, and what it inflates to is bounded over all its files.
+func TestOfficeWork(t *testing.T) {
+	text := func(mime string, body []byte, most int) {
+		if s, err := Text(&Document{MIME: mime, Body: body}, 64<<20); err != nil || len(s) > most {
+			t.Fatalf("%s: %d bytes of text, %v, want at most %d", mime, len(s), err, most)
+		}
+	}
+	for name, make := range map[string]func(n int) func(){
+		"slides": func(n int) func() {
+			var files []string
+			for i := range n {
+				files = append(files, fmt.Sprintf("ppt/slides/slide%d.xml", i), "<a:t>a")
+			}
+			body := archive(t, files...)
+			return func() { text(typePPTX, body, 2*n) }
+		},
+		"spine": func(n int) func() {
+			body := []byte(book(t, strings.Repeat("<itemref idref='1'/>", 20*n)))
+			return func() { text(typeEPUB, body, 3) }
+		},
+		"shared string": func(n int) func() {
+			body := archive(t, "xl/sharedStrings.xml", "<si><t>a</t></si>"+strings.Repeat("<si/>", 10*n), "xl/worksheets/sheet1.xml", strings.Repeat("<c t='s'><v>0</v></c>", 10*n))
+			return func() { text(typeXLSX, body, 20*n) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) { costtest.Linear(t, 250, make) })
+	}
+	slides := make([]string, 0, 40)
+	for i := range 20 {
+		slides = append(slides, fmt.Sprintf("ppt/slides/slide%d.xml", i), "<a:t>"+strings.Repeat("a ", 1<<20))
+	}
+	text(typePPTX, archive(t, slides...), maxInflated)
+}
+
 func TestText(t *testing.T) {
 	for _, c := range []struct{ name, mime, body, want string }{
 		{"blocks", "text/html", "<title> A  title</title><style>no{}</style><body>one<p>two <b>three</b>\n four<br>five<script>no<p></script><ul><li>six<li>seven</ul>", "A title\none\ntwo three four\nfive\nsix\nseven"},
@@ -83,6 +141,15 @@ func TestText(t *testing.T) {
 		{"SVG of shapes", typeSVG, "<svg><path d='M0 0'/></svg>", ""},
 		{"SVG that is cut", typeSVG, "<svg><title>one", "one"},
 		{"no SVG", typeSVG, "\x89PNG\x00", ""},
+		{"pptx", typePPTX, string(archive(t, "ppt/slides/slide10.xml", "<a:p><a:t>ten</a:t></a:p>", "ppt/slides/slide2.xml", "<a:p><a:r><a:t>t</a:t></a:r><a:r><a:t>wo</a:t><a:br/><a:t>more</a:t></a:r></a:p>",
+			"ppt/slideLayouts/slideLayout1.xml", "<a:p><a:t>no</a:t></a:p>", "ppt/notesSlides/notesSlide1.xml", "<a:p><a:t>note</a:t></a:p>", "ppt/charts/chart1.xml", "<c:strCache><c:pt><c:v>East</c:v></c:pt></c:strCache><c:numCache><c:v>1</c:v></c:numCache>")), "two\nmore\nten\nnote\nEast"},
+		{"xlsx", typeXLSX, string(archive(t, "xl/worksheets/sheet1.xml", `<x:row><x:c t="s"><x:v>1</x:v></x:c><c t='inlineStr'><is><t>in</t></is></c><c t="str"><f>A1</f><v>for&amp;mula</v></c></x:row><row><c><v>2019</v></c><c><v>0.30000000000000004</v></c><c><v>1234567890123456</v></c><c t="b"><v>1</v></c><c t="e"><v>#REF!</v></c><c t="s"><v>2</v></c><c t="s"><v>-1</v></c><c t="s"><v>0</v></c></row>`,
+			"xl/sharedStrings.xml", "<si><t>zero</t></si><si><r><t>on</t></r><r><t>e</t></r><rPh><t>no</t></rPh></si>", "xl/workbook.xml", `<sheets><sheet name="A &lt; B"/></sheets>`)), "A < B\none in for&mula\n2019 0.3 1234567890123456 zero"},
+		{"text box", typeDOCX, string(archive(t, "word/document2.xml", "<w:p><w:t>a</w:t><mc:AlternateContent><mc:Choice><w:p><w:t>box</w:t></w:p></mc:Choice><mc:Fallback><w:p><w:t>box</w:t></w:p></mc:Fallback></mc:AlternateContent><w:moveFrom><w:t>no</w:t></w:moveFrom></w:p>", "word/footer1.xml", "<w:t>foot</w:t>", "word/header1.xml", "<w:t>head</w:t>")), "a\nbox\nhead\nfoot"},
+		{"damaged part", typeDOCX, strings.Replace(string(archive(t, "word/document.xml", word, "word/header1.xml", "x")), "word/header1.xml\x00", "word/header1.xml\x99", 1), "One & two\na b\nc"},
+		{"ods", typeODS, string(archive(t, "content.xml", "<table:table-row><table:table-cell><text:p>a</text:p></table:table-cell><table:table-cell><text:p>b</text:p></table:table-cell></table:table-row><table:table-row><text:p>c</text:p></table:table-row>")), "a b\nc"},
+		{"odp template", odf + "presentation-template", string(archive(t, "content.xml", "<text:tracked-changes><text:p>no</text:p></text:tracked-changes><draw:page><text:p>a</text:p></draw:page>")), "a"},
+		{"epub", typeEPUB, book(t, "<itemref idref='2'/><itemref idref='no'/><itemref idref='1'/><itemref idref='2'/><itemref idref='secret'/><itemref idref='picture'/>"), "two é\none"},
 		{"docx", typeDOCX, string(archive(t, "x", "y", "word/document.xml", word, "word/footnotes.xml", "<w:p><w:t>note</w:t></w:p>")), "One & two\na b\nc\nnote"},
 		{"odt", typeODT, string(archive(t, "content.xml", writer)), "Head\none two three\nfour"},
 	} {
@@ -103,7 +170,7 @@ func TestText(t *testing.T) {
 	if _, err := Text(&Document{MIME: "image/png"}, 0); !errors.Is(err, ErrNoText) {
 		t.Error(err)
 	}
-	for _, mime := range []string{typePDF, typeDOCX, typeODT} {
+	for _, mime := range append(OfficeTypes(), typePDF) {
 		if _, err := Text(&Document{MIME: mime, Body: []byte("nonsense")}, 0); err == nil {
 			t.Errorf("%s: no error", mime)
 		}
@@ -113,6 +180,8 @@ func TestText(t *testing.T) {
 func TestTitles(t *testing.T) {
 	for mime, body := range map[string]string{
 		typeDOCX: string(archive(t, "docProps/core.xml", "<cp:coreProperties><dc:title>The title</dc:title><dc:creator>no</dc:creator></cp:coreProperties>")),
+		typeXLSX: string(archive(t, "package/services/metadata/core-properties/1.psmdcp", "<coreProperties><dc:title>The title</dc:title></coreProperties>")),
+		typeEPUB: string(archive(t, "META-INF/container.xml", container, "EPUB/p.opf", "<metadata><dc:title>The title</dc:title><dc:title>Its second</dc:title></metadata>")),
 		typeODT:  string(archive(t, "meta.xml", "<office:meta><dc:title>The title</dc:title></office:meta>")),
 		typePDF:  "%PDF-1.4\ntrailer << /Info << /Title (The title) >> >>",
 	} {
@@ -226,6 +295,8 @@ func TestHostileDocuments(t *testing.T) {
 		"bomb of zeros":    {MIME: typeDOCX, Body: archive(t, "word/document.xml", zeros)},
 		"bomb of tags":     {MIME: typeDOCX, Body: archive(t, "word/document.xml", strings.Repeat("<w:p>", 20<<20/5))},
 		"bomb of text":     {MIME: typeODT, Body: archive(t, "content.xml", "<text:p>"+strings.Repeat("<text:span>a ", 5<<20))},
+		"many strings":     {MIME: typeXLSX, Body: archive(t, "xl/sharedStrings.xml", strings.Repeat("<si/>", 3<<20))},
+		"a long string":    {MIME: typeXLSX, Body: archive(t, "xl/sharedStrings.xml", "<si><t>"+strings.Repeat("a ", 1<<20)+"</t></si>", "xl/worksheets/sheet1.xml", strings.Repeat("<c t='s'><v>0</v></c>", 1<<18))},
 		"one tag":          {MIME: typeODT, Body: archive(t, "content.xml", "<text:p "+strings.Repeat("a='b' ", 10<<20/6))},
 		"many parts":       {MIME: typeODT, Body: archive(t, many...)},
 		"the bomb as meta": {MIME: typeODT, Body: archive(t, "meta.xml", "<dc:title>"+strings.Repeat("t", 32<<20))},
@@ -255,6 +326,8 @@ func FuzzText(f *testing.F) {
 	f.Add([]byte("<title>x</title><pre>a\n b<svg>c"), "text/html")
 	f.Add(archive(f, "word/document.xml", word), typeDOCX)
 	f.Add(archive(f, "content.xml", writer), typeODT)
+	f.Add(archive(f, "xl/sharedStrings.xml", "<si><t>a", "xl/worksheets/sheet1.xml", "<c t='s'><v>0</v>"), typeXLSX)
+	f.Add([]byte(book(f, "<itemref idref='1'/>")), typeEPUB)
 	f.Add([]byte("one\n\xff two"), typePlain)
 	f.Fuzz(func(t *testing.T, body []byte, mime string) {
 		s, err := Text(&Document{MIME: mime, Body: body}, 500)
