@@ -81,7 +81,7 @@ func TestSetRefuses(t *testing.T) {
 		{"fetch.contact", "you", `fetch.contact "you", want ` + ContactWanted, ""},
 		{"fetch.contact", "you@", `fetch.contact "you@", want ` + ContactWanted, ""},
 		{"fetch.contact", "://x", `fetch.contact "://x", want ` + ContactWanted, ""},
-		{"extract.from", "html,links", `extract.from "links", want default, all, headers, html, css, sitemap, feed, robots, pdf, ftp, gopher, text, json, xml or script`, ""},
+		{"extract.from", "html,links", `extract.from "links", want default, all, headers, html, css, sitemap, feed, robots, pdf, office, ftp, gopher, text, json, xml or script`, ""},
 		{"extract.modules", "Words", `extract.modules "Words", want NAME, NAME=TYPE,TYPE or NAME=TYPE,TYPE:COMMAND`, ""},
 		{"sets.polynomial", "3", `sets.polynomial "3", want random, or 16 hexadecimal digits that "murlset stat" printed`, ""},
 		{"frontier.policy", "opik", `frontier: unknown policy "opik"`, ""},

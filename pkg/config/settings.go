@@ -341,7 +341,7 @@ type Links struct {
 // LinkSources say which links are found.
 type LinkSources struct {
 	IgnoreNofollow bool     `key:"extract.ignore_nofollow" like:"false" help:"Find links of pages that say nofollow too."`
-	From           []string `key:"extract.from" enum:"default,all,headers,html,css,sitemap,feed,robots,pdf,ftp,gopher,text,json,xml,script" default:"default" placeholder:"SOURCE" help:"default, all, or some of the sources." note:"headers, html, css, sitemap, feed, robots, pdf, ftp, gopher (the default); text, json, xml, script (guesses)"`
+	From           []string `key:"extract.from" enum:"default,all,headers,html,css,sitemap,feed,robots,pdf,office,ftp,gopher,text,json,xml,script" default:"default" placeholder:"SOURCE" help:"default, all, or some of the sources." note:"headers, html, css, sitemap, feed, robots, pdf, office, ftp, gopher (the default); text, json, xml, script (guesses)"`
 }
 
 // ModuleFlags choose the processing modules.

@@ -215,6 +215,8 @@ func (f *finder) find(doc *Document, opt Options) {
 		f.gzip(doc)
 	case sort == sortPDF && from.has(FromPDF):
 		f.pdf(doc.Body)
+	case sort == sortOffice && from.has(FromOffice):
+		f.office(doc)
 	case sort == sortListing && from.has(FromFTP):
 		f.listing(doc.Body)
 	case sort == sortMenu && from.has(FromGopher):

@@ -2,11 +2,13 @@ package extract
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/gabriel-vasile/mimetype"
 
 	"mercator/pkg/web/httpmsg"
+	"mercator/pkg/web/process"
 )
 
 // What a document is searched as.
@@ -20,6 +22,7 @@ const (
 	sortText // a sitemap of one URL a line, or any other
 	sortGzip
 	sortPDF
+	sortOffice
 	sortJSON
 	sortScript
 	sortListing
@@ -29,12 +32,16 @@ const (
 // sniffLen is how much of a body tells its type, in bytes.
 const sniffLen = 3072
 
+// directoryLen is how much of a zip archive's end is searched for the names of its files, in bytes.
+const directoryLen = 64 << 10
+
 // MediaType is the type of a document: what the header says, unless that is known
 // to be said for want of a better. Then the body decides, as in browsers (WHATWG
 // MIME Sniffing), who go less far in the second and the last of these:
 //
 //	none, */*, unknown/unknown, application/unknown   what the body looks like
 //	application/octet-stream                          the same: servers say it of files they do not know
+//	application/zip of a zip archive                  the same: office documents are zip archives
 //	text/plain with binary data                       the same, but no text: servers say it by default
 //	text/html that begins as a feed                   XML
 //	XML, CSS or text that is compressed               gzip: of files stored as .gz
@@ -52,10 +59,10 @@ func MediaType(doc *Document) string {
 	}
 	head := doc.Body[:min(len(doc.Body), sniffLen)]
 	switch {
-	case m == "application/octet-stream":
-		return sniff(head)
+	case m == "application/octet-stream", (m == "application/zip" || m == "application/x-zip-compressed") && bytes.HasPrefix(head, []byte("PK")):
+		return sniff(doc.Body)
 	case m == "text/plain" && !httpmsg.IsText(head):
-		if s := sniff(head); !strings.HasPrefix(s, "text/") {
+		if s := sniff(doc.Body); !strings.HasPrefix(s, "text/") {
 			return s
 		}
 		return "application/octet-stream"
@@ -70,6 +77,11 @@ func MediaType(doc *Document) string {
 // sniff is the type that a body looks like, without parameters.
 func sniff(b []byte) string {
 	m, _, _ := strings.Cut(mimetype.Detect(b[:min(len(b), sniffLen)]).String(), ";")
+	if i := slices.IndexFunc(process.OfficeNames, func(n process.OfficeName) bool {
+		return (m == "application/zip" || m == "application/java-archive") && bytes.Contains(b[max(0, len(b)-directoryLen):], []byte(n.Name))
+	}); i >= 0 {
+		return process.OfficeNames[i].MIME
+	}
 	return m
 }
 
@@ -108,6 +120,8 @@ func isXMLType(m string) bool {
 	return m == "text/xml" || m == "application/xml" || m == "text/rdf" || m == "text/rss" || m == "text/x-opml" || strings.HasSuffix(m, "+xml")
 }
 
+var officeTypes = process.OfficeTypes()
+
 func classify(doc *Document) docSort {
 	m := MediaType(doc)
 	switch m {
@@ -133,6 +147,8 @@ func classify(doc *Document) docSort {
 	switch {
 	case isXMLType(m):
 		return sortXML
+	case slices.Contains(officeTypes, m):
+		return sortOffice
 	case strings.HasSuffix(m, "+json"):
 		return sortJSON
 	}

@@ -19,6 +19,7 @@ const (
 	FromFeeds    // RSS, Atom and OPML
 	FromRobots   // Sitemap lines
 	FromPDF
+	FromOffice  // office documents and books
 	FromFTP     // listings
 	FromGopher  // menus
 	FromText    // URLs in plain text
@@ -30,7 +31,7 @@ const (
 	AllSources     = FromScripts<<1 - 1
 )
 
-var sourceNames = []string{"headers", "html", "css", "sitemap", "feed", "robots", "pdf", "ftp", "gopher", "text", "json", "xml", "script"}
+var sourceNames = []string{"headers", "html", "css", "sitemap", "feed", "robots", "pdf", "office", "ftp", "gopher", "text", "json", "xml", "script"}
 
 // ParseSources reads a list of sources by name; "default" and "all" stand for several.
 func ParseSources(names []string) (Sources, error) {

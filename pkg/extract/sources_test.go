@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -29,6 +32,18 @@ const onePage = `%PDF-1.4
 trailer <</Root 1 0 R>>
 %%EOF`
 
+func officeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	w, err := z.Create(name)
+	must.OK(t, err)
+	_, err = w.Write([]byte(text))
+	must.OK(t, err)
+	must.OK(t, z.Close())
+	return b.String()
+}
+
 func TestSources(t *testing.T) {
 	header := http.Header{"Link": {"</h>"}}
 	docs := map[string]struct{ mime, body, link string }{
@@ -38,6 +53,7 @@ func TestSources(t *testing.T) {
 		"sitemap": {"text/xml", "<urlset><loc>http://h/x</loc></urlset>", "sitemap-url http://h/x"},
 		"feed":    {"text/xml", "<rss><link>http://h/x</link></rss>", "feed http://h/x"},
 		"pdf":     {"application/pdf", onePage, "pdf http://h/in-pdf"},
+		"office":  {"application/vnd.oasis.opendocument.text", officeFile(t, "content.xml", "<text:a xlink:href='../x.odt'>"), "office http://h/x.odt"},
 		"ftp":     {"text/x-ftp-listing", "type=file; x", "listing http://h/x"},
 		"gopher":  {"application/gopher-menu", "0x\t/x\th\t70\r\n", "menu gopher://h/0/x"},
 		"text":    {"text/plain", "see http://h/x.", "text http://h/x"},
@@ -239,6 +255,10 @@ func TestMediaType(t *testing.T) {
 		{"application/octet-stream", page, nil, "text/html"},
 		{"application/octet-stream", page, nosniff, "application/octet-stream"},
 		{"application/octet-stream", png, nil, "image/png"},
+		{"application/octet-stream", officeFile(t, "word/document.xml", strings.Repeat("x", 2*sniffLen)), nil, "application/vnd.openxmlformats-officedocument.wordprocessingml.document"},
+		{"application/zip", officeFile(t, "META-INF/container.xml", ""), nil, "application/epub+zip"},
+		{"application/zip", officeFile(t, "photo.jpg", ""), nil, "application/zip"},
+		{"application/zip", officeFile(t, "xl/workbook.xml", ""), nosniff, "application/zip"},
 		{"text/plain", page, nil, "text/plain"},
 		{"text/plain", png, nil, "image/png"},
 		{"text/plain", "\x00\x01\x02", nil, "application/octet-stream"},

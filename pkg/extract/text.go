@@ -13,6 +13,7 @@ import (
 	"mercator/pkg/web/linkkind"
 	"mercator/pkg/web/markup"
 	"mercator/pkg/web/pdf"
+	"mercator/pkg/web/process"
 )
 
 // maxTextURL bounds a URL in plain text or a string of JSON, in bytes.
@@ -286,4 +287,16 @@ func (f *finder) pdf(b []byte) {
 		}
 	}
 	f.page.Cut = f.page.Cut || doc.Cut()
+}
+
+// office adds the references of an office document or book.
+func (f *finder) office(doc *Document) {
+	err := process.OfficeLinks(&process.Document{MIME: MediaType(doc), Body: doc.Body}, func(ref string) {
+		if f.found.different() < f.opt.MaxLinks {
+			f.addLink(linkkind.Office, ref, false)
+		}
+	})
+	if err != nil {
+		f.page.refuse(ReasonUndecodable, 1)
+	}
 }

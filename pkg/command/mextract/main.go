@@ -87,8 +87,8 @@ const outsideHeap = 30 << 20
 
 // Help is part of --help.
 func (*linksCmd) Help() string {
-	return `Sources of --from: headers, html, css, sitemap, feed, robots, pdf, ftp, gopher
-(the default); text, json, xml, script (guesses).
+	return `Sources of --from: headers, html, css, sitemap, feed, robots, pdf, office, ftp,
+gopher (the default); text, json, xml, script (guesses).
 
 Examples:
   mextract --warc crawl/fetch fetched.arrows.zst -o links.arrows.zst

@@ -56,6 +56,7 @@ const (
 	Menu              = "menu"
 	Meta              = "meta"
 	Object            = "object"
+	Office            = "office"
 	OpenGraph         = "og"
 	OPML              = "opml"
 	PDF               = "pdf"
@@ -140,6 +141,7 @@ var All = []Kind{
 	{Menu, 0, "item of a Gopher menu"},
 	{Meta, 0, "meta element with a URL, but those of Open Graph"},
 	{Object, frame, "object element"},
+	{Office, 0, "link of an office document or a book"},
 	{OpenGraph, 0, "Open Graph, or Twitter's"},
 	{OPML, 0, "feed, or its page, in a list of feeds"},
 	{PDF, 0, "link of a PDF file"},
