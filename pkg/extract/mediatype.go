@@ -59,7 +59,7 @@ func MediaType(doc *Document) string {
 	}
 	head := doc.Body[:min(len(doc.Body), sniffLen)]
 	switch {
-	case m == "application/octet-stream", (m == "application/zip" || m == "application/x-zip-compressed") && bytes.HasPrefix(head, []byte("PK")):
+	case m == "application/octet-stream", m == "binary/octet-stream", (m == "application/zip" || m == "application/x-zip-compressed") && bytes.HasPrefix(head, []byte("PK")):
 		return sniff(doc.Body)
 	case m == "text/plain" && !httpmsg.IsText(head):
 		if s := sniff(doc.Body); !strings.HasPrefix(s, "text/") {

@@ -255,6 +255,7 @@ func TestMediaType(t *testing.T) {
 		{"application/octet-stream", page, nil, "text/html"},
 		{"application/octet-stream", page, nosniff, "application/octet-stream"},
 		{"application/octet-stream", png, nil, "image/png"},
+		{"binary/octet-stream", png, nil, "image/png"},
 		{"application/octet-stream", officeFile(t, "word/document.xml", strings.Repeat("x", 2*sniffLen)), nil, "application/vnd.openxmlformats-officedocument.wordprocessingml.document"},
 		{"application/zip", officeFile(t, "META-INF/container.xml", ""), nil, "application/epub+zip"},
 		{"application/zip", officeFile(t, "photo.jpg", ""), nil, "application/zip"},

@@ -338,12 +338,12 @@ func (o *office) titleOf(body []byte) (string, error) {
 	return w.String(), err
 }
 
-// packageName is the name of the file that says what a book has (EPUB 3.3, section 4.2.6.3.1), in lower case.
+// packageName is the name of the file that says what a book has (EPUB 3.3, section 4.2.6.3.1), in lower case. It is no pattern.
 func (a *zipArchive) packageName() (name string) {
 	_ = a.each([]string{"meta-inf/container.xml"}, func(r io.Reader) error {
 		return readXML(r, &lines{max: 1}, func(element string, opens, _ bool, l *markup.Reader) {
-			if element == "rootfile" && opens && name == "" {
-				name = strings.ToLower(attribute(l, "full-path"))
+			if full := attribute(l, "full-path"); element == "rootfile" && opens && name == "" && !strings.ContainsAny(full, `*?[\`) {
+				name = strings.ToLower(full)
 			}
 		}, func([]byte) {})
 	})

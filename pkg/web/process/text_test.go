@@ -150,6 +150,7 @@ func TestText(t *testing.T) {
 		{"ods", typeODS, string(archive(t, "content.xml", "<table:table-row><table:table-cell><text:p>a</text:p></table:table-cell><table:table-cell><text:p>b</text:p></table:table-cell></table:table-row><table:table-row><text:p>c</text:p></table:table-row>")), "a b\nc"},
 		{"odp template", odf + "presentation-template", string(archive(t, "content.xml", "<text:tracked-changes><text:p>no</text:p></text:tracked-changes><draw:page><text:p>a</text:p></draw:page>")), "a"},
 		{"epub", typeEPUB, book(t, "<itemref idref='2'/><itemref idref='no'/><itemref idref='1'/><itemref idref='2'/><itemref idref='secret'/><itemref idref='picture'/>"), "two é\none"},
+		{"epub whose package is a pattern", typeEPUB, string(archive(t, "META-INF/container.xml", "<rootfile full-path='*.opf'/>", "p.opf", "<item id='1' href='2.html' media-type='text/html'/><itemref idref='1'/>", "2.html", "no")), ""},
 		{"docx", typeDOCX, string(archive(t, "x", "y", "word/document.xml", word, "word/footnotes.xml", "<w:p><w:t>note</w:t></w:p>")), "One & two\na b\nc\nnote"},
 		{"odt", typeODT, string(archive(t, "content.xml", writer)), "Head\none two three\nfour"},
 	} {
