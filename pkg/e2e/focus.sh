@@ -41,7 +41,7 @@ has mouse.n.01 rodent && has mouse.n.01 'field mouse' && has mouse.n.04 cursor &
 
 "${BIN}mfocus" train -o "$work/mouse.model" --topics "$work/mouse.jsonl"
 # topic TEXT: what the model takes it for.
-topic() { echo "$1" > "$work/text.txt"; "${BIN}mfocus" explain --model "$work/mouse.model" "$work/text.txt" | sed -n 's/^score .*, topic \(.*\), .*/\1/p'; }
+topic() { echo "$1" > "$work/text.txt"; "${BIN}mfocus" explain --model "$work/mouse.model" "$work/text.txt" | sed -n 's/^score .*, topic \([^,]*\), .*/\1/p'; }
 t=$(topic "The wood mouse is a small rodent with large ears and a long tail. It lives in woods and fields.")
 [ "$t" = mouse.n.01 ] || die "a text about rodents is of the topic '$t'"
 t=$(topic "Move the mouse, and the cursor moves on the screen of the computer. Press the left button of the device.")
