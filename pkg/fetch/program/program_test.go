@@ -8,11 +8,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
@@ -112,47 +109,28 @@ func TestNoProgram(t *testing.T) {
 	}
 }
 
-// gone waits until a process has ended.
-func gone(t *testing.T, file string) {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	must.OK(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	must.OK(t, err)
-	for syscall.Kill(pid, 0) == nil {
-		if state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && strings.Contains(string(state), ") Z ") {
-			return // dead, but nobody has asked for its status
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 func TestKilledWithItsGroup(t *testing.T) {
 	for name, c := range map[string]struct{ command, outcome string }{
-		"late":                            {`sleep 1000 & echo $! > PID; wait; :`, record.OutcomeTimeout},
-		"late in a body":                  {`printf '\nx'; sleep 1000 & echo $! > PID; wait; :`, record.OutcomeTimeout},
-		"leaves a child":                  {`sleep 1000 > /dev/null 2>&1 & echo $! > PID; printf '\nx'; :`, record.OutcomeFetched},
-		"leaves a child that could write": {`sleep 1000 & echo $! > PID; printf '\nx'; :`, record.OutcomeFetched},
-		"writes too much":                 {`sleep 1000 & echo $! > PID; printf '\n'; yes; :`, record.OutcomeFetched},
+		"late":                            {`CHILD & wait; :`, record.OutcomeTimeout},
+		"late in a body":                  {`printf '\nx'; CHILD & wait; :`, record.OutcomeTimeout},
+		"leaves a child":                  {`CHILD > /dev/null 2>&1 & printf '\nx'; :`, record.OutcomeFetched},
+		"leaves a child that could write": {`CHILD & printf '\nx'; :`, record.OutcomeFetched},
+		"writes too much":                 {`CHILD & printf '\n'; yes; :`, record.OutcomeFetched},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "pid")
-			ctx, cancel := context.WithCancel(context.Background())
+			child := must.NewChild(t)
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if c.outcome == record.OutcomeTimeout { // its time is over once the child runs
 				go func() {
-					for ctx.Err() == nil {
-						if b, _ := os.ReadFile(file); strings.HasSuffix(string(b), "\n") {
-							cancel()
-						}
-						time.Sleep(time.Millisecond)
-					}
+					<-child.Started
+					cancel()
 				}()
 			}
-			if r, _ := get(ctx, t, strings.ReplaceAll(c.command, "PID", file), "x://h.test/"); r.Outcome != c.outcome {
+			if r, _ := get(ctx, t, strings.ReplaceAll(c.command, "CHILD", child.Script), "x://h.test/"); r.Outcome != c.outcome {
 				t.Errorf("outcome %q (%s), want %q", r.Outcome, r.Error, c.outcome)
 			}
-			gone(t, file)
+			child.Killed(t)
 		})
 	}
 }

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -150,23 +148,10 @@ func TestProgramErrors(t *testing.T) {
 
 // A program that ends and leaves another one running leaves nothing.
 func TestProgramLeavesNothing(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pid")
-	if _, err := judge(t, "deny x: exec "+quoted("sleep 600 > /dev/null 2>&1 < /dev/null & echo $! > "+file+"; exec sed -u s/.*/no/"), 1); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(file)
+	child := must.NewChild(t)
+	_, err := judge(t, "deny x: exec "+quoted(child.Script+" > /dev/null 2>&1 < /dev/null & exec sed -u s/.*/no/"), 1)
 	must.OK(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	must.OK(t, err)
-	for start := time.Now(); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
-		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(b), ") Z ") {
-			break // dead, and nobody has asked yet
-		}
-		if time.Since(start) > time.Minute {
-			syscall.Kill(pid, syscall.SIGKILL)
-			t.Fatalf("process %d still runs", pid)
-		}
-	}
+	child.Killed(t)
 }
 
 // The last line of standard error tells the user what happened.

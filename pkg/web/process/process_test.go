@@ -11,8 +11,6 @@ import (
 	"image/gif"
 	"image/png"
 	"io"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +19,7 @@ import (
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/tiff"
 
-	"mercator/pkg/base/durable"
+	"mercator/pkg/base/must"
 )
 
 func run(t *testing.T, spec string, doc *Document) []string {
@@ -144,22 +142,11 @@ func TestExecTimeout(t *testing.T) {
 // A program that ends and leaves another one running leaves nothing.
 func TestExecLeavesNothing(t *testing.T) {
 	doc := &Document{URL: "http://h/"}
-	got := run(t, "m=*/*:sleep 600 > /dev/null 2>&1 < /dev/null & echo $!", doc)
-	if len(got) != 1 {
-		t.Fatal(got)
+	child := must.NewChild(t)
+	if got := run(t, "m=*/*:"+child.Script+" > /dev/null 2>&1 < /dev/null & echo here", doc); len(got) != 1 || got[0] != "line=here" {
+		t.Error(got)
 	}
-	pid, err := strconv.Atoi(strings.TrimPrefix(got[0], "line="))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for start := time.Now(); !durable.Gone(pid); time.Sleep(time.Millisecond) {
-		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(b), ") Z ") {
-			break // dead, and nobody has asked yet
-		}
-		if time.Since(start) > time.Minute {
-			t.Fatalf("process %d still runs", pid)
-		}
-	}
+	child.Killed(t)
 }
 
 // broken fails in every way, by what the document says.

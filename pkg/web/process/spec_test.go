@@ -17,6 +17,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 const exampleTotals = "a\t3\t12\nerror\t1\t0\np\t2\t7\n"
@@ -256,7 +257,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		above := t.TempDir()
 		in, again := filepath.Join(above, "in"), filepath.Join(above, "again")
-		must(t, os.Mkdir(in, 0o700), os.Mkdir(again, 0o700))
+		must.OK(t, os.Mkdir(in, 0o700), os.Mkdir(again, 0o700))
 		if err := unpack(in, bytes.NewReader(b), MaxStateFiles); err != nil {
 			if fault.ClassOf(err) == "" {
 				t.Fatalf("%v has no class", err)
@@ -267,7 +268,7 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatalf("%v beside the folder, %v", list, err)
 		}
 		var one, two bytes.Buffer
-		must(t, pack(&one, in), unpack(again, bytes.NewReader(one.Bytes()), MaxStateFiles), pack(&two, again))
+		must.OK(t, pack(&one, in), unpack(again, bytes.NewReader(one.Bytes()), MaxStateFiles), pack(&two, again))
 		if !bytes.Equal(one.Bytes(), two.Bytes()) {
 			t.Fatal("the copy's archive differs")
 		}

@@ -16,6 +16,7 @@ import (
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/crawl"
 )
 
@@ -107,13 +108,6 @@ func commit(c *crawl.Crawl, txn string) error {
 	return err
 }
 
-func must(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A module's store goes with the crawl: into checkpoints, and back with them.
 func TestStateInCrawl(t *testing.T) {
 	fsys := crashtest.New()
@@ -128,29 +122,29 @@ func TestStateInCrawl(t *testing.T) {
 	}
 	round := func(txn string) {
 		t.Helper()
-		must(t, change(dir, tagsModule{}, txn, opt), frontier(fsys, txn), commit(c, txn))
+		must.OK(t, change(dir, tagsModule{}, txn, opt), frontier(fsys, txn), commit(c, txn))
 	}
 	round("r1")
-	must(t, change(dir, tagsModule{}, "r1", opt)) // the same pipe again, after the commit
+	must.OK(t, change(dir, tagsModule{}, "r1", opt)) // the same pipe again, after the commit
 	state("r1")
 
 	// commit asks for the module's store
-	must(t, frontier(fsys, "r2"))
+	must.OK(t, frontier(fsys, "r2"))
 	if err := commit(c, "r2"); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("committed without the module: %v", err)
 	}
-	must(t, change(dir, tagsModule{}, "r2", opt), change(dir, tagsModule{}, "r2", opt), commit(c, "r2"))
+	must.OK(t, change(dir, tagsModule{}, "r2", opt), change(dir, tagsModule{}, "r2", opt), commit(c, "r2"))
 	state("r1", "r2")
 
 	// given up, and done again
-	must(t, change(dir, tagsModule{}, "r3", opt))
+	must.OK(t, change(dir, tagsModule{}, "r3", opt))
 	state("r1", "r2", "r3")
 	if _, err := c.Abandon(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	state("r1", "r2")
 	round("r3")
-	must(t, c.Restore(context.Background(), 1))
+	must.OK(t, c.Restore(context.Background(), 1))
 	state("r1")
 	round("r4")
 	state("r1", "r4")
@@ -168,7 +162,7 @@ func TestStateInCrawl(t *testing.T) {
 
 	// another process was faster
 	a, err := OpenChange(context.Background(), dir, tagsModule{}, "r5", opt)
-	must(t, err, change(dir, tagsModule{}, "r5", opt), a.Commit(context.Background(), "test module", trailer("r5")))
+	must.OK(t, err, change(dir, tagsModule{}, "r5", opt), a.Commit(context.Background(), "test module", trailer("r5")))
 	b, err := OpenChange(context.Background(), dir, tagsModule{}, "r5", opt)
 	if err != nil || !b.Done() {
 		t.Fatalf("done %v, %v", b.Done(), err)
@@ -178,9 +172,9 @@ func TestStateInCrawl(t *testing.T) {
 	}
 
 	// rows of an epoch that is undone
-	must(t, c.Restore(context.Background(), 4))
+	must.OK(t, c.Restore(context.Background(), 4))
 	late, err := OpenChange(context.Background(), dir, tagsModule{}, "r5", opt)
-	must(t, err)
+	must.OK(t, err)
 	in := trailer("r5")
 	in.Epoch = "1"
 	if err := late.Commit(context.Background(), "test module", in); !errors.Is(err, fault.Conflict) {
@@ -194,7 +188,7 @@ func TestVerifyComparesInput(t *testing.T) {
 	c := newCrawl(t, fsys)
 	opt := store.Options{FS: fsys}
 	ch, err := OpenChange(context.Background(), "/c/modules/tags", tagsModule{}, "r1", opt)
-	must(t, err, ch.Commit(context.Background(), "test module", trailer("other")), frontier(fsys, "r1"), commit(c, "r1"))
+	must.OK(t, err, ch.Commit(context.Background(), "test module", trailer("other")), frontier(fsys, "r1"), commit(c, "r1"))
 	v, err := c.Verify(context.Background())
 	if err != nil || len(v.Problems) != 1 || !strings.Contains(v.Problems[0], "/c/modules/tags") {
 		t.Errorf("problems %q, %v", v.Problems, err)
@@ -232,10 +226,10 @@ func TestCrashAtEveryCall(t *testing.T) {
 			base := crashtest.New()
 			c := newCrawl(t, base)
 			opt := store.Options{FS: base}
-			must(t, change(dir, kind.m, "r1", opt), frontier(base, "r1"), commit(c, "r1"))
+			must.OK(t, change(dir, kind.m, "r1", opt), frontier(base, "r1"), commit(c, "r1"))
 			whole := base.AfterCrash(crashtest.KeepAll)
 			whole.CrashAt(0)
-			must(t, change(dir, kind.m, "r2", store.Options{FS: whole}))
+			must.OK(t, change(dir, kind.m, "r2", store.Options{FS: whole}))
 			calls := whole.Calls()
 			for n := 1; n <= calls; n += kind.step {
 				trial := base.AfterCrash(crashtest.KeepAll)
@@ -252,19 +246,19 @@ func TestCrashAtEveryCall(t *testing.T) {
 						t.Fatalf("call %d of %d: reported done, and lost", n, calls)
 					}
 					given := fsys.AfterCrash(crashtest.KeepAll)
-					must(t, change(dir, kind.m, "r2", opt), frontier(fsys, "r2"))
+					must.OK(t, change(dir, kind.m, "r2", opt), frontier(fsys, "r2"))
 					c, err := crawl.Open("/c", crawl.Options{FS: opt.FS})
-					must(t, err, commit(c, "r2"))
+					must.OK(t, err, commit(c, "r2"))
 					if got := kind.read(stateOf(t, dir, opt)); got != kind.want("r1", "r2") {
 						t.Fatalf("call %d of %d, again: %q", n, calls, got)
 					}
 					opt = store.Options{FS: given}
 					c, err = crawl.Open("/c", crawl.Options{FS: opt.FS})
-					must(t, err)
+					must.OK(t, err)
 					if _, err := c.Abandon(context.Background()); err != nil {
 						t.Fatal(err)
 					}
-					must(t, change(dir, kind.m, "r3", opt))
+					must.OK(t, change(dir, kind.m, "r3", opt))
 					if got := kind.read(stateOf(t, dir, opt)); got != kind.want("r1", "r3") {
 						t.Fatalf("call %d of %d, given up: %q", n, calls, got)
 					}
@@ -277,7 +271,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 
 func TestStateRefused(t *testing.T) {
 	opt := store.Options{FS: crashtest.New()}
-	must(t, CreateStore("/tags", opt), CreateStore("/tags", opt))
+	must.OK(t, CreateStore("/tags", opt), CreateStore("/tags", opt))
 	if err := CreateStore("/Tags", opt); !errors.Is(err, fault.Usage) {
 		t.Error(err)
 	}
@@ -286,11 +280,11 @@ func TestStateRefused(t *testing.T) {
 // An end from outside is no failure of the module.
 func TestInterruptedCommit(t *testing.T) {
 	opt := store.Options{FS: crashtest.New()}
-	must(t, CreateStore("/tags", opt))
+	must.OK(t, CreateStore("/tags", opt))
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Exec{ModuleName: "tags", Command: `test "$MERCATOR_EVENT" = begin || exec sleep 60`, Limits: ExecLimits{Timeout: time.Second}}
 	c, err := OpenChange(ctx, "/tags", e, "r1", opt)
-	must(t, err)
+	must.OK(t, err)
 	time.AfterFunc(100*time.Millisecond, cancel)
 	if err := c.Commit(ctx, "test module", trailer("r1")); !errors.Is(err, context.Canceled) || c.Failed() != nil {
 		t.Errorf("%v, failed %v", err, c.Failed())
@@ -309,7 +303,7 @@ func TestPack(t *testing.T) {
 		t.Fatal(err)
 	}
 	var one, two bytes.Buffer
-	must(t, pack(&one, from), unpack(to, bytes.NewReader(one.Bytes()), MaxStateFiles), pack(&two, to))
+	must.OK(t, pack(&one, from), unpack(to, bytes.NewReader(one.Bytes()), MaxStateFiles), pack(&two, to))
 	if !bytes.Equal(one.Bytes(), two.Bytes()) || one.Len() == 0 {
 		t.Error("the copy's archive differs")
 	}
@@ -337,11 +331,11 @@ func TestStateOfShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := dir + "/shard/001/modules/tags"
-	must(t, change(in, tagsModule{}, "r1", store.Options{}))
+	must.OK(t, change(in, tagsModule{}, "r1", store.Options{}))
 	s, err := store.Open(in, Kind, Version, store.Options{})
-	must(t, err)
+	must.OK(t, err)
 	m, err := s.Current()
-	must(t, err)
+	must.OK(t, err)
 	if stages := m.Done[0].Ledger.Stages; stages[len(stages)-1].Name != "test module tags" {
 		t.Errorf("%+v", stages)
 	}
