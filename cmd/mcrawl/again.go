@@ -25,8 +25,8 @@ type againCmd struct {
 	Outcome []string `placeholder:"NAME" help:"URLs whose last outcome is one of these."`
 	Status  []string `placeholder:"CODE" help:"URLs whose last reply had one of these, such as 404 or 5xx."`
 	Older   string   `placeholder:"TIME" help:"URLs whose server was asked longer ago, such as 30d or 12h."`
-	Rule    string   `placeholder:"NAME" help:"URLs that this filter rule refused, and now none."`
-	Broken  bool     `help:"Targets of broken links, and the pages of these."`
+	Rule    string   `placeholder:"NAME" help:"URLs that this filter rule no longer refuses."`
+	Broken  bool     `help:"Pages with broken links, and what these lead to."`
 	File    string   `short:"f" placeholder:"FILE" help:"URLs of this file, one a line."`
 }
 
@@ -140,7 +140,7 @@ func (c *againCmd) list(ctx context.Context, std *cli.Std, d *driver.Driver, w i
 		}
 	}
 	if c.Broken {
-		refused := uint64(0)
+		refused := ""
 		_, err := d.Crawl.Broken(ctx, tell.Broken{}, func(b *history.Broken) error {
 			for i, url := range append([]string{b.URL, b.Page}, b.Redirects...) {
 				switch _, _, err := form.URL(url); {
@@ -151,7 +151,7 @@ func (c *againCmd) list(ctx context.Context, std *cli.Std, d *driver.Driver, w i
 						return err
 					}
 				case url != "":
-					refused++
+					refused = url
 				}
 			}
 			return nil
@@ -159,8 +159,8 @@ func (c *againCmd) list(ctx context.Context, std *cli.Std, d *driver.Driver, w i
 		if err != nil {
 			return err
 		}
-		if refused > 0 {
-			std.Warn("%s not fetched again: the settings of today refuse such URLs", cli.Count(refused, "URL"))
+		if refused != "" {
+			std.Warn("not fetched again, since the settings refuse such URLs now: %s, and others if there are any", cli.Printable(refused))
 		}
 	}
 	if c.File == "" {

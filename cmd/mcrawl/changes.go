@@ -16,7 +16,7 @@ type changesCmd struct {
 	Crawl string `arg:"" help:"The crawl folder."`
 	From  string `arg:"" optional:"" help:"A round (r3), a checkpoint (4) or another crawl folder (default: before the last mcrawl again)."`
 	To    string `arg:"" optional:"" help:"A later round or checkpoint (default: now)."`
-	Diff  bool   `help:"Print in place of the line of a changed page how its text differs, as a unified diff."`
+	Diff  bool   `help:"Print a unified diff of the text of each changed page in place of its line."`
 	URL   string `name:"url" placeholder:"URL" help:"Only this page."`
 	asRows
 }
