@@ -106,9 +106,9 @@ func (j *hostJudge) judgeGroup(events *peeker) (err error) {
 		tried = j.now
 	}
 	for err == nil && j.more(key) {
-		h, wrong := j.group.host([]byte(j.o.host))
-		if wrong != nil {
-			return wrong
+		h, lookErr := j.group.host([]byte(j.o.host))
+		if lookErr != nil {
+			return lookErr
 		}
 		err = j.handOn(j.retries.outage(h, &j.o, tried))
 	}
