@@ -109,13 +109,16 @@ func (c *onEngine) ended(t *testing.T, want int) {
 	output(t, "mcat", append([]string{"--check"}, files...)...)
 }
 
-// nodeBin is mcrawl as nodes run it: a task for which a trap is set tells that it has begun.
+// nodeBin is mcrawl as nodes run it: a task for which a trap is set tells that it has begun. Until the next trap is set, tasks of
+// later rounds wait before they fetch: however long Slurm needs to miss a node, the crawl has rounds left.
 func nodeBin(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(enginesDir, "mcrawl")
+	must.OK(t, os.RemoveAll(filepath.Join(enginesDir, "round")))
 	err := os.WriteFile(file, []byte(fmt.Sprintf(`#!/bin/sh
+while [ $3 = fetch ] && round=$(cat %[1]s/round 2> /dev/null) && [ $round != $5 ]; do sleep 0.1; done
 for trap in %[1]s/trap.$3.$8 %[1]s/trap.$3; do
-  how=$(cat "$trap" 2> /dev/null) && mv "$trap" "$trap.sprung.$$.$SLURMD_NODENAME" 2> /dev/null || continue
+  how=$(cat "$trap" 2> /dev/null) && echo $5 > %[1]s/round.$$ && mv %[1]s/round.$$ %[1]s/round && mv "$trap" "$trap.sprung.$$.$SLURMD_NODENAME" 2> /dev/null || continue
   # Locks that hold for this node alone.
   [ "$how" != flock ] || exec strace -f -qq -o /dev/null --seccomp-bpf -e trace=flock -e inject=flock:retval=0 %[2]smcrawl "$@"
 done
@@ -129,7 +132,7 @@ exec %[2]smcrawl "$@"
 func (c *onEngine) trap(t *testing.T, stage, shard, how string) (pid int, node string) {
 	t.Helper()
 	trap := strings.TrimSuffix(filepath.Join(enginesDir, "trap."+stage+"."+shard), ".")
-	must.OK(t, errors.Join(os.WriteFile(trap+".new", []byte(how), 0o666), os.Rename(trap+".new", trap)))
+	must.OK(t, errors.Join(os.WriteFile(trap+".new", []byte(how), 0o666), os.Rename(trap+".new", trap), os.RemoveAll(filepath.Join(enginesDir, "round"))))
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if sprung, _ := filepath.Glob(trap + ".sprung.*"); len(sprung) > 0 {
 			os.Remove(sprung[0])
