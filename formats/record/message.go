@@ -104,59 +104,12 @@ func parseSchema(m message) (*layout, error) {
 	if m.header != headerSchema {
 		return nil, corrupt("a record batch, want the schema")
 	}
-	f := m.table.f
 	if e := m.table.i16(0); e != 0 {
 		return nil, corrupt("big-endian data, want little-endian")
 	}
 	l := &layout{}
-	version, kind := "", ""
-	var now string
-	if _, n := m.table.vector(2, 4); n > maxMetadata {
-		return nil, corrupt("%d entries of schema metadata, want at most %d", n, maxMetadata)
-	}
-	m.table.tables(2, func(_ int, kv table) {
-		_, nk := kv.vector(0, 1)
-		_, nv := kv.vector(1, 1)
-		if nk > maxName || nv > maxValue {
-			return
-		}
-		switch kv.string(0) {
-		case metaKind:
-			kind = kv.string(1)
-		case metaVersion:
-			version = kv.string(1)
-		case metaTxn:
-			l.schema.Txn = kv.string(1)
-		case metaNow:
-			now = kv.string(1)
-		case metaEpoch:
-			l.schema.Epoch = kv.string(1)
-		case metaResolver:
-			l.schema.Resolver = kv.string(1)
-		}
-	})
-	if f.err != nil {
-		return nil, corrupt("%v", f.err)
-	}
-	if kind == "" {
-		return nil, &fault.Error{Class: fault.WrongKind, Found: "an Arrow stream without " + metaKind + " in its schema's metadata",
-			Want: "url, fetch, link or module", Hint: "make a record stream of JSON lines: mcat --from json --kind url"}
-	}
-	if version != "" && version != formatVersion {
-		n, _ := strconv.ParseUint(version, 10, 64)
-		return nil, otherVersion("version "+version+" of the record format", n)
-	}
-	l.schema.Kind = Kind(kind)
-	known := rowTypeOfKind(l.schema.Kind)
-	if known == nil {
-		return nil, &fault.Error{Class: fault.Version, Found: fmt.Sprintf("rows of kind %q", kind), Want: "url, fetch, link or module"}
-	}
-	if now != "" {
-		t, err := time.Parse(time.RFC3339Nano, now)
-		if err != nil {
-			return nil, corrupt("%s %q, want RFC 3339", metaNow, now)
-		}
-		l.schema.Now = TimeOf(t)
+	if err := l.schema.parseMetadata(m.table, corrupt); err != nil {
+		return nil, err
 	}
 	if _, n := m.table.vector(1, 4); n > MaxColumns {
 		return nil, corrupt("%d columns, want at most %d", n, MaxColumns)
@@ -164,9 +117,66 @@ func parseSchema(m message) (*layout, error) {
 	if len(m.body) != 0 {
 		return nil, corrupt("a schema with a body")
 	}
+	return l, l.parseColumns(m.table, corrupt)
+}
+
+// parseMetadata reads the metadata of a schema message: the kind of its rows, and what else there is.
+func (s *Schema) parseMetadata(schema table, corrupt func(string, ...any) error) error {
+	version, now := "", ""
+	if _, n := schema.vector(2, 4); n > maxMetadata {
+		return corrupt("%d entries of schema metadata, want at most %d", n, maxMetadata)
+	}
+	schema.tables(2, func(_ int, kv table) {
+		_, nk := kv.vector(0, 1)
+		_, nv := kv.vector(1, 1)
+		if nk > maxName || nv > maxValue {
+			return
+		}
+		switch kv.string(0) {
+		case metaKind:
+			s.Kind = Kind(kv.string(1))
+		case metaVersion:
+			version = kv.string(1)
+		case metaTxn:
+			s.Txn = kv.string(1)
+		case metaNow:
+			now = kv.string(1)
+		case metaEpoch:
+			s.Epoch = kv.string(1)
+		case metaResolver:
+			s.Resolver = kv.string(1)
+		}
+	})
+	if schema.f.err != nil {
+		return corrupt("%v", schema.f.err)
+	}
+	if s.Kind == "" {
+		return &fault.Error{Class: fault.WrongKind, Found: "an Arrow stream without " + metaKind + " in its schema's metadata",
+			Want: "url, fetch, link or module", Hint: "make a record stream of JSON lines: mcat --from json --kind url"}
+	}
+	if version != "" && version != formatVersion {
+		n, _ := strconv.ParseUint(version, 10, 64)
+		return otherVersion("version "+version+" of the record format", n)
+	}
+	if rowTypeOfKind(s.Kind) == nil {
+		return &fault.Error{Class: fault.Version, Found: fmt.Sprintf("rows of kind %q", s.Kind), Want: "url, fetch, link or module"}
+	}
+	if now != "" {
+		t, err := time.Parse(time.RFC3339Nano, now)
+		if err != nil {
+			return corrupt("%s %q, want RFC 3339", metaNow, now)
+		}
+		s.Now = TimeOf(t)
+	}
+	return nil
+}
+
+// parseColumns reads the columns of a schema message, whose metadata l has.
+func (l *layout) parseColumns(schema table, corrupt func(string, ...any) error) error {
+	known := rowTypeOfKind(l.schema.Kind)
 	var problem error
 	seen := make(map[string]bool)
-	m.table.tables(1, func(i int, t table) {
+	schema.tables(1, func(i int, t table) {
 		if problem != nil {
 			return
 		}
@@ -192,19 +202,19 @@ func parseSchema(m message) (*layout, error) {
 		}
 		l.columns = append(l.columns, lc)
 	})
-	if f.err != nil {
-		return nil, corrupt("%v", f.err)
+	if schema.f.err != nil {
+		return corrupt("%v", schema.f.err)
 	}
 	if problem != nil {
-		return nil, problem
+		return problem
 	}
 	for _, c := range known.columns {
 		if c.required && !seen[c.name] {
-			return nil, corrupt("no column %q, which each stream of kind %s has", c.name, kind)
+			return corrupt("no column %q, which each stream of kind %s has", c.name, l.schema.Kind)
 		}
 	}
 	slices.SortFunc(l.schema.extra, func(a, b column) int { return cmp.Compare(a.name, b.name) })
-	return l, nil
+	return nil
 }
 
 func (c column) typeString() string {

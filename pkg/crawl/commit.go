@@ -160,118 +160,18 @@ type partRound struct {
 // commit makes the checkpoint. moves says that cur has the map of a move.
 func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now time.Time, moves bool) (*Checkpoint, bool, error) {
 	k := &Checkpoint{Number: cur.Last + 1, Parent: cur.Checkpoint, Epoch: cur.Epoch, Txn: txn, Made: now.UTC().Format(time.RFC3339), Map: cur.Map}
-	refuse := func(s *store.Store, found, hint string) error {
-		return &fault.Error{Class: fault.Conflict, File: s.Dir(), Found: found, Want: fmt.Sprintf("round %q committed", txn), Hint: hint}
-	}
-	n := 0
-	if cur.Map > 0 {
-		m, err := shard.ReadVersion(c.fs, c.dir, cur.Map)
-		if err != nil {
-			return nil, false, err
-		}
-		n = m.Shards
-	}
-	views := c.partsOf(n)
-	parts := make([]partRound, len(views))
-	at := map[string]*partRound{}
-	for i, view := range views {
-		parts[i].view = view
-		at[view.under] = &parts[i]
-	}
-	committed := map[string]bool{} // stores that committed the round
-	byName := map[string]*store.Store{}
-	var open bool // the round, in some store
-	for _, s := range stores {
-		v, err := s.Settle()
-		if err != nil {
-			return nil, false, err
-		}
-		name := s.NameInCrawl()
-		byName[name] = s
-		part := at[s.Shard()]
-		if part == nil {
-			if spare, err := c.isSpare(shardOf(s)); err != nil {
-				return nil, false, err
-			} else if spare {
-				continue
-			}
-			return nil, false, &fault.Error{Class: fault.Conflict, File: s.Dir(), Found: "a store that belongs to no shard", Want: fmt.Sprintf("%s, as version %d of the bucket map says", countShards(len(parts)), cur.Map),
-				Hint: "move it elsewhere"}
-		}
-		switch round := v.Open(); round {
-		case txn:
-			open = true
-		case "":
-		default:
-			return nil, false, refuse(s, fmt.Sprintf("round %q is open", round), "commit it: "+fault.Quote("mckpt", "commit", c.dir, "--txn", round)+"; or give it up: "+fault.Quote("mckpt", "abandon", c.dir))
-		}
-		for i := range v.Counts.Done {
-			if v.Counts.Done[i].Txn == txn {
-				committed[name] = true
-				if v.Counts.Done[i].Verb == shard.MoveVerb {
-					part.moved.Joined = append(part.moved.Joined, v.Counts.Done[i].Ledger.Joined...)
-				}
-			}
-		}
-		if v.Newest.Kind == "frontier" {
-			part.frontier = s
-			part.end, part.missing = roundEnd(v.Counts, txn)
-			_, before, err := s.FindName(v.Counts, txn)
-			if err != nil {
-				return nil, false, err
-			}
-			part.closed = before || part.end != nil && part.end.Generation <= v.Base
-		}
-		sum, err := s.ManifestSum(v.Counts.Generation)
-		if err != nil {
-			return nil, false, err
-		}
-		k.Stores = append(k.Stores, CheckpointStore{Name: s.NameInCrawl(), Kind: v.Newest.Kind, Generation: v.Counts.Generation, Sum: sum})
-	}
-	if !open && slices.ContainsFunc(parts, func(p partRound) bool { return p.closed }) { // and so in all shards that there were
-		return &Checkpoint{Number: findCheckpoint(c.fs, c.dir, cur.Checkpoint, txn), Txn: txn}, false, nil
-	}
-	again := fmt.Sprintf("run the round's commands again with --txn %s; those that committed only repeat their output", txn)
-	for i := range parts {
-		p := &parts[i]
-		if p.frontier == nil {
-			return nil, false, &fault.Error{Class: fault.Conflict, File: filepath.Join(c.dir, filepath.FromSlash(p.view.under)), Found: "no frontier store", Hint: "make it: " + fault.Quote("mckpt", "init", c.dir)}
-		}
-		if p.end == nil {
-			return nil, false, refuse(p.frontier, p.missing, again)
-		}
-		switch {
-		case (p.end.Verb == shard.MoveVerb) != moves:
-			return nil, false, refuse(p.frontier, fmt.Sprintf("%q %ss buckets between shards", txn, shard.MoveVerb), c.endMove())
-		case moves:
-			k.Shards = append(k.Shards, ShardRound{Shard: i, Ledger: p.moved})
-		case cur.Map == 0:
-			k.Ledger = p.end.Ledger
-		default:
-			k.Shards = append(k.Shards, ShardRound{Shard: i, Ledger: p.end.Ledger})
-		}
-	}
-	ledgers := k.Ledgers()
-	if err := shard.CheckMoved(ledgers); err != nil {
+	r, err := c.readStores(k, stores)
+	if err != nil {
 		return nil, false, err
 	}
-	if cur.Map > 0 {
-		exchanged, err := c.exchanged(k)
-		if err != nil {
-			return nil, false, err
-		}
-		ledgers = append(ledgers, exchanged...)
+	if !r.open && slices.ContainsFunc(r.parts, func(p partRound) bool { return p.closed }) { // and so in all shards that there were
+		return &Checkpoint{Number: findCheckpoint(c.fs, c.dir, cur.Checkpoint, txn), Txn: txn}, false, nil
 	}
-	for _, name := range ledgerStores(ledgers...) {
-		switch s := byName[name]; {
-		case s == nil:
-			return nil, false, &fault.Error{Class: fault.Conflict, File: c.dir, Found: fmt.Sprintf("no store %q, which the ledger of round %q names", name, txn),
-				Hint: "a crawl's stores lie in its own folder"}
-		case !committed[name]:
-			return nil, false, refuse(s, fmt.Sprintf("round %q is not committed here", txn), again)
-		}
+	ledgers, err := c.ledgersOf(k, r, moves)
+	if err != nil {
+		return nil, false, err
 	}
-	for i, p := range parts {
+	for i, p := range r.parts {
 		files, err := p.view.roundFiles(txn)
 		if err != nil {
 			return nil, false, err
@@ -294,6 +194,132 @@ func (c *Crawl) commit(cur store.Current, stores []*store.Store, txn string, now
 		k.Totals = before.with(ledgers...)
 	}
 	return k, true, nil
+}
+
+// storesRound is what the stores of a crawl say of a round.
+type storesRound struct {
+	parts     []partRound
+	byName    map[string]*store.Store
+	committed map[string]bool // stores that committed the round
+	open      bool            // the round, in some store
+}
+
+// readStores settles the stores, and lists them in k. It refuses stores of another round, and of no shard.
+func (c *Crawl) readStores(k *Checkpoint, stores []*store.Store) (*storesRound, error) {
+	n := 0
+	if k.Map > 0 {
+		m, err := shard.ReadVersion(c.fs, c.dir, k.Map)
+		if err != nil {
+			return nil, err
+		}
+		n = m.Shards
+	}
+	views := c.partsOf(n)
+	r := &storesRound{parts: make([]partRound, len(views)), byName: map[string]*store.Store{}, committed: map[string]bool{}}
+	at := map[string]*partRound{}
+	for i, view := range views {
+		r.parts[i].view = view
+		at[view.under] = &r.parts[i]
+	}
+	for _, s := range stores {
+		v, err := s.Settle()
+		if err != nil {
+			return nil, err
+		}
+		name := s.NameInCrawl()
+		r.byName[name] = s
+		part := at[s.Shard()]
+		if part == nil {
+			if spare, err := c.isSpare(shardOf(s)); err != nil {
+				return nil, err
+			} else if spare {
+				continue
+			}
+			return nil, &fault.Error{Class: fault.Conflict, File: s.Dir(), Found: "a store that belongs to no shard", Want: fmt.Sprintf("%s, as version %d of the bucket map says", countShards(len(r.parts)), k.Map),
+				Hint: "move it elsewhere"}
+		}
+		switch round := v.Open(); round {
+		case k.Txn:
+			r.open = true
+		case "":
+		default:
+			return nil, notCommitted(s, k.Txn, fmt.Sprintf("round %q is open", round), "commit it: "+fault.Quote("mckpt", "commit", c.dir, "--txn", round)+"; or give it up: "+fault.Quote("mckpt", "abandon", c.dir))
+		}
+		for i := range v.Counts.Done {
+			if v.Counts.Done[i].Txn == k.Txn {
+				r.committed[name] = true
+				if v.Counts.Done[i].Verb == shard.MoveVerb {
+					part.moved.Joined = append(part.moved.Joined, v.Counts.Done[i].Ledger.Joined...)
+				}
+			}
+		}
+		if v.Newest.Kind == "frontier" {
+			part.frontier = s
+			part.end, part.missing = roundEnd(v.Counts, k.Txn)
+			_, before, err := s.FindName(v.Counts, k.Txn)
+			if err != nil {
+				return nil, err
+			}
+			part.closed = before || part.end != nil && part.end.Generation <= v.Base
+		}
+		sum, err := s.ManifestSum(v.Counts.Generation)
+		if err != nil {
+			return nil, err
+		}
+		k.Stores = append(k.Stores, CheckpointStore{Name: s.NameInCrawl(), Kind: v.Newest.Kind, Generation: v.Counts.Generation, Sum: sum})
+	}
+	return r, nil
+}
+
+// notCommitted is the error of a store where the round is not as commit needs it.
+func notCommitted(s *store.Store, txn, found, hint string) error {
+	return &fault.Error{Class: fault.Conflict, File: s.Dir(), Found: found, Want: fmt.Sprintf("round %q committed", txn), Hint: hint}
+}
+
+// ledgersOf writes the ledgers of the round into k, and gives these and those of what shards exchanged. It refuses a round that
+// has not ended in each shard, or whose ledgers name a store that did not commit it.
+func (c *Crawl) ledgersOf(k *Checkpoint, r *storesRound, moves bool) ([]record.Ledger, error) {
+	again := fmt.Sprintf("run the round's commands again with --txn %s; those that committed only repeat their output", k.Txn)
+	for i := range r.parts {
+		p := &r.parts[i]
+		if p.frontier == nil {
+			return nil, &fault.Error{Class: fault.Conflict, File: filepath.Join(c.dir, filepath.FromSlash(p.view.under)), Found: "no frontier store", Hint: "make it: " + fault.Quote("mckpt", "init", c.dir)}
+		}
+		if p.end == nil {
+			return nil, notCommitted(p.frontier, k.Txn, p.missing, again)
+		}
+		switch {
+		case (p.end.Verb == shard.MoveVerb) != moves:
+			return nil, notCommitted(p.frontier, k.Txn, fmt.Sprintf("%q %ss buckets between shards", k.Txn, shard.MoveVerb), c.endMove())
+		case moves:
+			k.Shards = append(k.Shards, ShardRound{Shard: i, Ledger: p.moved})
+		case k.Map == 0:
+			k.Ledger = p.end.Ledger
+		default:
+			k.Shards = append(k.Shards, ShardRound{Shard: i, Ledger: p.end.Ledger})
+		}
+	}
+	ledgers := k.Ledgers()
+	if err := shard.CheckMoved(ledgers); err != nil {
+		return nil, err
+	}
+	if k.Map > 0 {
+		exchanged, err := c.exchanged(k)
+		if err != nil {
+			return nil, err
+		}
+		ledgers = append(ledgers, exchanged...)
+	}
+	for _, name := range ledgerStores(ledgers...) {
+		switch s := r.byName[name]; {
+		case s == nil:
+			return nil, &fault.Error{Class: fault.Conflict, File: c.dir, Found: fmt.Sprintf("no store %q, which the ledger of round %q names", name, k.Txn),
+				Hint: "a crawl's stores lie in its own folder"}
+		case !r.committed[name]:
+			return nil, notCommitted(s, k.Txn, fmt.Sprintf("round %q is not committed here", k.Txn), again)
+		}
+	}
+	return ledgers, nil
 }
 
 // write makes the file of k, which is a checkpoint once CURRENT names it. Before that the caller syncs file, unless it is nil, and its folder.

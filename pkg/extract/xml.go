@@ -184,7 +184,7 @@ func (x *xmlFinder) start(t xml.StartElement) bool {
 		x.of = name
 	}
 	x.collecting, x.text = "", x.text[:0]
-	x.kind = x.element(name, t)
+	x.kind = x.element(name, &t)
 	if x.kind != "" || x.item >= 0 && name == "title" {
 		x.collecting = name
 	}
@@ -344,123 +344,142 @@ func (m *meter) ReadByte() (byte, error) {
 // Read makes it a reader for those who ask no further.
 func (m *meter) Read(p []byte) (int, error) { return m.in.Read(p) }
 
+// attrOf is an attribute of an element, or "".
+func attrOf(t *xml.StartElement, name string) string {
+	for _, a := range t.Attr {
+		if strings.EqualFold(a.Name.Local, name) {
+			return strings.TrimSpace(a.Value)
+		}
+	}
+	return ""
+}
+
+// attrLink adds the link in an attribute, unless kind is "", and reports whether there is one.
+func (x *xmlFinder) attrLink(t *xml.StartElement, kind, name string) bool {
+	ref := attrOf(t, name)
+	if ref != "" && kind != "" {
+		x.link(kind, ref)
+	}
+	return ref != ""
+}
+
 // element adds the links in an element's attributes, and returns the kind of link
 // that its text is, or "".
-func (x *xmlFinder) element(name string, t xml.StartElement) (kind string) {
-	attr := func(name string) string {
-		for _, a := range t.Attr {
-			if strings.EqualFold(a.Name.Local, name) {
-				return strings.TrimSpace(a.Value)
-			}
+func (x *xmlFinder) element(name string, t *xml.StartElement) (kind string) {
+	switch x.vocabulary {
+	case "sitemapindex", "urlset":
+		return x.ofSitemap(name, t)
+	case "rss", "rdf":
+		return x.ofRSS(name, t)
+	case "feed":
+		return x.ofAtom(name, t)
+	case "opml":
+		if name == "outline" {
+			x.attrLink(t, linkkind.OPML, "xmlUrl")
+			x.attrLink(t, linkkind.OPML, "htmlUrl")
+			x.attrLink(t, linkkind.OPML, "url")
 		}
 		return ""
 	}
-	attrLink := func(kind, name string) bool {
-		ref := attr(name)
-		if ref != "" && kind != "" {
-			x.link(kind, ref)
+	for _, a := range t.Attr {
+		if a.Name.Space == "xmlns" || a.Name.Local == "xmlns" || a.Name.Space == "xml" {
+			continue
 		}
-		return ref != ""
+		v := strings.TrimSpace(a.Value)
+		switch strings.ToLower(a.Name.Local) {
+		case "href", "src", "url":
+			if v != "" && v[0] != '#' {
+				x.link(linkkind.XML, v)
+			}
+		default:
+			if isAbsolute(v) {
+				x.link(linkkind.XML, v)
+			}
+		}
 	}
-	own := t.Name.Space == x.prefix // of the vocabulary itself, not of an extension
-	switch x.vocabulary {
-	case "sitemapindex", "urlset":
-		// What is around a loc says what it names. Its prefix does not: many declare it wrongly.
-		switch name {
-		case "url":
-			return linkkind.SitemapURL // its text is the URL where nobody wrote loc
-		case "sitemap":
-			return linkkind.Sitemap // the same
-		case "loc":
-			switch {
-			case x.of == "image" || x.of == "video":
-				return linkkind.Img
-			case x.of == "sitemap" || x.of == "" && x.vocabulary == "sitemapindex":
-				return linkkind.Sitemap
-			}
-			return linkkind.SitemapURL
-		case "thumbnail_loc":
+	return linkkind.XML
+}
+
+// ofSitemap is element for sitemaps. What is around a loc says what it names. Its prefix does not: many declare it wrongly.
+func (x *xmlFinder) ofSitemap(name string, t *xml.StartElement) (kind string) {
+	switch name {
+	case "url":
+		return linkkind.SitemapURL // its text is the URL where nobody wrote loc
+	case "sitemap":
+		return linkkind.Sitemap // the same
+	case "loc":
+		switch {
+		case x.of == "image" || x.of == "video":
 			return linkkind.Img
-		case "content_loc", "player_loc":
-			return linkkind.Video
-		case "link": // xhtml:link
-			attrLink(relKind(attr("rel"), attr("hreflang")), "href")
+		case x.of == "sitemap" || x.of == "" && x.vocabulary == "sitemapindex":
+			return linkkind.Sitemap
 		}
-	case "rss", "rdf":
-		switch name {
-		case "link":
-			if attrLink(linkkind.Feed, "href") { // atom:link
-				return ""
-			}
+		return linkkind.SitemapURL
+	case "thumbnail_loc":
+		return linkkind.Img
+	case "content_loc", "player_loc":
+		return linkkind.Video
+	case "link": // xhtml:link
+		x.attrLink(t, relKind(attrOf(t, "rel"), attrOf(t, "hreflang")), "href")
+	}
+	return ""
+}
+
+// ofRSS is element for RSS in all its versions.
+func (x *xmlFinder) ofRSS(name string, t *xml.StartElement) (kind string) {
+	switch name {
+	case "link":
+		if x.attrLink(t, linkkind.Feed, "href") { // atom:link
+			return ""
+		}
+		return linkkind.Feed
+	case "description", "encoded", "summary": // content:encoded, itunes:summary
+		return kindMarkup
+	case "a": // of a description that is not escaped
+		x.attrLink(t, linkkind.A, "href")
+	case "img":
+		x.attrLink(t, linkkind.Img, "src")
+	case "image": // itunes:image
+		x.attrLink(t, linkkind.Img, "href")
+	case "enclosure", "source", "content": // content: media:content
+		x.attrLink(t, linkkind.Feed, "url")
+	case "thumbnail": // media:thumbnail
+		x.attrLink(t, linkkind.Img, "url")
+	case "guid":
+		if p := attrOf(t, "isPermaLink"); x.vocabulary == "rss" && (p == "" || strings.EqualFold(p, "true")) {
 			return linkkind.Feed
-		case "description", "encoded", "summary": // content:encoded, itunes:summary
+		}
+	case "url": // of image
+		return linkkind.Img
+	case "comments":
+		if t.Name.Space == x.prefix {
+			return linkkind.Feed // slash:comments is a number
+		}
+	}
+	return ""
+}
+
+// ofAtom is element for Atom.
+func (x *xmlFinder) ofAtom(name string, t *xml.StartElement) (kind string) {
+	switch name {
+	case "link":
+		switch rel := strings.ToLower(attrOf(t, "rel")); rel {
+		case "", "alternate", "enclosure", "related", "replies", "via":
+			x.attrLink(t, linkkind.Feed, "href")
+		default:
+			x.attrLink(t, relKind(rel, attrOf(t, "hreflang")), "href")
+		}
+	case "content", "summary":
+		x.attrLink(t, linkkind.Feed, "src")
+		if strings.EqualFold(attrOf(t, "type"), "html") || strings.EqualFold(attrOf(t, "type"), "text/html") {
 			return kindMarkup
-		case "a": // of a description that is not escaped
-			attrLink(linkkind.A, "href")
-		case "img":
-			attrLink(linkkind.Img, "src")
-		case "image": // itunes:image
-			attrLink(linkkind.Img, "href")
-		case "enclosure", "source", "content": // content: media:content
-			attrLink(linkkind.Feed, "url")
-		case "thumbnail": // media:thumbnail
-			attrLink(linkkind.Img, "url")
-		case "guid":
-			if p := attr("isPermaLink"); x.vocabulary == "rss" && (p == "" || strings.EqualFold(p, "true")) {
-				return linkkind.Feed
-			}
-		case "url": // of image
-			return linkkind.Img
-		case "comments":
-			if own {
-				return linkkind.Feed // slash:comments is a number
-			}
 		}
-	case "feed":
-		switch name {
-		case "link":
-			switch rel := strings.ToLower(attr("rel")); rel {
-			case "", "alternate", "enclosure", "related", "replies", "via":
-				attrLink(linkkind.Feed, "href")
-			default:
-				attrLink(relKind(rel, attr("hreflang")), "href")
-			}
-		case "content", "summary":
-			attrLink(linkkind.Feed, "src")
-			if strings.EqualFold(attr("type"), "html") || strings.EqualFold(attr("type"), "text/html") {
-				return kindMarkup
-			}
-		case "a": // of XHTML
-			attrLink(linkkind.A, "href")
-		case "img":
-			attrLink(linkkind.Img, "src")
-		case "icon", "logo":
-			return linkkind.Img
-		}
-	case "opml":
-		if name == "outline" {
-			attrLink(linkkind.OPML, "xmlUrl")
-			attrLink(linkkind.OPML, "htmlUrl")
-			attrLink(linkkind.OPML, "url")
-		}
-	default:
-		for _, a := range t.Attr {
-			if a.Name.Space == "xmlns" || a.Name.Local == "xmlns" || a.Name.Space == "xml" {
-				continue
-			}
-			v := strings.TrimSpace(a.Value)
-			switch strings.ToLower(a.Name.Local) {
-			case "href", "src", "url":
-				if v != "" && v[0] != '#' {
-					x.link(linkkind.XML, v)
-				}
-			default:
-				if isAbsolute(v) {
-					x.link(linkkind.XML, v)
-				}
-			}
-		}
-		return linkkind.XML
+	case "a": // of XHTML
+		x.attrLink(t, linkkind.A, "href")
+	case "img":
+		x.attrLink(t, linkkind.Img, "src")
+	case "icon", "logo":
+		return linkkind.Img
 	}
 	return ""
 }

@@ -376,69 +376,23 @@ func (f *Folder) Raise(ctx context.Context, most int, each func(*Raised) error) 
 		return err
 	}
 
-	// The hubs' links by target, each with the number of its hub.
-	type promise struct{ sum, n float64 }
-	promises := make([]promise, len(hubs))
 	byTarget := merge.NewSorter(f.opt.Memory/2, "")
 	defer func() { err = errors.Join(err, byTarget.Close()) }()
-	link, err := cursorOf(links.rows())
-	if err != nil {
+	if err := hubLinks(byTarget, links, hubs); err != nil {
 		return err
-	}
-	for i, h := range hubs {
-		there, err := link.to(h.key)
-		if err != nil {
-			return err
-		}
-		if !there {
-			continue
-		}
-		for list := link.payload; len(list) >= 8; list = list[8:] {
-			if err := byTarget.Add(binary.BigEndian.Uint64(list), binary.AppendUvarint(nil, uint64(i))); err != nil {
-				return err
-			}
-		}
-		if err := byTarget.Add(h.key, binary.AppendUvarint(nil, uint64(i))); err != nil { // its own relevance counts like a link's
-			return err
-		}
 	}
 	sorted, err := byTarget.Sort()
 	if err != nil {
 		return err
 	}
-	// What the hubs promise is known after a pass over the pages; then the URLs that wait are given out.
-	page, err := cursorOf(pages.rows())
-	if err != nil {
-		return err
-	}
-	waiting, err := temporary("waiting", func(add func(uint64, []byte) error) error {
-		target, err := cursorOf(sorted)
-		for ; err == nil && !target.end; err = target.next() {
-			there, err := page.to(target.key)
-			if err != nil {
-				return err
-			}
-			if !there {
-				continue
-			}
-			i, _ := binary.Uvarint(target.payload)
-			switch status(page.payload) {
-			case Document:
-				promises[i].sum += relevanceOf(page.payload)
-				promises[i].n++
-			case Found:
-				if err := add(target.key, target.payload); err != nil {
-					return err
-				}
-			}
-		}
-		return err
-	})
+	promises := make([]promise, len(hubs))
+	waiting, err := promised(sorted, pages, promises)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, waiting.close()) }()
-	if page, err = cursorOf(pages.rows()); err != nil {
+	page, err := cursorOf(pages.rows())
+	if err != nil {
 		return err
 	}
 	target, err := cursorOf(waiting.rows())
@@ -467,4 +421,64 @@ func (f *Folder) Raise(ctx context.Context, most int, each func(*Raised) error) 
 		}
 	}
 	return err
+}
+
+// hubLinks adds the hubs and what they link to, each with the number of its hub.
+func hubLinks(byTarget *merge.Sorter, links *table, hubs []hubScore) error {
+	link, err := cursorOf(links.rows())
+	if err != nil {
+		return err
+	}
+	for i, h := range hubs {
+		there, err := link.to(h.key)
+		if err != nil {
+			return err
+		}
+		if !there {
+			continue
+		}
+		for list := link.payload; len(list) >= 8; list = list[8:] {
+			if err := byTarget.Add(binary.BigEndian.Uint64(list), binary.AppendUvarint(nil, uint64(i))); err != nil {
+				return err
+			}
+		}
+		if err := byTarget.Add(h.key, binary.AppendUvarint(nil, uint64(i))); err != nil { // its own relevance counts like a link's
+			return err
+		}
+	}
+	return nil
+}
+
+// promise is the relevance of n documents that a hub links to, its own among them.
+type promise struct{ sum, n float64 }
+
+// promised adds up what the hubs promise, and lists the targets that are not fetched.
+func promised(sorted stream, pages *table, promises []promise) (waiting *table, err error) {
+	page, err := cursorOf(pages.rows())
+	if err != nil {
+		return nil, err
+	}
+	return temporary("waiting", func(add func(uint64, []byte) error) error {
+		target, err := cursorOf(sorted)
+		for ; err == nil && !target.end; err = target.next() {
+			there, err := page.to(target.key)
+			if err != nil {
+				return err
+			}
+			if !there {
+				continue
+			}
+			i, _ := binary.Uvarint(target.payload)
+			switch status(page.payload) {
+			case Document:
+				promises[i].sum += relevanceOf(page.payload)
+				promises[i].n++
+			case Found:
+				if err := add(target.key, target.payload); err != nil {
+					return err
+				}
+			}
+		}
+		return err
+	})
 }

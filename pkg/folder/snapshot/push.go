@@ -249,7 +249,43 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 			return err
 		}
 	}
-	before := last.byPath()
+	if err := c.listFiles(ctx, inv, last.byPath(), next); err != nil {
+		return err
+	}
+	if err := c.send(ctx); err != nil {
+		return err
+	}
+	needed := next.objects()
+	if err := c.arrived(ctx, needed); err != nil {
+		return err
+	}
+	same, err := next.same(last)
+	if err != nil {
+		return err
+	}
+	if !same {
+		if err := c.publish(ctx, last, next); err != nil {
+			return err
+		}
+		last = next
+	} else if c.sent[c.key()] == nil {
+		if err := c.writeSent(last); err != nil {
+			return err
+		}
+	}
+	if err := c.tidy(ctx, last, needed); err != nil {
+		return err
+	}
+	c.done.Snapshot, c.done.Checkpoint, c.done.Round, c.done.Left = last.Number, last.Current.Checkpoint, last.Current.Txn, inv.Left
+	c.done.Files, c.done.Bytes = len(last.Files), 0
+	for _, f := range last.Files {
+		c.done.Bytes += f.Length
+	}
+	return nil
+}
+
+// listFiles makes the list of a snapshot: what the crawl has, and of what it has no more what the copy kept. before is the list of the last snapshot.
+func (c *copier) listFiles(ctx context.Context, inv *crawl.Inventory, before map[string]*File, next *List) error {
 	c.done.Secret = nil
 	for _, f := range inv.Files {
 		if c.opt.Secret != nil && f.Class == crawl.Data && f.Sum == "" {
@@ -280,16 +316,17 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 			c.done.Lost = append(c.done.Lost, f.Path)
 		}
 	}
-	if err := c.send(ctx); err != nil {
-		return err
-	}
 	slices.SortFunc(next.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return nil
+}
+
+// arrived refuses a remote where one of the objects, or a part of it, is not there after it was sent.
+func (c *copier) arrived(ctx context.Context, needed map[string]int64) error {
 	if c.put {
 		if err := c.listRemote(ctx); err != nil {
 			return err
 		}
 	}
-	needed := next.objects()
 	for _, name := range slices.Sorted(maps.Keys(needed)) {
 		if size, ok := c.have[name]; !ok || size != needed[name] {
 			found := "missing"
@@ -298,28 +335,6 @@ func (c *copier) push(ctx context.Context, folder *crawl.Crawl) (err error) {
 			}
 			return &fault.Error{File: c.name + "/" + name, Found: found + " after it was sent", Want: fmt.Sprintf("%d bytes", needed[name]), Hint: "the snapshot before is kept; the same command goes on"}
 		}
-	}
-	same, err := next.same(last)
-	if err != nil {
-		return err
-	}
-	if !same {
-		if err := c.publish(ctx, last, next); err != nil {
-			return err
-		}
-		last = next
-	} else if c.sent[c.key()] == nil {
-		if err := c.writeSent(last); err != nil {
-			return err
-		}
-	}
-	if err := c.tidy(ctx, last, needed); err != nil {
-		return err
-	}
-	c.done.Snapshot, c.done.Checkpoint, c.done.Round, c.done.Left = last.Number, last.Current.Checkpoint, last.Current.Txn, inv.Left
-	c.done.Files, c.done.Bytes = len(last.Files), 0
-	for _, f := range last.Files {
-		c.done.Bytes += f.Length
 	}
 	return nil
 }
