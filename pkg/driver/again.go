@@ -118,7 +118,6 @@ var errNone = errors.New("no URL matches")
 // repetition chooses the same. An open transaction keeps its files, since the filter may have changed.
 // Each shard gets the URLs of its hosts.
 func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked string, open bool) error {
-	again, links := d.plan.roundFile(txn, "again"), d.plan.roundFile(txn, "links")
 	if !open {
 		remove := func(p plan, _ func(*record.URL) bool) error {
 			for _, name := range []string{"again", "links", "new"} {
@@ -141,26 +140,43 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 		return err
 	}
 	files = slices.DeleteFunc(files, func(f history.File) bool { return filepath.Base(filepath.Dir(f.Path)) == txn })
-	rules, form, err := d.Crawl.Filter()
+	round := &againRound{txn: txn, rule: r.Rule, links: d.rowOptions(txn)}
+	round.urls = round.links
+	round.urls.Like = history.Was // each row keeps the columns that it had
+	rows, err := d.chooseAgain(ctx, round, r, asked, files)
 	if err != nil {
 		return err
+	}
+	if rows == 0 && !open && !r.Listed {
+		return errNone
+	}
+	return d.eachTask(func(p plan, owns func(*record.URL) bool) error { return d.queueAgain(ctx, round, p, owns) })
+}
+
+// againRound is a transaction of takeAgain. The rows of all its files are of one time.
+type againRound struct {
+	txn, rule   string
+	links, urls record.WriterOptions
+}
+
+// chooseAgain writes the URLs of a request, and the links that its rule refused, to the files of the round, and counts both.
+func (d *Driver) chooseAgain(ctx context.Context, round *againRound, r Request, asked string, files []history.File) (rows int, err error) {
+	rules, form, err := d.Crawl.Filter()
+	if err != nil {
+		return 0, err
 	}
 	defer rules.Close()
 	judge := rules.NewJudge()
 	defer judge.Close()
-	of := d.rowOptions(txn)
-	like := of
-	like.Like = history.Was
-	rows := 0
 	if r.Rule != "" {
-		err := writeRows(links, r.Rule, of, func(write func(*record.Link) error) error {
+		err := writeRows(d.plan.roundFile(round.txn, "links"), round.rule, round.links, func(write func(*record.Link) error) error {
 			return wantedLinks(ctx, files, r.Rule, judge, form, func(l *record.Link) error { rows++; return write(l) })
 		})
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
-	err = writeRows(again, "again", like, func(put func(*record.URL) error) error {
+	err = writeRows(d.plan.roundFile(round.txn, "again"), "again", round.urls, func(put func(*record.URL) error) error {
 		write := func(u *record.URL) error { rows++; return put(u) }
 		q := history.Query{Outcomes: r.Outcomes, Statuses: r.Statuses, Before: r.Before, Rule: r.Rule}
 		if r.Listed {
@@ -185,54 +201,50 @@ func (d *Driver) takeAgain(ctx context.Context, txn string, r Request, asked str
 		})
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if err := judge.Close(); err != nil {
-		return err
-	}
-	if rows == 0 && !open && !r.Listed {
-		return errNone
-	}
-	return d.eachTask(func(p plan, owns func(*record.URL) bool) error {
-		again, links, fresh := again, links, p.roundFile(txn, "new")
-		if p.shards > 0 {
-			if _, _, err := d.Crawl.BeginShardRound(ctx, p.shard, txn); err != nil {
-				return err
-			}
-			whole, wholeLinks := again, links
-			again, links = p.roundFile(txn, "again"), p.roundFile(txn, "links")
-			err := writeRows(again, "again", like, func(write func(*record.URL) error) error {
-				return history.Read(whole, func(u *record.URL) error {
-					if !owns(u) {
+	return rows, judge.Close()
+}
+
+// queueAgain queues what takeAgain chose: all of it, or what a shard owns.
+func (d *Driver) queueAgain(ctx context.Context, round *againRound, p plan, owns func(*record.URL) bool) error {
+	again, links, fresh := p.roundFile(round.txn, "again"), p.roundFile(round.txn, "links"), p.roundFile(round.txn, "new")
+	if p.shards > 0 {
+		if _, _, err := d.Crawl.BeginShardRound(ctx, p.shard, round.txn); err != nil {
+			return err
+		}
+		whole, wholeLinks := d.plan.roundFile(round.txn, "again"), d.plan.roundFile(round.txn, "links")
+		err := writeRows(again, "again", round.urls, func(write func(*record.URL) error) error {
+			return history.Read(whole, func(u *record.URL) error {
+				if !owns(u) {
+					return nil
+				}
+				return write(u)
+			})
+		})
+		if err == nil && round.rule != "" {
+			err = writeRows(links, round.rule, round.links, func(write func(*record.Link) error) error {
+				return history.Read(wholeLinks, func(l *record.Link) error {
+					if !owns(&record.URL{URL: l.URL, Host: l.Host}) {
 						return nil
 					}
-					return write(u)
+					return write(l)
 				})
 			})
-			if err == nil && r.Rule != "" {
-				err = writeRows(links, r.Rule, of, func(write func(*record.Link) error) error {
-					return history.Read(wholeLinks, func(l *record.Link) error {
-						if !owns(&record.URL{URL: l.URL, Host: l.Host}) {
-							return nil
-						}
-						return write(l)
-					})
-				})
-			}
-			if err != nil {
-				return err
-			}
 		}
-		add := []string{"mfrontier", "add", p.path("frontier"), "--txn", txn, "--again", again}
-		if r.Rule != "" {
-			if _, err := d.runner.Run(ctx, pipe.Pipe{{"murlset", "new", p.path("urls"), "--txn", txn, links, "-o", fresh}}); err != nil {
-				return err
-			}
-			add = append(add, fresh)
+		if err != nil {
+			return err
 		}
-		_, err := d.runner.Run(ctx, pipe.Pipe{add})
-		return err
-	})
+	}
+	add := []string{"mfrontier", "add", p.path("frontier"), "--txn", round.txn, "--again", again}
+	if round.rule != "" {
+		if _, err := d.runner.Run(ctx, pipe.Pipe{{"murlset", "new", p.path("urls"), "--txn", round.txn, links, "-o", fresh}}); err != nil {
+			return err
+		}
+		add = append(add, fresh)
+	}
+	_, err := d.runner.Run(ctx, pipe.Pipe{add})
+	return err
 }
 
 // wantedLinks writes the links that rule refused and that the filter accepts now. A reference that was no URL of the
