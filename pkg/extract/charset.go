@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/gogs/chardet"
@@ -15,7 +16,7 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/traditionalchinese"
-	"golang.org/x/text/encoding/unicode"
+	textunicode "golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
 	"mercator/pkg/web/markup"
@@ -344,7 +345,7 @@ func contentCharset(s string) string {
 	}
 }
 
-// detectWindow is how much of a document its encoding is guessed from, in bytes.
+// detectWindow is how many bytes of a document's words its encoding is guessed from.
 const detectWindow = 4 << 10
 
 // detectLeast is how many bytes beyond ASCII a guess needs.
@@ -353,37 +354,135 @@ const detectLeast = 8
 // preferred settles guesses of equal confidence, the first before the others.
 var preferred = []string{"windows-1252", "shift_jis", "gbk", "gb18030", "big5", "euc-kr", "euc-jp", "windows-1251", "koi8-r"}
 
+// Encodings by what they do with words that have a byte beyond ASCII: in Latin script most other bytes of such words are ASCII
+// letters, in Cyrillic, Greek, Hebrew or Arabic hardly one.
+var (
+	latinEncodings = []string{"windows-1252", "windows-1250", "windows-1254", "iso-8859-2", "iso-8859-9"}
+	multibyte      = []string{"shift_jis", "gbk", "gb18030", "big5", "euc-kr", "euc-jp", "iso-2022-jp"}
+)
+
 // detect guesses the encoding of a document that tells none: UTF-8 if it is valid
 // and not all ASCII, or else the likeliest by the frequencies of bytes and of
-// sequences of bytes; windows-1252 when in doubt.
+// sequences of bytes in its words beyond ASCII, since English words beside them look like windows-1252; windows-1252 when in doubt.
 func detect(b []byte) (encoding.Encoding, string) {
 	first := firstHigh(b)
-	if escape := bytes.Index(b, []byte("\x1b$")); escape >= 0 && (first < 0 || escape < first) {
-		first = escape // ISO-2022-JP is ASCII to the eye
+	if escape := bytes.Index(b, []byte("\x1b$")); escape >= 0 && (first < 0 || escape < first) { // ISO-2022-JP is ASCII to the eye
+		from := max(escape-256, 0)
+		name, _ := guess(b[from:min(from+detectWindow, len(b))], false)
+		return lookup(name)
 	}
-	if first < 0 {
+	switch {
+	case first < 0:
 		return lookup("windows-1252")
-	}
-	if b[first] != '\x1b' && utf8.Valid(b) {
+	case utf8.Valid(b):
 		return lookup("utf-8")
 	}
-	from := max(first-256, 0)
-	window := b[from:min(from+detectWindow, len(b))]
-	if b[first] != '\x1b' && countHigh(window) < detectLeast {
+	words, high, letters := highWords(b)
+	if high < detectLeast {
 		return lookup("windows-1252")
 	}
-	best, bestName, confidence := encoding.Encoding(charmap.Windows1252), "windows-1252", 0
-	guesses, _ := chardet.NewHtmlDetector().DetectAll(window) // an error is no guess
+	latin := letters > high
+	name, confidence := guess(words, latin)
+	switch {
+	case latin || confidence >= 75: // as good as certain: a multibyte encoding without an error
+	case isThai(words):
+		name = "windows-874"
+	case !slices.Contains(multibyte, name):
+		// The guesser has no IBM866. Written as windows-1251, such a text is Russian.
+		text, _ := charmap.CodePage866.NewDecoder().Bytes(words)
+		text, _ = encoding.ReplaceUnsupported(charmap.Windows1251.NewEncoder()).Bytes(text)
+		if as, c := guess(text, false); as == "windows-1251" && c*sense(charmap.CodePage866, words) > confidence {
+			name = "ibm866"
+		}
+	}
+	return lookup(name)
+}
+
+// highWords collects the words of a document that have bytes beyond ASCII, up to detectWindow, and counts those bytes and the
+// ASCII letters in them. A second byte of Shift_JIS or Big5 is no end of a word, nor a digit of GB18030.
+func highWords(b []byte) (words []byte, high, letters int) {
+	for len(b) > 0 && len(words) < detectWindow {
+		end := slices.IndexFunc(b, func(c byte) bool { return c < '0' || c > '9' && c < '@' })
+		if end < 0 {
+			end = len(b)
+		}
+		word := b[:min(end, detectWindow)]
+		b = b[min(end+1, len(b)):]
+		if n := countHigh(word); n > 0 {
+			words = append(append(words, word...), ' ')
+			high += n
+			for _, c := range word {
+				if markup.IsLetter(c) {
+					letters++
+				}
+			}
+		}
+	}
+	return words, high, letters
+}
+
+// guess is the likeliest encoding of words, of those for Latin script or of the others, and a confidence from 2 to 100.
+func guess(words []byte, latin bool) (best string, confidence float64) {
+	best, confidence = "windows-1252", 2
+	guesses, _ := chardet.NewTextDetector().DetectAll(words) // an error is no guess
 	for _, g := range guesses {
 		enc, name := lookup(g.Charset)
 		if enc == nil || name == "replacement" || strings.HasPrefix(name, "utf-") {
 			continue
 		}
-		if g.Confidence > confidence || g.Confidence == confidence && rank(name) < rank(bestName) {
-			best, bestName, confidence = enc, name, g.Confidence
+		if latin != slices.Contains(latinEncodings, name) && !(slices.Contains(multibyte, name) && (!latin || g.Confidence > 90)) {
+			continue
+		}
+		if c := float64(g.Confidence) * sense(enc, words); c > confidence || c == confidence && rank(name) < rank(best) {
+			best, confidence = name, c
 		}
 	}
-	return best, bestName
+	return best, confidence
+}
+
+// sense is 1 where an encoding makes text of words, and less where it makes errors, control characters and signs next to letters; 0
+// where each fourth character beyond ASCII is one.
+func sense(enc encoding.Encoding, words []byte) float64 {
+	text, _ := enc.NewDecoder().Bytes(words)
+	n, odd := 0, 0
+	before := ' '
+	for i, r := range string(text) {
+		if r >= utf8.RuneSelf {
+			n++
+			after, _ := utf8.DecodeRune(text[i+utf8.RuneLen(r):])
+			sign := !unicode.In(r, unicode.L, unicode.M) && r != '’' && unicode.IsLower(after) && (unicode.IsLetter(before) || !unicode.IsPunct(r))
+			if sign || r == utf8.RuneError || unicode.IsControl(r) {
+				odd++
+			}
+		}
+		before = r
+	}
+	return max(0, 1-4*float64(odd)/float64(max(n, 1)))
+}
+
+// isThai reports whether words are Thai in windows-874, which the guesser lacks: a vowel sign or a tone mark follows a consonant or
+// another mark, and a consonant follows each vowel that is written before it.
+func isThai(words []byte) bool {
+	mark := func(c byte) bool { return c == 0xD1 || c >= 0xD4 && c <= 0xDA || c >= 0xE7 && c <= 0xEE }
+	consonant := func(c byte) bool { return c >= 0xA1 && c <= 0xCE }
+	n, marks, odd := 0, 0, 0
+	before := byte(' ')
+	for _, c := range words {
+		if c >= utf8.RuneSelf {
+			n++
+			switch {
+			case mark(c):
+				marks++
+				if !consonant(before) && !mark(before) {
+					odd++
+				}
+			case before >= 0xE0 && before <= 0xE4 && !consonant(c), c < 0xA0 && c != 0x85 && (c < 0x91 || c > 0x97), c > 0xDA && c < 0xDF, c > 0xFB:
+				odd++
+			}
+		}
+		before = c
+	}
+	return n >= 2*detectLeast && odd*50 <= n && marks*10 >= n && marks*2 < n
 }
 
 // firstHigh is the index of the first byte beyond ASCII, or -1.
@@ -493,7 +592,7 @@ func validText(s string) string {
 	if utf8.ValidString(s) {
 		return s
 	}
-	out, _, err := transform.String(unicode.UTF8.NewDecoder(), s)
+	out, _, err := transform.String(textunicode.UTF8.NewDecoder(), s)
 	if err != nil {
 		return strings.ToValidUTF8(s, "\uFFFD")
 	}

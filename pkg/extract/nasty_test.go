@@ -1,6 +1,12 @@
 package extract
 
-import "strings"
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+)
 
 // nastyPage is a page made by hand, for the comparison with a browser.
 type nastyPage struct {
@@ -115,6 +121,37 @@ var nastyPages = []nastyPage{
 	{name: "undeclared shift_jis", contentType: "text/html", body: "<p>\x82\xb1\x82\xea\x82\xcd\x93\xfa\x96\x7b\x8c\xea\x82\xcc\x83\x79\x81\x5b\x83\x57\x82\xc5\x82\xb7\x81\x42\x83\x8a\x83\x93\x83\x4e\x82\xaa\x82\xa0\x82\xe8\x82\xdc\x82\xb7\x81\x42</p><a href='?\x82\xb1'>"},
 	{name: "undeclared euc-kr", contentType: "text/html", body: "<p>\xc7\xd1\xb1\xb9\xbe\xee \xc6\xe4\xc0\xcc\xc1\xf6\xc0\xd4\xb4\xcf\xb4\xd9. \xbe\xc8\xb3\xe7\xc7\xcf\xbc\xbc\xbf\xe4.</p><a href='?\xc7\xd1'>"},
 	{name: "undeclared big5", contentType: "text/html", body: "<p>\xa7\xda\xad\xcc\xa6\x62\xb3\x6f\xb8\xcc\xbc\x67\xa4\x40\xa8\xc7\xa4\xa4\xa4\xe5\xa6\x72\xa1\x41\xa8\xd3\xb4\xfa\xb8\xd5\xbd\x73\xbd\x58\xa1\x43</p><a href='?\xa4\xa4'>"},
+	{name: "undeclared russian among English", contentType: "text/html", body: "<p>" + strings.Repeat("The installer can be given parameters at the boot prompt of the machine. ", 40) + in(charmap.Windows1251, "Параметры загрузки, которые передаются ядру Linux, полезны при проблемах с оборудованием.")},
+	{name: "undeclared russian of DOS", contentType: "text/html", body: "<p>" + in(charmap.CodePage866, "Параметры загрузки, которые передаются ядру, обычно полезны при проблемах с оборудованием; см. раздел «Устранение неполадок».")},
+	{name: "undeclared thai", contentType: "text/html", body: "<p>" + in(charmap.Windows874, "ภาษาไทยเป็นภาษาราชการและภาษาประจำชาติของประเทศไทย ผู้ใช้สามารถเลือกภาษาที่ต้องการได้ในเมนู")},
+	{name: "undeclared slovene", contentType: "text/html", body: "<p>" + in(charmap.ISO8859_2, "Če računalnik ne začne delovati, poiščite nasvete na spletišču; več možnosti je na naslednji strani, kjer so našteti tudi ključi in žični vmesniki."),
+		encoding: "iso-8859-2", why: "Chromium takes it for windows-1250, which has other bytes for š and ž"},
+}
+
+// TestUndeclared: what browsers guess, without a browser.
+func TestUndeclared(t *testing.T) {
+	want := map[string]string{"russian": "windows-1251", "shift_jis": "shift_jis", "euc-kr": "euc-kr", "big5": "big5", "windows-1252": "windows-1252", "utf-8": "utf-8",
+		"ascii": "windows-1252", "russian among English": "windows-1251", "russian of DOS": "ibm866", "thai": "windows-874", "slovene": "iso-8859-2"}
+	for _, p := range nastyPages {
+		name, undeclared := strings.CutPrefix(p.name, "undeclared ")
+		if !undeclared {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			if _, got := documentEncoding(&Document{MIME: "text/html", Body: []byte(p.body)}, sortHTML); got != want[name] {
+				t.Errorf("read as %s, want %s", got, want[name])
+			}
+		})
+	}
+}
+
+// in is a text in an encoding.
+func in(enc encoding.Encoding, text string) string {
+	out, err := encoding.ReplaceUnsupported(enc.NewEncoder()).String(text)
+	if err != nil {
+		panic(err)
+	}
+	return out
 }
 
 // utf16le encodes characters of the Basic Multilingual Plane.
