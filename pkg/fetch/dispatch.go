@@ -19,6 +19,8 @@ type dispatcher struct {
 	workers map[*host]*worker
 	visits  int  // turns so far
 	brisk   bool // a host that is not slow was served
+	// A host was served at once, and has no URLs left: what its links lead to waits for the next batch.
+	quickDone bool
 }
 
 // stir wakes the dispatcher if it has something to do. r.mu is held.
@@ -156,6 +158,7 @@ func (r *runner) done(h *host, t turn) (next *host) {
 	}
 	r.s.release(h, t.end, t.made, t.required)
 	if r.s.hosts[h.name] != h.first() { // nothing more to be asked of it
+		r.quickDone = r.quickDone || t.made && t.required <= r.s.slowGap && h.took <= us(firstPatience)
 		for _, c := range h.all() {
 			unused = append(unused, r.conns.takeResting(c))
 		}

@@ -10,7 +10,7 @@ import (
 // A batch must not wait for its slowest host while others have nothing to do: what they
 // found is in the next batch. So with Options.Patience it ends when
 //
-//   - a host that is not slow was served,
+//   - a host was served at once and has no URLs left: what its links lead to is in the next batch,
 //   - nothing is due or will be soon but hosts that are slow: their own gap is longer than
 //     slowGap and twice Options.MinDelay, and
 //   - each contact under way has lasted longer than the batch waits for that host.
@@ -112,7 +112,7 @@ func (r *runner) breakOffSlow(now micros) {
 	switch {
 	case crowd && r.reason == "" && (!r.eof || !r.s.onlySlow() || len(r.s.ready) > 0):
 		minWait = us(crowdPatience)
-	case r.reason == "" && (!r.eof || !r.s.onlySlow()) || len(r.s.ready) > 0:
+	case r.reason == "" && (!r.eof || !r.s.onlySlow() || !r.quickDone) || len(r.s.ready) > 0:
 		return
 	}
 	for h, w := range r.workers {

@@ -176,6 +176,23 @@ func TestSlowHostsHoldNobodyUp(t *testing.T) {
 	}
 }
 
+// TestSlowHostsAlone: where no quick host waits, slow ones are served at their own pace, and no contact is broken off.
+func TestSlowHostsAlone(t *testing.T) {
+	for _, hosts := range []int{1, 2} {
+		for _, page := range []time.Duration{3 * time.Second, 20 * time.Second} {
+			inBubble(t, fmt.Sprintf("%d of %v", hosts, page), func(t *testing.T) {
+				w := &chained{page: page, at: map[string][]time.Time{}}
+				opt := polite(t, w)
+				opt.DelayFactor, opt.Deadline = 0, 0
+				took, _ := crawlChain(t, opt, 0, hostPages("slow", hosts, 10))
+				if allowed := 10*(page+opt.MinDelay) + 2*time.Second; took > allowed || len(w.at["slow0.test"]) != 11 {
+					t.Errorf("%d contacts of a host in %v, want 11 in %v", len(w.at["slow0.test"]), took, allowed)
+				}
+			})
+		}
+	}
+}
+
 // uneven is a web of hosts without end: replies of host hN take a time of their own, and each page half of it to twice.
 type uneven struct {
 	mu    sync.Mutex
