@@ -14,6 +14,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/warc"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/extract"
 	"mercator/pkg/merge"
 	"mercator/pkg/web/canon"
 	"mercator/pkg/web/httpmsg"
@@ -126,6 +127,7 @@ func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPag
 				if err != nil {
 					return b, err
 				}
+				charset = extract.ModuleCharset(&extract.Document{URL: rec.TargetURI, MIME: mime, Charset: charset, Body: front})
 				if err := onPage(rec, process.Title(&process.Document{URL: rec.TargetURI, MIME: mime, Charset: charset, Body: front})); err != nil {
 					return b, err
 				}

@@ -30,7 +30,7 @@ func parts(t testing.TB, dir string, codec warc.Codec, files, n int) (list []war
 	for i := range files {
 		var replies []string
 		for j := range n {
-			replies = append(replies, reply("text/html", fmt.Sprintf("<title>page %d of %d</title>", j, i)))
+			replies = append(replies, reply("text/html", fmt.Sprintf("<title>page %d of %d \xcf\xf0\xe8\xe2\xe5\xf2 \xea\xe0\xea \xe4\xe5\xeb\xe0</title>", j, i)))
 		}
 		path := filepath.Join(dir, fmt.Sprintf("crawl-%06d%s.open", i, codec.Suffix()))
 		b := archive(t, codec, replies...)
@@ -277,7 +277,7 @@ func TestWACZ(t *testing.T) {
 	}
 	pages := strings.Split(strings.TrimSuffix(string(files["pages/pages.jsonl"]), "\n"), "\n")
 	if len(pages) != 3001 || pages[0] != `{"format":"json-pages-1.0","id":"pages","title":"All Pages"}` ||
-		pages[1502] != `{"id":"1502","url":"http://h/1","ts":"2001-09-09T01:46:40Z","title":"page 1 of 1"}` {
+		pages[1502] != `{"id":"1502","url":"http://h/1","ts":"2001-09-09T01:46:40Z","title":"page 1 of 1 Привет как дела"}` {
 		t.Errorf("%d pages: %s, %s", len(pages), pages[0], pages[1502])
 	}
 

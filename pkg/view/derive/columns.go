@@ -120,6 +120,7 @@ func (d *detector) detect(r *record.Fetch, file string) (f found) {
 	if f.mime = doc.MIME; strings.HasPrefix(f.mime, "text/") || strings.Contains(f.mime, "xml") {
 		f.encoding = charsetOf(doc.Charset)
 	}
+	doc.Charset = extract.ModuleCharset(&extract.Document{URL: r.URL, MIME: doc.MIME, Charset: r.Charset, Body: doc.Body}) // its words are read as links were
 	if text, err := process.Text(doc, 0); err == nil && text != "" {
 		f.languages = language(text)
 	}

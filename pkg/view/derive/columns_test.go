@@ -13,6 +13,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/warc"
 	"mercator/pkg/base/must"
+	"mercator/pkg/web/httpmsg"
 )
 
 // TestOutcomeColumns has the names of Common Crawl's index in its order, and what its documentation says of each for made rows.
@@ -93,14 +94,17 @@ func TestDetected(t *testing.T) {
 	text := strings.Repeat("Größere Straßen führen schöne Menschen über die Brücke nach Hause, und niemand weiß, warum sie nicht schlafen. ", 20)
 	latin1, err := charmap.ISO8859_1.NewEncoder().String(text)
 	must.OK(t, err)
+	greek, err := charmap.ISO8859_7.NewEncoder().String(strings.Repeat("Οι μεγάλοι δρόμοι οδηγούν τους ανθρώπους στο σπίτι τους πάνω από τη γέφυρα. ", 9))
+	must.OK(t, err)
 	crawl := t.TempDir()
 	must.OK(t, os.Mkdir(filepath.Join(crawl, "fetch"), 0o777))
 	for name, c := range map[string]struct {
 		head, body string
 		want       found
 	}{
-		"a header that lies":    {"Content-Type: text/plain; charset=koi8-r", "<!doctype html><html lang=de><meta charset=utf-8><title>Die\n Straße</title><p>" + text, found{"text/html", "UTF-8", "deu", "Die Straße", "de"}},
+		"a header that lies":    {"Content-Type: text/plain", "<!doctype html><html lang=de><meta charset=utf-8><title>Die\n Straße</title><p>" + text, found{"text/html", "UTF-8", "deu", "Die Straße", "de"}},
 		"latin1 without a word": {"Content-Type: text/html; charset=utf-8", "<!doctype html><p>" + latin1, found{mime: "text/html", encoding: "windows-1252", languages: "deu"}},
+		"greek by its header":   {"Content-Type: text/html; charset=iso-8859-7", "<!doctype html><title>\xc5\xeb\xeb\xe7\xed\xe9\xea\xdc</title>" + greek, found{"text/html", "ISO-8859-7", "ell", "Ελληνικά", ""}},
 		"an image":              {"Content-Type: text/html", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", found{mime: "image/png"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +115,8 @@ func TestDetected(t *testing.T) {
 				err = os.WriteFile(filepath.Join(crawl, "fetch", name+".warc.gz"), member, 0o666)
 			}
 			must.OK(t, err)
-			row := &record.Fetch{URL: "http://h/", Outcome: record.OutcomeFetched, Status: 200, MIME: "text/plain", Charset: "koi8-r", BodyLength: int64(len(c.body)), WARCFilename: name + ".warc.gz", WARCLength: int64(len(member))}
+			mime, charset := httpmsg.MediaType(strings.TrimPrefix(c.head, "Content-Type: "))
+			row := &record.Fetch{URL: "http://h/", Outcome: record.OutcomeFetched, Status: 200, MIME: mime, Charset: charset, BodyLength: int64(len(c.body)), WARCFilename: name + ".warc.gz", WARCLength: int64(len(member))}
 			d := &detector{}
 			defer d.close()
 			if got := d.detect(row, filepath.Join(crawl, "rounds", "r1", "marked.arrows.zst")); got != c.want {

@@ -15,12 +15,16 @@ import (
 // How much of a text its language is guessed by: the second where the first leaves it open.
 var detectBytes = [...]int{4 << 10, 16 << 10}
 
-// language is the ISO 639-3 code of a text's language, or "" if the text is too short
+// commonCrawls are the codes that Common Crawl's columns and WET files have, CLD2's, where the guesser knows one language of a group.
+var commonCrawls = map[string]string{"arb": "ara", "azj": "aze", "bho": "bih", "cmn": "zho", "mai": "bih", "nob": "nor", "pes": "fas", "ydd": "yid"}
+
+// language is the ISO 639-3 code of a text's language as Common Crawl writes it, or "" if the text is too short
 // or too mixed to tell.
 func language(text string) string {
 	for _, n := range detectBytes {
 		if lang, sure := guess(strings.ToValidUTF8(text[:min(n, len(text))], "")); sure {
-			return lang.Iso6393()
+			code := lang.Iso6393()
+			return cmp.Or(commonCrawls[code], code)
 		} else if len(text) <= n {
 			break
 		}
