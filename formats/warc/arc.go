@@ -28,7 +28,9 @@ func parseARC(line string) (a arcLine, ok bool) {
 		return a, false
 	}
 	n, err := strconv.ParseUint(line[last+1:], 10, 62)
-	if err != nil && line[last+1:] != "-1" { // which some write for nothing
+	if url, _, _ := strings.Cut(line, " "); strings.HasPrefix(url, "filedesc:") { // no more of it is needed
+		a = arcLine{url: url, ip: "-", media: "text/plain", length: int64(n)}
+	} else if err != nil && line[last+1:] != "-1" { // which some write for nothing
 		return a, false
 	}
 	words := strings.Split(line[:last], " ")
@@ -52,7 +54,7 @@ func parseARC(line string) (a arcLine, ok bool) {
 		a.media = strings.Join(media, " ")
 		return a, strings.IndexByte(a.url, ':') > 0
 	}
-	return a, false
+	return a, strings.HasPrefix(a.url, "filedesc:")
 }
 
 // arcRecord turns an ARC record into a Record; its line is already read. A reply over HTTP becomes a response, a document

@@ -133,6 +133,8 @@ func otherArchives() []other {
 		{name: "A7-gzip.arc.gz", bytes: z(arc1[0]) + z(arc1[1]) + z(arc1[2]) + z(arc1[3]), gives: "warcinfo:x.arc response:a b resource:dns:e.example resource:old", loose: true},
 		{name: "A7-whole.arc.gz", bytes: z(strings.Join(arc1, "")), gives: "warcinfo:x.arc response:a b resource:dns:e.example resource:old", odd: "several records", loose: true},
 		{name: "A7-no-end.arc", bytes: arc1[0] + strings.TrimSuffix(arc1[1], "\n") + arc1[2] + "\n\n" + strings.TrimSuffix(arc1[3], "\n"), gives: "warcinfo:x.arc response:a b resource:dns:e.example resource:old"},
+		{name: "A7-dashes.arc", bytes: strings.Replace(arc1[0], "0.0.0.0 19970102030405", "- -", 1) + arc1[1], gives: "warcinfo:x.arc response:a b"},
+		{name: "A7-no-length.arc", bytes: "filedesc://x.arc a.b.c.d monday one" + arc1[0][strings.IndexByte(arc1[0], '\n'):] + arc1[1], gives: "response:a b", odd: "after the block", skips: 1},
 		{name: "A7-damaged.arc", bytes: arc1[0] + strings.Replace(arc1[1], " 56\n", " 50\n", 1) + arc1[2], gives: "warcinfo:x.arc resource:dns:e.example", odd: "after the block", skips: 1},
 
 		{name: "A8-cut.warc", bytes: a + b + c[:len(c)-20], gives: "1 2", odd: "file ends inside the record", skips: 1},

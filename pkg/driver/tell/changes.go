@@ -3,6 +3,7 @@ package tell
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"mercator/pkg/base/fault"
 	"mercator/pkg/crawl"
 	"mercator/pkg/extract"
+	"mercator/pkg/frontier"
 	"mercator/pkg/merge"
 	"mercator/pkg/view/stats"
 	"mercator/pkg/web/process"
@@ -56,8 +58,11 @@ func (c *Crawl) Changes(from, to string) (*Changes, error) {
 		for ; i > 0 && !strings.HasPrefix(names[i], "again"); i-- {
 		}
 		if i <= 0 {
-			return nil, &fault.Error{Class: fault.Usage, File: c.Dir(), Found: "no pages were fetched again by mcrawl again", Want: "a round to compare with, such as r1, or another crawl",
-				Hint: "fetch all again: " + fault.Quote("mcrawl", "again", c.Dir(), "--older", "0s")}
+			hint := "fetch all again: " + fault.Quote("mcrawl", "again", c.Dir(), "--older", "0s")
+			if st, err := c.Frontiers.Stat(context.Background(), frontier.StatOptions{}); err == nil && (st.Policy == "revisit" || st.Policy == "walk") && len(names) > 1 {
+				hint = "it visits pages again by itself; what changed since its first round: " + fault.Quote("mcrawl", "changes", c.Dir(), names[0])
+			}
+			return nil, &fault.Error{Class: fault.Usage, File: c.Dir(), Found: "no pages were fetched again by mcrawl again", Want: "a round to compare with, such as r1, or another crawl", Hint: hint}
 		}
 		from = names[i-1]
 	}
