@@ -37,7 +37,7 @@ they had. One that waits is not queued twice; if one is unknown, none is queued.
 A URL must match all of --outcome, --status and --older that are given.
 
 Outcomes:
-  fetched            the server answered; cut: with more than fetch.max_body
+  fetched            the server answered; cut: the document has no end
   not-modified       it answered that the page has not changed
   robots-denied      robots.txt forbids it; robots-unreachable: nobody can say
   dns-failed         no address; connect-failed, tls-failed: no connection

@@ -97,11 +97,11 @@ func (r Retries) Final(o *record.Fetch) bool {
 }
 
 // passing reports whether the same fetch may succeed later: RFC 9110 section
-// 15.6 for 5xx, package httpmsg for 4xx, RFC 9309 section 2.3.1.4 for robots.txt.
+// 15.6 for 5xx, section 8 for a document that did not end, package httpmsg for 4xx, RFC 9309 section 2.3.1.4 for robots.txt.
 func passing(o *record.Fetch) bool {
 	switch o.Outcome {
 	case record.OutcomeFetched:
-		return httpmsg.NotNow(o.Status) || o.Status >= 500
+		return httpmsg.NotNow(o.Status) || o.Status >= 500 || o.Truncated == httpmsg.TruncatedDisconnect || o.Truncated == httpmsg.TruncatedTime
 	case record.OutcomeDNS:
 		// The resolver's word, as in column addr_error. That a name does not exist,
 		// or has no address, is an answer; a broken or silent server is none.

@@ -104,6 +104,7 @@ type LastOutcome struct {
 	Round   string    `json:"round"`
 	Outcome string    `json:"outcome"`
 	Status  uint16    `json:"status,omitempty"`
+	Cut     string    `json:"truncated,omitempty"` // why its document has no end
 	Error   string    `json:"error,omitempty"`
 	At      time.Time `json:"at,omitzero"`
 }
@@ -324,10 +325,10 @@ func (c *Crawl) explainLast(e *Explained, key uint64, row *record.URL) error {
 		}
 		err := history.Read(file, func(r *record.Fetch) error {
 			if r.Role == record.RoleLogin && r.Host == e.Host {
-				e.Login = &LastOutcome{round, r.Outcome, r.Status, r.Error, r.FetchTime.Go().UTC()}
+				e.Login = &LastOutcome{round, r.Outcome, r.Status, r.Truncated, r.Error, r.FetchTime.Go().UTC()}
 			}
 			if r.Key == key && r.Role == record.RolePage {
-				e.Last, e.kind = &LastOutcome{round, r.Outcome, r.Status, r.Error, r.FetchTime.Go().UTC()}, ""
+				e.Last, e.kind = &LastOutcome{round, r.Outcome, r.Status, r.Truncated, r.Error, r.FetchTime.Go().UTC()}, ""
 				*row = r.ToURL()
 			}
 			return nil
@@ -536,6 +537,9 @@ func (e *Explained) conclude(c *Crawl, due record.Time, next time.Time, window *
 		return
 	case e.State == stateDone && isError(e.Last.Outcome):
 		e.Why = "it failed and is done; fetch it, and others that failed so, once more: " + fault.Quote("mcrawl", "again", dir, "--outcome", e.Last.Outcome)
+		return
+	case e.State == stateDone && e.Last.Cut != "":
+		e.Why = "it is done, though its document has no end (" + e.Last.Cut + "); fetch it, and others like it, once more: " + fault.Quote("mcrawl", "again", dir, "--outcome", history.OutcomeCut)
 		return
 	case e.State == stateDone:
 		e.Why = "it is done" + c.onceMore(e, "; fetch it once more")

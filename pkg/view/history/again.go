@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"mercator/formats/record"
-	"mercator/pkg/web/httpmsg"
 )
 
 // Query says which URLs are to be fetched again: those that meet all conditions given.
@@ -18,13 +17,13 @@ type Query struct {
 	Listed func(each func(*record.URL) error) error
 }
 
-// OutcomeCut names in a Query the pages whose document is longer than the crawl keeps.
+// OutcomeCut names in a Query the pages whose document is not there to its end.
 const OutcomeCut = "cut"
 
 // of reports whether an outcome is one of those asked for.
 func (q *Query) of(r *record.Fetch) bool {
 	switch {
-	case q.Rule != "" || len(q.Outcomes) > 0 && !slices.Contains(q.Outcomes, r.Outcome) && (r.Truncated != httpmsg.TruncatedLength || !slices.Contains(q.Outcomes, OutcomeCut)):
+	case q.Rule != "" || len(q.Outcomes) > 0 && !slices.Contains(q.Outcomes, r.Outcome) && (r.Truncated == "" || !slices.Contains(q.Outcomes, OutcomeCut)):
 		return false
 	case len(q.Statuses) > 0 && (r.Outcome != record.OutcomeFetched || !slices.Contains(q.Statuses, r.Status) && !slices.Contains(q.Statuses, r.Status/100)):
 		return false
