@@ -80,7 +80,7 @@ func (l *Lexer) Attribute(name string) []byte {
 	return nil
 }
 
-// Get is Bytes as a string.
+// Get is Bytes as a string, a view: it changes with the document's buffer.
 func (e *Element) Get(a Attr) string { return View(e.Bytes(a)) }
 
 // MaxWindow bounds the window over a document that has to be decoded, and so one tag,

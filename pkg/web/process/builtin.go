@@ -174,10 +174,10 @@ func htmlPage(doc *Document, report func(key, value string)) error {
 			once("title", strings.ReplaceAll(string(t[:min(len(t), maxTitle)]), "\uFEFF", ""))
 		case tok != markup.TokenStart:
 		case e.Tag == markup.TagHTML:
-			once("language", e.Get(markup.AttrLang))
+			once("language", string(e.Bytes(markup.AttrLang)))
 		case e.Tag == markup.TagMeta:
 			content := string(cutBytes(e.Bytes(markup.AttrContent), maxTitle))
-			switch name := strings.ToLower(e.Get(markup.AttrName)); {
+			switch name := strings.ToLower(string(e.Bytes(markup.AttrName))); {
 			case name == "description" || name == "keywords" || name == "generator" || name == "author":
 				once(name, content)
 			case Addresses(name, doc.Agent):

@@ -104,6 +104,30 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
+// TestFindingsStay: findings, and what others ask of a page, outlast the buffer of its document.
+func TestFindingsStay(t *testing.T) {
+	const page = `<html lang=de><title>T</title><meta name=generator content=hand><meta name=description content="some words"><form action=/go method=post><input name=q></form><img alt=a src=b.png>`
+	var all []Selected
+	for _, m := range Builtin() {
+		all = append(all, Selected{Module: m})
+	}
+	doc := &Document{MIME: "text/html", Charset: "utf-8", Body: []byte(page)}
+	found := func() []any {
+		findings, _ := NewRunner(all).Run(context.Background(), doc)
+		title, asks := Head(doc)
+		text, err := Text(doc, 0)
+		return []any{findings, title, asks, About(doc), text, err, Captions(doc, 99)}
+	}
+	got := found()
+	clear(doc.Body)
+	copy(doc.Body, page)
+	want := fmt.Sprint(found()...)
+	clear(doc.Body)
+	if got := fmt.Sprint(got...); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
 func TestExec(t *testing.T) {
 	doc := &Document{URL: "http://h/$x;y", Key: 0xab, MIME: "text/plain", Charset: "utf-8", Body: []byte("one\ntwo\n")}
 	for command, want := range map[string][]string{
