@@ -109,8 +109,9 @@ const (
 
 // zipArchive is an archive of which a bounded number of bytes is inflated.
 type zipArchive struct {
-	files []*zip.File
-	free  int64 // bytes that may still be inflated
+	files  []*zip.File
+	free   int64  // bytes that may still be inflated
+	packed uint64 // compressed bytes that may still be read: 10,000 files could share those of a small archive
 }
 
 func openArchive(body []byte) (*zipArchive, error) {
@@ -121,7 +122,7 @@ func openArchive(body []byte) (*zipArchive, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &zipArchive{z.File, min(max(maxInflated, inflatedPerByte*int64(len(body))), 8*maxInflated)}, nil
+	return &zipArchive{z.File, min(max(maxInflated, inflatedPerByte*int64(len(body))), 8*maxInflated), uint64(len(body))}, nil
 }
 
 // each calls read with the files that match patterns. One that is damaged does not keep it from the others; the first damage is its error.
@@ -146,9 +147,13 @@ func (a *zipArchive) each(patterns []string, read func(io.Reader) error) (first 
 }
 
 func (a *zipArchive) read(f *zip.File, read func(io.Reader) error) error {
-	if a.free <= 0 {
+	switch {
+	case a.free <= 0:
 		return nil
+	case f.CompressedSize64 > a.packed:
+		return zip.ErrFormat
 	}
+	a.packed -= f.CompressedSize64
 	r, err := f.Open()
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"mercator/pkg/base/costtest"
+	"mercator/pkg/base/must"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/zeebo/xxh3"
@@ -113,6 +114,10 @@ func TestOfficeWork(t *testing.T) {
 			body := archive(t, "xl/sharedStrings.xml", "<si><t>a</t></si>"+strings.Repeat("<si/>", 10*n), "xl/worksheets/sheet1.xml", strings.Repeat("<c t='s'><v>0</v></c>", 10*n))
 			return func() { text(typeXLSX, body, 20*n) }
 		},
+		"shared data": func(n int) func() {
+			doc := &Document{MIME: typeDOCX, Body: sharing(t, n)}
+			return func() { _, _ = Text(doc, 0) }
+		},
 	} {
 		t.Run(name, func(t *testing.T) { costtest.Linear(t, 250, make) })
 	}
@@ -121,6 +126,27 @@ func TestOfficeWork(t *testing.T) {
 		slides = append(slides, fmt.Sprintf("ppt/slides/slide%d.xml", i), "<a:t>"+strings.Repeat("a ", 1<<20))
 	}
 	text(typePPTX, archive(t, slides...), maxInflated)
+}
+
+// sharing makes an archive of n files that share their data, which is n empty blocks.
+func sharing(t testing.TB, n int) []byte {
+	data := strings.Repeat("\x00\x00\x00\xFF\xFF", n) + "\x01\x00\x00\xFF\xFF"
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for i := range n {
+		w, err := z.CreateRaw(&zip.FileHeader{Name: fmt.Sprintf("word/header%d.xml", i), Method: zip.Deflate, CompressedSize64: uint64(len(data))})
+		must.OK(t, err)
+		if i == 0 {
+			_, err = io.WriteString(w, data)
+			must.OK(t, err)
+		}
+	}
+	must.OK(t, z.Close())
+	entries := bytes.SplitAfter(b.Bytes(), []byte("PK\x01\x02"))
+	for _, e := range entries[1:] {
+		clear(e[38:42]) // all begin where the first does
+	}
+	return b.Bytes()
 }
 
 func TestText(t *testing.T) {
