@@ -12,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+
 	"mercator/pkg/web/markup"
 )
 
@@ -170,7 +173,7 @@ func (a *zipArchive) read(f *zip.File, read func(io.Reader) error) error {
 func readXML(r io.Reader, w *lines, tag func(name string, opens, closes bool, l *markup.Reader), text func([]byte)) error {
 	l := readers.Get().(*markup.Reader)
 	defer readers.Put(l)
-	l.Lexer.Open(r, nil)
+	l.Lexer.Open(transform.NewReader(r, unicode.BOMOverride(transform.Nop)), nil) // these formats allow UTF-8 and UTF-16
 	defer l.Lexer.Close()
 	l.Texts, l.CDATA = true, true
 	for !w.full() {

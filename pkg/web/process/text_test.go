@@ -178,6 +178,7 @@ func TestText(t *testing.T) {
 		{"epub", typeEPUB, book(t, "<itemref idref='2'/><itemref idref='no'/><itemref idref='1'/><itemref idref='2'/><itemref idref='secret'/><itemref idref='picture'/>"), "two é\none"},
 		{"epub whose package is a pattern", typeEPUB, string(archive(t, "META-INF/container.xml", "<rootfile full-path='*.opf'/>", "p.opf", "<item id='1' href='2.html' media-type='text/html'/><itemref idref='1'/>", "2.html", "no")), ""},
 		{"docx", typeDOCX, string(archive(t, "x", "y", "word/document.xml", word, "word/footnotes.xml", "<w:p><w:t>note</w:t></w:p>")), "One & two\na b\nc\nnote"},
+		{"UTF-16", typeDOCX, string(archive(t, "word/document.xml", "\xFF\xFE"+strings.Join(strings.Split("<w:t>one</w:t>", ""), "\x00")+"\x00")), "one"},
 		{"odt", typeODT, string(archive(t, "content.xml", writer)), "Head\none two three\nfour"},
 	} {
 		doc := &Document{MIME: c.mime, Body: []byte(c.body)}
