@@ -36,6 +36,7 @@ const (
 	ends                    // a line begins and ends with it
 	parts                   // a word begins and ends with it
 	hidden                  // nothing within it is for readers, or it is the second time that they see it
+	apart                   // within it, text is only what elements of its own hold
 )
 
 const (
@@ -57,8 +58,8 @@ var (
 
 	// Of text that is drawn twice, for programs of different age, the second time is a fallback.
 	ooxmlMarks = map[string]mark{"t": holds, "text": holds | ends, "v": holds | parts, "p": ends, "br": ends, "cr": ends, "row": ends, "sheet": ends, "comment": ends, "tab": parts, "c": parts,
-		"fallback": hidden, "movefrom": hidden, "numcache": hidden, "rph": hidden}
-	odfMarks = map[string]mark{"p": holds | ends, "h": holds | ends, "line-break": ends, "s": parts, "tab": parts, "tracked-changes": hidden, "ruby-text": hidden}
+		"fallback": hidden, "movefrom": hidden, "numcache": hidden, "rph": hidden, "rt": hidden, "nobreakhyphen": holds}
+	odfMarks = map[string]mark{"p": holds | ends, "h": holds | ends, "line-break": ends, "s": parts, "tab": parts, "tracked-changes": hidden, "ruby-text": hidden, "annotation": apart, "frame": apart}
 
 	offices = []office{
 		// ISO 29500
@@ -69,7 +70,7 @@ var (
 			parts: []string{"ppt/slides/slide*.xml", "ppt/notesslides/*.xml", "ppt/comments/*.xml", "ppt/diagrams/data*.xml", "ppt/charts/chart*.xml"},
 			title: ooxmlTitle, links: ooxmlLinks, marks: ooxmlMarks},
 		{types: []string{typeXLSX, ooxml + "spreadsheetml.template", "application/vnd.ms-excel.sheet" + macros, "application/vnd.ms-excel.template" + macros},
-			parts: []string{"xl/workbook.xml", "xl/worksheets/*.xml", "xl/comments*.xml", "xl/threadedcomments/*.xml", "xl/drawings/drawing*.xml", "xl/diagrams/data*.xml", "xl/charts/chart*.xml"},
+			parts: []string{"xl/workbook.xml", "xl/worksheets/*.xml", "xl/comments*.xml", "xl/comments/*.xml", "xl/threadedcomments/*.xml", "xl/drawings/drawing*.xml", "xl/diagrams/data*.xml", "xl/charts/chart*.xml"},
 			title: ooxmlTitle, links: ooxmlLinks, marks: ooxmlMarks},
 		// ISO 26300
 		{types: []string{typeODT, odf + "text-template", odf + "text-master"}, parts: []string{"content.xml", "styles.xml"}, title: []string{"meta.xml"}, links: []string{"content.xml"}, marks: odfMarks},
@@ -222,7 +223,7 @@ func (o *office) text(w *lines, body []byte) error {
 
 // marked writes the text of the elements of an XML file that are marked.
 func (o *office) marked(w *lines, r io.Reader, shared *sharedStrings) error {
-	held, concealed := 0, 0
+	held, outside, concealed := 0, 0, 0
 	kind, value, inValue := "", []byte(nil), false // of a cell
 	return readXML(r, w, func(name string, opens, closes bool, l *markup.Reader) {
 		m, deeper := o.marks[name], 0
@@ -238,6 +239,9 @@ func (o *office) marked(w *lines, r io.Reader, shared *sharedStrings) error {
 		if m == 0 || concealed > 0 {
 			return
 		}
+		if m&apart != 0 && deeper != 0 {
+			held, outside = outside, held
+		}
 		if m&holds != 0 {
 			held = max(held+deeper, 0)
 		}
@@ -250,6 +254,8 @@ func (o *office) marked(w *lines, r io.Reader, shared *sharedStrings) error {
 		switch {
 		case name == "c" && opens:
 			kind = attribute(l, "t")
+		case name == "nobreakhyphen" && opens:
+			w.text([]byte{'-'})
 		case name == "sheet" && opens:
 			w.text([]byte(attribute(l, "name")))
 		case name == "v":
