@@ -85,7 +85,7 @@ func (c *againCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err != nil {
 			return err
 		}
-		r.Before = record.TimeOf(std.Now().Add(-age))
+		r.Before = max(record.TimeOf(std.Now().Add(-age)), 1) // 0: at any time
 	}
 	d, err := driver.Open(c.Crawl, driverOptions(std))
 	if err != nil {
