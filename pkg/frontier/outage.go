@@ -32,8 +32,8 @@ func (r Retries) outage(h *Host, o *outcome, t record.Time) record.Time {
 	if r.Of != nil {
 		attempts, delay = r.Of(o.url, o.host)
 	}
-	silent := t - h.LastContact
-	if attempts == 1 || h.Contacts <= h.Failures || h.Failures == 0 && o.outcome != record.OutcomeDNS || silent > record.Time(longestOutage.Microseconds()) {
+	silent := t - h.LastContact // below 0: the clock was turned back
+	if attempts == 1 || h.Contacts <= h.Failures || h.Failures == 0 && o.outcome != record.OutcomeDNS || max(silent, -silent) > record.Time(longestOutage.Microseconds()) {
 		return 0
 	}
 	longest := record.Time(min(outageWait, r.MaxDelay).Microseconds())

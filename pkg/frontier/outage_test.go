@@ -43,6 +43,8 @@ func TestOutageWait(t *testing.T) {
 		{"answered since", Host{Contacts: 9}, nil, "", record.OutcomeConnect, 104 * second, 0},
 		{"no name server", Host{Contacts: 9}, nil, "", record.OutcomeDNS, 104 * second, 113 * second},
 		{"no name server, and never contacted", Host{}, nil, "", record.OutcomeDNS, 104 * second, 0},
+		{"a clock turned back a little", Host{Contacts: 9}, nil, "", record.OutcomeDNS, 90 * second, 95 * second},
+		{"a clock turned back by hours", Host{Contacts: 9}, nil, "", record.OutcomeDNS, 99*second - 120*minute, 0},
 		{"the delay of the URL", Host{Contacts: 9, Failures: 5}, of, "http://a.test/", record.OutcomeConnect, 104 * second, 168 * second},
 		{"one attempt is all", Host{Contacts: 9, Failures: 5}, of, "http://a.test/once", record.OutcomeConnect, 104 * second, 0},
 	} {
