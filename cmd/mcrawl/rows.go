@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"mercator/formats/record"
 	"mercator/pkg/cli"
 )
 
@@ -46,6 +47,9 @@ func (r *rows) printRow(v any, cells ...string) error {
 	case r.json != nil:
 		return r.json.Encode(v)
 	case r.csv != nil:
+		for i, c := range cells {
+			cells[i] = record.CSVCell(c)
+		}
 		return r.csv.Write(cells)
 	}
 	_, err := r.out.WriteString(strings.ReplaceAll(cli.Printable(strings.Join(cells, "\t")), "\n", " ") + "\n")
