@@ -169,15 +169,15 @@ func (a *zipArchive) read(f *zip.File, read func(io.Reader) error) error {
 	return err
 }
 
-// readXML reads an XML file until w is full, calling tag with each tag, by its local name in lower case, and text with each text. It
-// does not mind what is not well-formed, and keeps one token in memory, whatever the nesting.
+// readXML reads an XML file until w, if there is one, is full, calling tag with each tag, by its local name in lower case, and text, if not nil, with
+// each text. It does not mind what is not well-formed, and keeps one token in memory, whatever the nesting.
 func readXML(r io.Reader, w *lines, tag func(name string, opens, closes bool, l *markup.Reader), text func([]byte)) error {
 	l := readers.Get().(*markup.Reader)
 	defer readers.Put(l)
 	l.Lexer.Open(transform.NewReader(r, unicode.BOMOverride(transform.Nop)), nil) // these formats allow UTF-8 and UTF-16
 	defer l.Lexer.Close()
-	l.Texts, l.CDATA = true, true
-	for !w.full() {
+	l.Texts, l.CDATA = text != nil, true
+	for w == nil || !w.full() {
 		switch tok := l.Lexer.Next(); tok {
 		case markup.TokenEnd:
 			if !l.Fill() {
@@ -355,11 +355,11 @@ func (o *office) titleOf(body []byte) (string, error) {
 // packageName is the name of the file that says what a book has (EPUB 3.3, section 4.2.6.3.1), in lower case. It is no pattern.
 func (a *zipArchive) packageName() (name string) {
 	_ = a.each([]string{"meta-inf/container.xml"}, func(r io.Reader) error {
-		return readXML(r, &lines{max: 1}, func(element string, opens, _ bool, l *markup.Reader) {
+		return readXML(r, nil, func(element string, opens, _ bool, l *markup.Reader) {
 			if full := attribute(l, "full-path"); element == "rootfile" && opens && name == "" && !strings.ContainsAny(full, `*?[\`) {
 				name = strings.ToLower(full)
 			}
-		}, func([]byte) {})
+		}, nil)
 	})
 	return name
 }
@@ -388,7 +388,7 @@ func (a *zipArchive) pages(read func(page *Document) error) error {
 	items := make(map[string]page) // by id
 	var spine []page
 	err := a.each([]string{"meta-inf/encryption.xml", name}, func(r io.Reader) error {
-		return readXML(r, &lines{max: 1}, func(element string, opens, _ bool, l *markup.Reader) {
+		return readXML(r, nil, func(element string, opens, _ bool, l *markup.Reader) {
 			switch {
 			case !opens:
 			case element == "cipherreference":
@@ -408,7 +408,7 @@ func (a *zipArchive) pages(read func(page *Document) error) error {
 					delete(items, id)
 				}
 			}
-		}, func([]byte) {})
+		}, nil)
 	})
 	for _, p := range spine {
 		err = cmp.Or(err, a.read(p.file, func(r io.Reader) error {
@@ -430,7 +430,7 @@ func OfficeLinks(doc *Document, link func(ref string)) error {
 		return err
 	}
 	read := func(r io.Reader) error {
-		return readXML(r, &lines{max: 1}, func(element string, opens, _ bool, l *markup.Reader) {
+		return readXML(r, nil, func(element string, opens, _ bool, l *markup.Reader) {
 			switch {
 			case !opens:
 			case element == "relationship" && strings.EqualFold(attribute(l, "targetmode"), "external"):
@@ -444,7 +444,7 @@ func OfficeLinks(doc *Document, link func(ref string)) error {
 					link(strings.TrimPrefix(ref, "../")) // the document is the folder (ISO 26300-3, section 2.7)
 				}
 			}
-		}, func([]byte) {})
+		}, nil)
 	}
 	if o.parts == nil {
 		return a.pages(func(page *Document) error { return read(bytes.NewReader(page.Body)) })
