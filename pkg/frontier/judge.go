@@ -90,7 +90,8 @@ func (r Retries) judge(o *record.Fetch, attempt uint8, now record.Time) (verdict
 	return again, max(due, o.RetryAfter)
 }
 
-// Final reports whether an outcome row is the last word on its URL: it will not be tried again, unless a policy visits pages again.
+// Final reports whether an outcome row is the last word on its URL: it will not be tried again, unless a policy visits pages again or its host
+// has an outage, which no row tells.
 func (r Retries) Final(o *record.Fetch) bool {
 	v, _ := r.judge(o, o.Attempt, 0)
 	return v.final()
