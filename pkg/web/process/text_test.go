@@ -359,7 +359,9 @@ func FuzzText(f *testing.F) {
 	f.Add([]byte(book(f, "<itemref idref='1'/>")), typeEPUB)
 	f.Add([]byte("one\n\xff two"), typePlain)
 	f.Fuzz(func(t *testing.T, body []byte, mime string) {
-		s, err := Text(&Document{MIME: mime, Body: body}, 500)
+		doc := &Document{MIME: mime, Body: body}
+		_, _ = Title(doc), OfficeLinks(doc, func(string) {})
+		s, err := Text(doc, 500)
 		if err != nil {
 			return
 		}
