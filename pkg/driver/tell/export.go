@@ -98,7 +98,10 @@ func (e Export) archive(ctx context.Context, write func(folder *crawl.Crawl, par
 			return err
 		}
 		defer os.RemoveAll(dir)
-		parts, err = derive.Select(ctx, parts, dir, keep)
+		lost := 0
+		if parts, lost, err = derive.Select(ctx, parts, dir, keep); lost > 0 {
+			e.Warn(fmt.Errorf("note: left out, too: %s of documents that the filter leaves out and nobody can read", Count(uint64(lost), "revisit")))
+		}
 	}
 	if err == nil {
 		err = write(folder, parts)
