@@ -51,7 +51,7 @@ func (c *cdx) append(b []byte, stamp string) []byte {
 }
 
 // AppendRowCDXJ appends the index line of a fetch row, without line end; nothing for a
-// row that points to no WARC record.
+// row that points to no WARC record, or says that the page has not changed (see indexed).
 func AppendRowCDXJ(b []byte, r *record.Fetch) []byte {
 	if r.WARCFilename == "" || !r.OfPage() {
 		return b
@@ -60,11 +60,11 @@ func AppendRowCDXJ(b []byte, r *record.Fetch) []byte {
 }
 
 func appendRow(b []byte, r *record.Fetch) []byte {
+	if r.Outcome == record.OutcomeNotModified {
+		return b
+	}
 	c := cdx{URL: r.URL, MIME: r.MIME, Digest: r.PayloadSHA1, Length: strconv.FormatInt(r.WARCLength, 10),
 		Offset: strconv.FormatInt(r.WARCOffset, 10), Filename: r.WARCFilename}
-	if r.Outcome == record.OutcomeNotModified {
-		c.MIME = mimeRevisit
-	}
 	if r.Status != 0 {
 		c.Status = strconv.Itoa(int(r.Status))
 	}
@@ -78,12 +78,12 @@ func AppendCDXJ(b []byte, r *warc.Reader, rec *warc.Record, file string) ([]byte
 	return appendRecord(b, r, rec, file, nil)
 }
 
-// indexed reports whether an index has a record.
+// indexed reports whether an index has a record. It has no reply 304: pywb would show that reply, which has no document, in place of the page.
 func indexed(rec *warc.Record) bool {
 	if rec.TargetURI == "" {
 		return false
 	}
-	return rec.Type == warc.TypeResponse || rec.Type == warc.TypeRevisit || rec.Type == warc.TypeResource && !strings.HasPrefix(rec.TargetURI, "dns:")
+	return rec.Type == warc.TypeResponse || rec.Type == warc.TypeRevisit && rec.Get(warc.FieldProfile) != warc.ProfileNotModified || rec.Type == warc.TypeResource && !strings.HasPrefix(rec.TargetURI, "dns:")
 }
 
 // titleBody is how much of a page is read for its title.

@@ -51,6 +51,9 @@ func (x *Index) Rows(ctx context.Context, rows *Rows, parts []warc.Part, done ma
 			if progress != nil {
 				progress(1)
 			}
+			if len(x.line) == 0 {
+				return nil
+			}
 			return x.Add(x.line)
 		})
 		if ctx.Err() != nil {

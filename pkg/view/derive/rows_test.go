@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -132,7 +133,7 @@ func TestRowTells(t *testing.T) {
 	}{
 		"a page":             {func(*record.Fetch) {}, true},
 		"no media type":      {func(r *record.Fetch) { r.MIME = "" }, true},
-		"not modified":       {func(r *record.Fetch) { r.Outcome, r.Status, r.PayloadSHA1 = record.OutcomeNotModified, 304, "" }, true},
+		"not modified":       {func(r *record.Fetch) { r.Outcome, r.Status, r.PayloadSHA1 = record.OutcomeNotModified, 304, "" }, true}, // it has no line
 		"no digest":          {func(r *record.Fetch) { r.PayloadSHA1 = "" }, false},
 		"no status":          {func(r *record.Fetch) { r.Status = 0 }, false},
 		"an interim status":  {func(r *record.Fetch) { r.Status = 101 }, false},
@@ -148,5 +149,26 @@ func TestRowTells(t *testing.T) {
 				t.Errorf("%t, want %t", got, c.want)
 			}
 		})
+	}
+}
+
+// TestNoLineOfNotModified: a player would show the reply 304 in place of the page that it is about.
+func TestNoLineOfNotModified(t *testing.T) {
+	block := "HTTP/1.1 304 Not Modified\r\n\r\n"
+	for profile, lines := range map[string]int{warc.ProfileNotModified: 0, warc.ProfileIdenticalPayload: 1} {
+		rec := &warc.Record{Type: warc.TypeRevisit, Date: time.Unix(1e9, 0), TargetURI: "http://h/", ContentType: warc.MediaResponse, Block: strings.NewReader(block), Length: int64(len(block))}
+		rec.Add(warc.FieldProfile, profile)
+		member, err := warc.Encoder{}.Append(nil, rec)
+		must.OK(t, err)
+		r := warc.NewReader(bytes.NewReader(member), warc.ReaderOptions{})
+		defer r.Close()
+		rec, err = r.Next()
+		must.OK(t, err)
+		if line, err := AppendCDXJ(nil, r, rec, "x"); err != nil || (len(line) > 0) != (lines > 0) {
+			t.Errorf("%s: %q, %v", profile, line, err)
+		}
+	}
+	if line := AppendRowCDXJ(nil, &record.Fetch{URL: "http://h/", Role: record.RolePage, Outcome: record.OutcomeNotModified, Status: 304, WARCFilename: "x", WARCLength: 9}); len(line) > 0 {
+		t.Errorf("%q", line)
 	}
 }
