@@ -211,7 +211,11 @@ func (a *Auditor) Report(ctx context.Context) (*Audit, error) {
 	})
 	a.audit.NoRobotsHosts, a.audit.NoRobots = len(ignored), a.audit.NoRobots[:min(len(ignored), ignoredMax)]
 	err = a.audit.Hosts.check(ctx, hosts, a.opt.Worst, func(c *contactSpan) string { return c.host }, func(c *contactSpan) int { return max(1, rules(c).HostConnections) }, func(before, c *contactSpan) (micros, bool) {
-		return max(c.required, rules(c).After(before.end-before.start), before.asked), true
+		own, asked := rules(c), before.asked
+		if own.NoRobots && asked >= us(cmp.Or(a.all[c.held].LongestWait, politeness.LongestWait)) {
+			asked = 0 // a host of one's own: see scheduler.loadFrom
+		}
+		return max(c.required, own.After(before.end-before.start), asked), true
 	})
 	if err != nil {
 		return nil, err

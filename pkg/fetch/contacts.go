@@ -109,8 +109,12 @@ func (s *scheduler) loadFrom(st *store.Store, base *store.Manifest, now micros, 
 		c.ended = min(c.ended, now)
 		s.before = max(s.before, c.ended)
 		if c.ended > 0 {
+			own := s.rules(last.Name)
+			gap := own.After(c.took)
+			if own.NoRobots && c.required > s.longest { // a host of one's own, which asked for a wait that the crawl does not grant
+				c.next, c.required = 0, 0
+			}
 			c.serverGap = c.required
-			gap := s.rules(last.Name).After(c.took)
 			c.next, c.required = max(c.next, c.ended+s.bounded(gap)), max(c.required, gap)
 			s.awaitAddr(c.addr, c.ended+s.addrDelay, now)
 		}

@@ -31,6 +31,8 @@ func TestRulesOfNow(t *testing.T) {
 		{name: "shorter", before: func(o *fetch.Options) { o.MinDelay = 100 * s }, now: func(o *fetch.Options) { o.MinDelay = 2 * s }, least: 2 * s},
 		{name: "shorter than a server asked for", replies: map[string]string{"http://h0.test/0": "HTTP/1.1 503 x\r\nRetry-After: 40\r\nContent-Length: 0\r\n\r\n"},
 			before: func(o *fetch.Options) { o.MinDelay = 100 * s }, now: func(o *fetch.Options) { o.MinDelay = 2 * s }, least: 39 * s},
+		{name: "longer than is granted, a host of one's own", replies: map[string]string{"http://h0.test/0": "HTTP/1.1 503 x\r\nRetry-After: 200000\r\nContent-Length: 0\r\n\r\n"},
+			now: func(o *fetch.Options) { o.Hosts = func(_ string, r *politeness.Rules) { r.NoRobots = true } }, least: s},
 		{name: "of an address", now: func(o *fetch.Options) { o.AddrDelay = 20 * s }, second: "other.test", pause: 5 * s, least: 20 * s},
 	} {
 		inBubble(t, c.name, func(t *testing.T) {

@@ -559,7 +559,7 @@ func (e *Explained) conclude(c *Crawl, due record.Time, next time.Time, window *
 	}
 	why := "it is due then"
 	if at := due.Go(); e.State == frontier.InParking {
-		why = "its server asked for a longer wait than the crawl grants"
+		why = "its server asked for a longer wait than politeness.longest_wait grants; of a host of your own, robots.policy ignore in a sheet takes it back"
 	} else if before := at.Add(-time.Minute); window != nil && due > 0 && window.Opens(before).After(before) && !window.Opens(before).After(at) {
 		why = waitsFor(window)
 	}

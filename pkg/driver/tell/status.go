@@ -313,7 +313,7 @@ func (s *Status) nextCommand() string {
 		return fault.Quote("mcrawl", "status", s.Crawl, "--watch")
 	case s.Checkpoint == 0, len(s.Open) > 0, s.Inbox > 0, s.Pending+s.InFlight > parked:
 		return fault.Quote("mcrawl", "run", s.Crawl)
-	case parked > 0:
+	case parked > 0 && s.release() != "":
 		return s.release()
 	case !slices.ContainsFunc(s.Outcomes, func(c record.Count) bool { return !isError(c.Reason) }) && len(s.Outcomes) > 0:
 		for _, o := range s.Outcomes {
@@ -328,11 +328,16 @@ func (s *Status) nextCommand() string {
 
 func (s *Status) export() string { return fault.Quote("mcrawl", "export", s.Crawl, "--wacz") }
 
-// release is the command that brings back what is parked.
+// release is the command that brings back what a setting parked; "" where there is nothing.
 func (s *Status) release() string {
 	var outcomes []string
 	for _, p := range s.Parked {
-		outcomes = append(outcomes, p.Outcome)
+		if p.Outcome != record.OutcomeParked {
+			outcomes = append(outcomes, p.Outcome)
+		}
+	}
+	if len(outcomes) == 0 {
+		return ""
 	}
 	return fault.Quote("mcrawl", "again", s.Crawl, "--outcome", strings.Join(outcomes, ","))
 }
@@ -441,9 +446,12 @@ func (s *Status) printBody(w io.Writer) {
 		if p.Due != "" {
 			fmt.Fprintf(w, ", the first until %s", p.Due)
 		}
+		if p.Outcome == record.OutcomeParked {
+			fmt.Fprint(w, ": longer than politeness.longest_wait, as the server asks")
+		}
 		fmt.Fprintln(w)
 	}
-	if len(s.Parked) > 0 {
+	if s.release() != "" {
 		fmt.Fprintf(w, "%12s back into the queue, after a change of settings: %s\n", "", Paint(w, styleCommand, s.release()))
 	}
 	printCounts(w, "Drops by stage and reason, of links and of rows:", s.Drops)
