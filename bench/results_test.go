@@ -8,15 +8,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"mercator/pkg/base/must"
 )
 
 // TestRows: each row of RESULTS.md that has a target says whether it was met, and why not where
 // it was missed; and the page stays short enough to read.
 func TestRows(t *testing.T) {
 	page, err := os.ReadFile("RESULTS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if n := len(strings.Fields(string(page))); n > 3000 {
 		t.Errorf("RESULTS.md has %d words, want at most 3000: its history is in git", n)
 	}
@@ -53,9 +53,7 @@ func TestRows(t *testing.T) {
 // TestScripts: RESULTS.md names each script and command of this folder, and no other.
 func TestScripts(t *testing.T) {
 	page, err := os.ReadFile("RESULTS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var there []string
 	for _, pattern := range []string{"*.sh", "*/main.go"} {
 		files, _ := filepath.Glob(pattern)

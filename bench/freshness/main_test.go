@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/frontier"
 )
 
@@ -14,30 +15,22 @@ import (
 func TestRatesBeatUniform(t *testing.T) {
 	s := setting{pages: 200, days: 240, every: 336 * time.Hour, round: 24 * time.Hour, seed: 1, queues: 3}
 	uniform, err := crawl(s, frontier.Params{Policy: "revisit", Revisit: frontier.Revisit{MinInterval: s.every.String(), MaxInterval: s.every.String()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rates, err := crawl(s, frontier.Params{Policy: "revisit", Revisit: frontier.Revisit{MinInterval: s.round.String(), MaxInterval: (8 * s.every).String()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if rates.fetches > uniform.fetches+uniform.fetches/20 || rates.fresh < 1.1*uniform.fresh {
 		t.Errorf("%d fetches, %.4f fresh by rates, %d and %.4f uniform", rates.fetches, rates.fresh, uniform.fetches, uniform.fresh)
 	}
 	// So does a crawl with priorities, of pages of the highest, by no more fetches in all.
 	ranked, err := crawl(s, frontier.Params{Policy: "revisit", Priority: frontier.Priority{Queues: 3}, Revisit: frontier.Revisit{MinInterval: s.round.String(), MaxInterval: (8 * s.every).String()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if ranked.fetches > rates.fetches+rates.fetches/50 || ranked.by[0].fresh < 1.02*rates.by[0].fresh || ranked.by[0].fetches < rates.by[0].fetches*5/4 {
 		t.Errorf("%d fetches, %+v with priorities, %d, %+v without", ranked.fetches, ranked.by, rates.fetches, rates.by)
 	}
 	// Four frontiers that each schedule a part of the hosts, with a quarter of each batch, keep nearly as many fresh, and know it.
 	s.shards = 4
 	parts, err := crawl(s, frontier.Params{Policy: "revisit", Revisit: frontier.Revisit{MinInterval: s.round.String(), MaxInterval: (8 * s.every).String()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if parts.pages != rates.pages || parts.fetches > rates.fetches || parts.fresh < 0.9*rates.fresh || math.Abs(parts.expected-rates.expected) > 0.05*rates.expected {
 		t.Errorf("in four shards %d fetches of %d pages, %.4f fresh, %.4f expected, in one %d of %d, %.4f, %.4f", parts.fetches, parts.pages, parts.fresh, parts.expected, rates.fetches, rates.pages, rates.fresh, rates.expected)
 	}

@@ -49,16 +49,18 @@ func TestJudge(t *testing.T) {
 		}},
 		{"memory of mfetch", "mfetch took 129 MiB", func(n int, p *point) { p.rss["mfetch"] = 129 }},
 	} {
-		points := run20()
-		for n := range points {
-			c.change(n, &points[n])
-		}
-		var out bytes.Buffer
-		flat := judge(&out, options{name: c.name, minutes: 20}, points, nil, nil)
-		_, said, _ := strings.Cut(out.String(), "WRONG: ")
-		if flat != (c.want == "") || !strings.HasPrefix(said, c.want) || strings.Count(said, "WRONG") > 0 {
-			t.Errorf("%s: flat %v, %q, want %q", c.name, flat, said, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			points := run20()
+			for n := range points {
+				c.change(n, &points[n])
+			}
+			var out bytes.Buffer
+			flat := judge(&out, options{name: c.name, minutes: 20}, points, nil, nil)
+			_, said, _ := strings.Cut(out.String(), "WRONG: ")
+			if flat != (c.want == "") || !strings.HasPrefix(said, c.want) || strings.Count(said, "WRONG") > 0 {
+				t.Errorf("%s: flat %v, %q, want %q", c.name, flat, said, c.want)
+			}
+		})
 	}
 	if judge(new(bytes.Buffer), options{minutes: 20}, run20(), map[string][2]float64{"mckpt verify": {1, 70}}, nil) {
 		t.Error("mckpt verify of 70 MiB passes")

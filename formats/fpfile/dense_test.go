@@ -19,8 +19,7 @@ func TestLookupsBesideDenseBlock(t *testing.T) {
 	keys = append(keys, math.MaxUint64)
 	var file bytes.Buffer
 	w := NewWriter(&file, fingerprint.Polynomial)
-	must.OK(t, w.AddKeys(keys))
-	must.OK(t, w.Finish())
+	must.OK(t, w.AddKeys(keys), w.Finish())
 	for _, avx512 := range []bool{useAVX512, false} {
 		defer func(was bool) { useAVX512 = was }(useAVX512)
 		useAVX512 = avx512

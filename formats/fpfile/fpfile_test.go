@@ -262,19 +262,21 @@ func TestExactPage(t *testing.T) {
 
 func TestOrder(t *testing.T) {
 	for _, keys := range [][]uint64{{5, 5}, {5, 4}, {0, 0}} {
-		w := NewWriter(io.Discard, 1)
-		w.Add(keys[0])
-		if err := w.Add(keys[1]); !errors.Is(err, fault.Corrupt) {
-			t.Errorf("Add(%d) after %d: %v", keys[1], keys[0], err)
-		}
-		if err := w.Finish(); err == nil {
-			t.Error("Finish after a refused key succeeded")
-		}
-		w = NewWriter(io.Discard, 1)
-		err := w.AddKeys(keys)
-		if !errors.Is(err, fault.Corrupt) || w.Count() != 1 {
-			t.Errorf("AddKeys(%d): %v, %d added", keys, err, w.Count())
-		}
+		t.Run(fmt.Sprint(keys), func(t *testing.T) {
+			w := NewWriter(io.Discard, 1)
+			w.Add(keys[0])
+			if err := w.Add(keys[1]); !errors.Is(err, fault.Corrupt) {
+				t.Errorf("Add(%d) after %d: %v", keys[1], keys[0], err)
+			}
+			if err := w.Finish(); err == nil {
+				t.Error("Finish after a refused key succeeded")
+			}
+			w = NewWriter(io.Discard, 1)
+			err := w.AddKeys(keys)
+			if !errors.Is(err, fault.Corrupt) || w.Count() != 1 {
+				t.Errorf("AddKeys(%d): %v, %d added", keys, err, w.Count())
+			}
+		})
 	}
 }
 

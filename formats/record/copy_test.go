@@ -21,9 +21,8 @@ func copied(t *testing.T, n int, from, to WriterOptions, damage func([]byte) []b
 	for i := range n {
 		must.OK(t, w.Write(&URL{URL: fmt.Sprintf("http://a.test/%d", i), Key: uint64(i), Host: "a.test", Discovered: Time(i)}))
 	}
-	if _, err := w.Commit(Ledger{Stages: []Stage{{Name: "test", Out: uint64(n)}}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Commit(Ledger{Stages: []Stage{{Name: "test", Out: uint64(n)}}})
+	must.OK(t, err)
 	data := in.Bytes()
 	if damage != nil {
 		data = damage(bytes.Clone(data))
@@ -47,9 +46,8 @@ func copied(t *testing.T, n int, from, to WriterOptions, damage func([]byte) []b
 	if _, ok, err := c2.CopyFrom(src); ok || err != nil {
 		t.Errorf("a stream that was read is copied: %v, %v", ok, err)
 	}
-	if _, err := c.Commit(trailer.Ledger); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.Commit(trailer.Ledger)
+	must.OK(t, err)
 	if err := c.Write(&URL{}); err == nil {
 		t.Error("a row behind a copied stream")
 	}
@@ -91,9 +89,11 @@ func TestCopyFrom(t *testing.T) {
 // read row by row.
 func TestCopyFromOther(t *testing.T) {
 	for _, to := range []WriterOptions{{Txn: "r2"}, {Txn: "r1", Now: 1}, {Level: Bare, Txn: "r1"}} {
-		if _, _, ok, err := copied(t, 3, WriterOptions{Txn: "r1"}, to, nil); ok || err != nil {
-			t.Errorf("%+v: %v, %v", to, ok, err)
-		}
+		t.Run(fmt.Sprint(to.Level, " ", to.Txn), func(t *testing.T) {
+			if _, _, ok, err := copied(t, 3, WriterOptions{Txn: "r1"}, to, nil); ok || err != nil {
+				t.Errorf("%+v: %v, %v", to, ok, err)
+			}
+		})
 	}
 }
 

@@ -106,8 +106,7 @@ func arrowStream(t testing.TB, md map[string]string, fields []arrow.Field, opts 
 	w := ipc.NewWriter(&out, append(opts, ipc.WithSchema(schema))...)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	rec := b.NewRecord()
-	must.OK(t, w.Write(rec))
-	must.OK(t, w.Close())
+	must.OK(t, w.Write(rec), w.Close())
 	return out.Bytes()
 }
 

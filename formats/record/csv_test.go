@@ -1,6 +1,9 @@
 package record
 
-import "testing"
+import (
+	"strconv"
+	"testing"
+)
 
 // A value of a server's is no formula to a spreadsheet, and comes back as it was.
 func TestCSVCell(t *testing.T) {
@@ -9,9 +12,11 @@ func TestCSVCell(t *testing.T) {
 		"-1.5": "-1.5", "+3": "+3", "-1e-3": "-1e-3", "-1+cmd|' /C x'!A0": "'-1+cmd|' /C x'!A0", "-": "'-",
 		"'": "'", "'a": "'a", "'=x": "''=x", "''=x": "'''=x", "'-1": "''-1", "' =x": "' =x",
 	} {
-		if got := CSVCell(value); got != want || CSVValue(got) != value {
-			t.Errorf("%q: %q, want %q; read again %q", value, got, want, CSVValue(got))
-		}
+		t.Run(strconv.Quote(value), func(t *testing.T) {
+			if got := CSVCell(value); got != want || CSVValue(got) != value {
+				t.Errorf("%q: %q, want %q; read again %q", value, got, want, CSVValue(got))
+			}
+		})
 	}
 }
 

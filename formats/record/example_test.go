@@ -64,9 +64,8 @@ func exampleStream(t *testing.T) []byte {
 	w, err := NewWriter[Module](&b, WriterOptions{})
 	must.OK(t, err)
 	must.OK(t, w.Write(&Module{URL: "http://a.test/", Key: 0x4b7d239c4d186c4f, Module: "langid", Name: "language", Value: "en"}))
-	if _, err := w.Commit(Ledger{Stages: []Stage{}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Commit(Ledger{Stages: []Stage{}})
+	must.OK(t, err)
 	return b.Bytes()
 }
 

@@ -36,15 +36,17 @@ func TestBalance(t *testing.T) {
 			l.Joined = []Ledger{{Stages: []Stage{{Name: "a", Made: []Count{{"x", 4}}, Out: 5}}}, {Stages: []Stage{{Name: "b", Made: []Count{{"x", 5}}, Out: 5}}}}
 		}},
 	} {
-		l := chain()
-		c.edit(&l)
-		got := ""
-		if err := l.Balance(); err != nil {
-			got = err.Error()
-		}
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			l := chain()
+			c.edit(&l)
+			got := ""
+			if err := l.Balance(); err != nil {
+				got = err.Error()
+			}
+			if got != c.want {
+				t.Errorf("%s: %q, want %q", c.name, got, c.want)
+			}
+		})
 	}
 }
 

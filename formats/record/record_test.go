@@ -70,9 +70,8 @@ func encode[T Row](t testing.TB, rows []T, opt WriterOptions) []byte {
 	for i := range rows {
 		must.OK(t, w.Write(&rows[i]))
 	}
-	if _, err := w.Commit(testLedger(len(rows))); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Commit(testLedger(len(rows)))
+	must.OK(t, err)
 	return out.Bytes()
 }
 

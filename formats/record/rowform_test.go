@@ -168,9 +168,11 @@ func TestRowFormsRefused(t *testing.T) {
 		"a bool of 2":                   "\x00\x02" + empty + "\x01a\x01\x02" + "\x00",
 		"unknown columns without end":   "\x00\x02" + empty + "\x01a\x06\x01",
 	} {
-		if n, err := ParseRow(form, new(Link), nil); err == nil {
-			t.Errorf("%s: %d bytes were taken", what, n)
-		}
+		t.Run(what, func(t *testing.T) {
+			if n, err := ParseRow(form, new(Link), nil); err == nil {
+				t.Errorf("%s: %d bytes were taken", what, n)
+			}
+		})
 	}
 	for what, form := range map[string]string{
 		"a late column of 0":        "\x00\x02" + empty + "\x07sitemap\x06\x00" + "\x00",
@@ -180,9 +182,11 @@ func TestRowFormsRefused(t *testing.T) {
 		"a late column, no end":     "\x00\x02" + empty + "\x07sitemap\x06\x01",
 		"a late column, no flag":    "\x00\x00" + empty + "\x07sitemap\x06\x01" + "\x00",
 	} {
-		if n, err := ParseRow(form, new(Link), nil); err == nil && n == len(form) {
-			t.Errorf("%s: %d bytes were taken", what, n)
-		}
+		t.Run(what, func(t *testing.T) {
+			if n, err := ParseRow(form, new(Link), nil); err == nil && n == len(form) {
+				t.Errorf("%s: %d bytes were taken", what, n)
+			}
+		})
 	}
 	if n, err := ParseRow("\x00\x02"+empty+"\x01a\x06\x01"+"\x01b\x06\x01"+"\x00", new(Link), nil); n == 0 || err != nil {
 		t.Error(n, err)

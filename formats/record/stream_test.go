@@ -93,8 +93,7 @@ func TestForeignArrow(t *testing.T) {
 	b.Field(4).(*array.StringBuilder).AppendValues([]string{"http://a.test/", "http://b.test/"}, nil)
 	var out bytes.Buffer
 	w := ipc.NewWriter(&out, ipc.WithSchema(schema))
-	must.OK(t, w.Write(b.NewRecord()))
-	must.OK(t, w.Close())
+	must.OK(t, w.Write(b.NewRecord()), w.Close())
 	r, err := NewReader[URL](&out, ReaderOptions{})
 	must.OK(t, err)
 	x := NewTextOrFatal[URL](t, r.Schema(), []string{"url", "url_key", "host", "depth", "rank"})
@@ -149,7 +148,7 @@ func TestExtraColumns(t *testing.T) {
 				t.Fatalf("%d of %d bytes were taken for a row", i, len(b))
 			}
 		}
-		must.OK(t, errors.Join(w.Write(&row), v.Write(&back)))
+		must.OK(t, w.Write(&row), v.Write(&back))
 	}
 	a, err := w.Commit(testLedger(len(rows)))
 	must.OK(t, err)
@@ -190,9 +189,8 @@ func TestHashIsBlindToCuts(t *testing.T) {
 		}
 		must.OK(t, err)
 	}
-	if _, err := w.Commit(Ledger{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Commit(Ledger{})
+	must.OK(t, err)
 	check("flushes", b.Bytes())
 	var parts []byte
 	for _, cut := range [][2]int{{0, 1}, {1, 1}, {1, batchRows + 5}, {batchRows + 5, len(rows)}} {
@@ -273,9 +271,8 @@ func TestWriterLimits(t *testing.T) {
 	}
 	u, err := NewWriter[URL](io.Discard, WriterOptions{})
 	must.OK(t, err)
-	if _, err := u.Commit(Ledger{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = u.Commit(Ledger{})
+	must.OK(t, err)
 	if err := u.Write(&URL{}); err == nil {
 		t.Error("a row behind the trailer")
 	}

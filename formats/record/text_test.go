@@ -13,9 +13,7 @@ func testText[T Row](t *testing.T) {
 	for i, row := range randomRows[T](500, 7) {
 		row := row
 		var j, v, s T
-		must.OK(t, all.ParseJSON(all.AppendJSON(nil, &row, false), &j))
-		must.OK(t, all.ParseJSON(all.AppendJSON(nil, &row, true), &s))
-		must.OK(t, all.ParseTSV(string(all.AppendTSV(nil, &row)), &v))
+		must.OK(t, all.ParseJSON(all.AppendJSON(nil, &row, false), &j), all.ParseJSON(all.AppendJSON(nil, &row, true), &s), all.ParseTSV(string(all.AppendTSV(nil, &row)), &v))
 		if !reflect.DeepEqual(j, row) || !reflect.DeepEqual(v, row) || !reflect.DeepEqual(s, row) {
 			t.Fatalf("row %d: wrote %+v, read from JSON %+v, from TSV %+v", i, row, j, v)
 		}
@@ -65,9 +63,11 @@ func TestTextErrors(t *testing.T) {
 		`{} {}`:                    `more than one JSON object in a line`,
 		`url`:                      `not a JSON object: invalid character 'u' looking for beginning of value`,
 	} {
-		if err := x.ParseJSON([]byte(line), new(URL)); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %s", line, err, want)
-		}
+		t.Run(line, func(t *testing.T) {
+			if err := x.ParseJSON([]byte(line), new(URL)); err == nil || err.Error() != want {
+				t.Errorf("%s: %v, want %s", line, err, want)
+			}
+		})
 	}
 	if err := x.ParseTSV("a", new(URL)); err == nil || err.Error() != "1 values, want 2" {
 		t.Errorf("%v", err)
@@ -105,9 +105,11 @@ func TestSetJSON(t *testing.T) {
 		`{"url":"http://h.test/b"}`: "cannot be changed here", `{"x_a":2}`: "cannot be changed here", `{"other":1}`: "not one of", `{"score":null}`: "null", `{"score":"much"}`: "a number", `{} {}`: "more than one",
 		`{"score":"NaN"}`: "a finite number", `{"score":"-Inf"}`: "a finite number", `{"score":1,"priority":1,"score":2}`: `"score" stands twice`, `{"score":1,"scor\u0065":1}`: "twice",
 	} {
-		if err := x.SetJSON([]byte(line), &row); err == nil || !strings.Contains(err.Error(), says) || row != want {
-			t.Errorf("%s: %v, %+v", line, err, row)
-		}
+		t.Run(line, func(t *testing.T) {
+			if err := x.SetJSON([]byte(line), &row); err == nil || !strings.Contains(err.Error(), says) || row != want {
+				t.Errorf("%s: %v, %+v", line, err, row)
+			}
+		})
 	}
 	if err := x.SetJSON([]byte(`{"score":2}`), &row); err != nil || row.Score != 2 || row.Priority != 1 || row.X != want.X {
 		t.Errorf("%v, %+v", err, row)

@@ -24,28 +24,30 @@ func TestTextReader(t *testing.T) {
 		{FormTSV, "url\n\xff\nb\n", `2 bad: column "url": "\xff", want UTF-8; 3 b; `},
 		{FormCSV, "url\na\n\"b\n", `2 a; 3 bad: extraneous or missing " in quoted-field in line 3; `},
 	} {
-		r := NewTextReader[URL](strings.NewReader(c.text), c.form, nil)
-		var have strings.Builder
-		for {
-			var row URL
-			bad, err := r.Read(&row)
-			if err == io.EOF {
-				break
+		t.Run(fmt.Sprintf("%s %.50s", c.form, c.want), func(t *testing.T) {
+			r := NewTextReader[URL](strings.NewReader(c.text), c.form, nil)
+			var have strings.Builder
+			for {
+				var row URL
+				bad, err := r.Read(&row)
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					fmt.Fprintf(&have, "%d end: %v", r.Line(), err)
+					break
+				}
+				fmt.Fprintf(&have, "%d ", r.Line())
+				if bad != nil {
+					fmt.Fprintf(&have, "bad: %v; ", bad)
+				} else {
+					fmt.Fprint(&have, strings.TrimSpace(row.URL+" "+row.X), "; ")
+				}
 			}
-			if err != nil {
-				fmt.Fprintf(&have, "%d end: %v", r.Line(), err)
-				break
+			if c.want == "" && have.String() != "" || !strings.HasPrefix(have.String(), c.want) {
+				t.Errorf("%s %q:\n%s, want\n%s", c.form, c.text, have.String(), c.want)
 			}
-			fmt.Fprintf(&have, "%d ", r.Line())
-			if bad != nil {
-				fmt.Fprintf(&have, "bad: %v; ", bad)
-			} else {
-				fmt.Fprint(&have, strings.TrimSpace(row.URL+" "+row.X), "; ")
-			}
-		}
-		if c.want == "" && have.String() != "" || !strings.HasPrefix(have.String(), c.want) {
-			t.Errorf("%s %q:\n%s, want\n%s", c.form, c.text, have.String(), c.want)
-		}
+		})
 	}
 }
 
@@ -61,10 +63,12 @@ func (e endless) Read(b []byte) (int, error) {
 
 func TestTextReaderBoundsLines(t *testing.T) {
 	for form, head := range map[string]string{FormJSON: "", FormTSV: "url\n", FormCSV: "url\n\""} {
-		r := NewTextReader[URL](io.MultiReader(strings.NewReader(head), endless('a')), form, nil)
-		var row URL
-		if bad, err := r.Read(&row); bad != nil || err == nil || !strings.Contains(err.Error(), fmt.Sprintf("longer than %d bytes", lineMax)) {
-			t.Errorf("%s: %v, %v", form, bad, err)
-		}
+		t.Run(form, func(t *testing.T) {
+			r := NewTextReader[URL](io.MultiReader(strings.NewReader(head), endless('a')), form, nil)
+			var row URL
+			if bad, err := r.Read(&row); bad != nil || err == nil || !strings.Contains(err.Error(), fmt.Sprintf("longer than %d bytes", lineMax)) {
+				t.Errorf("%s: %v, %v", form, bad, err)
+			}
+		})
 	}
 }

@@ -74,11 +74,13 @@ func TestUserColumnsLimits(t *testing.T) {
 		{`{"x":"a"}`, "want a JSON object"},
 		{`{"x":"{\"a\":[]}"}`, "want a JSON object"},
 	} {
-		var row Fetch
-		err := all.ParseJSON([]byte(c.line), &row)
-		if c.bad == "" && err != nil || c.bad != "" && (err == nil || !strings.Contains(err.Error(), c.bad)) {
-			t.Errorf("%.60s: %v, want %q", c.line, err, c.bad)
-		}
+		t.Run(fmt.Sprintf("%.40s, %d bytes", c.line, len(c.line)), func(t *testing.T) {
+			var row Fetch
+			err := all.ParseJSON([]byte(c.line), &row)
+			if c.bad == "" && err != nil || c.bad != "" && (err == nil || !strings.Contains(err.Error(), c.bad)) {
+				t.Errorf("%.60s: %v, want %q", c.line, err, c.bad)
+			}
+		})
 	}
 	if _, err := NewText[Link](nil, []string{"url", "x_id"}); err == nil {
 		t.Error("links have columns of the user's")

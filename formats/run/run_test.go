@@ -160,9 +160,8 @@ func TestPositions(t *testing.T) {
 		if key, err := s.Peek(); err != nil || key != want[i].key || s.Position() != p && s.Position().Row != 0 {
 			t.Fatal(i, key, err)
 		}
-		if _, _, err := s.Next(); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := s.Next()
+		must.OK(t, err)
 		if i%97 != 0 {
 			continue
 		}
@@ -174,9 +173,11 @@ func TestPositions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []Position{{Offset: headerSize, Row: 1 << 20}, {Offset: 1 << 40}, {Offset: headerSize + 1}} {
-		if _, _, err := r.Scan(p).Next(); !errors.Is(err, fault.Corrupt) {
-			t.Error(p, err)
-		}
+		t.Run(fmt.Sprint(p.Offset), func(t *testing.T) {
+			if _, _, err := r.Scan(p).Next(); !errors.Is(err, fault.Corrupt) {
+				t.Error(p, err)
+			}
+		})
 	}
 	if _, _, err := r.Scan(Position{Offset: s.Position().Offset, Row: 1}).Next(); !errors.Is(err, fault.Corrupt) {
 		t.Error(err)
@@ -292,19 +293,21 @@ func TestDamage(t *testing.T) {
 func TestMemory(t *testing.T) {
 	file := encode(t, sample(3))
 	for _, sizes := range [][2]uint32{{1 << 30, 1 << 30}, {maxStored, maxStored}, {math.MaxUint32, math.MaxUint32}, {20, 1 << 30}} {
-		for codec := range uint32(2) {
-			b := bytes.Clone(file)
-			binary.LittleEndian.PutUint32(b[headerSize+4:], codec)
-			binary.LittleEndian.PutUint32(b[headerSize+8:], sizes[0])
-			binary.LittleEndian.PutUint32(b[headerSize+12:], sizes[1])
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			_, _, err := open(t, b).Scan(Start).Next()
-			runtime.ReadMemStats(&after)
-			if got := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, fault.Corrupt) || got > 2*MaxPacked {
-				t.Errorf("%d of codec %d: %d bytes taken, %v", sizes, codec, got, err)
+		t.Run(fmt.Sprint(sizes), func(t *testing.T) {
+			for codec := range uint32(2) {
+				b := bytes.Clone(file)
+				binary.LittleEndian.PutUint32(b[headerSize+4:], codec)
+				binary.LittleEndian.PutUint32(b[headerSize+8:], sizes[0])
+				binary.LittleEndian.PutUint32(b[headerSize+12:], sizes[1])
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				_, _, err := open(t, b).Scan(Start).Next()
+				runtime.ReadMemStats(&after)
+				if got := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, fault.Corrupt) || got > 2*MaxPacked {
+					t.Errorf("%d of codec %d: %d bytes taken, %v", sizes, codec, got, err)
+				}
 			}
-		}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -32,25 +33,27 @@ func TestChainGoesOn(t *testing.T) {
 		{0, 1, chainBlock - 1, chainBlock, chainBlock + 1, 2 * chainBlock, len(data)},
 		{chainBlock, 3 * chainBlock, 3 * chainBlock, len(data)},
 	} {
-		c := NewChain()
-		from := 0
-		for _, end := range ends {
-			_, _ = c.Write(data[from:end])
-			from = end
-			link, sum := chainOf(data[:end])
-			if c.Link() != link || c.Sum() != sum || c.Length() != int64(end) {
-				t.Fatalf("%v: after %d bytes link %s, sum %s; want %s, %s", ends, end, c.Link(), c.Sum(), link, sum)
+		t.Run(fmt.Sprint(len(ends), " ends"), func(t *testing.T) {
+			c := NewChain()
+			from := 0
+			for _, end := range ends {
+				_, _ = c.Write(data[from:end])
+				from = end
+				link, sum := chainOf(data[:end])
+				if c.Link() != link || c.Sum() != sum || c.Length() != int64(end) {
+					t.Fatalf("%v: after %d bytes link %s, sum %s; want %s, %s", ends, end, c.Link(), c.Sum(), link, sum)
+				}
+				again, err := ResumeChain(Entry{Length: int64(end), Link: c.Link()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = again.Write(data[again.Length():end])
+				if again.Sum() != sum {
+					t.Fatalf("%v: taken up again at %d the sum is %s, want %s", ends, end, again.Sum(), sum)
+				}
+				c = again
 			}
-			again, err := ResumeChain(Entry{Length: int64(end), Link: c.Link()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, _ = again.Write(data[again.Length():end])
-			if again.Sum() != sum {
-				t.Fatalf("%v: taken up again at %d the sum is %s, want %s", ends, end, again.Sum(), sum)
-			}
-			c = again
-		}
+		})
 	}
 	if _, err := ResumeChain(Entry{Link: "0"}); err == nil {
 		t.Error("a link of one digit is taken")

@@ -55,9 +55,11 @@ func TestRoundAndHostnameComeBack(t *testing.T) {
 		{Host: "[2001:db8::1]:99", Addr: "2001:db8::1"},
 		{Host: "nx.test", Error: "nxdomain"},
 	} {
-		if got, ok, err := ReadHostname(NewHostname(date, h)); err != nil || !ok || got != h {
-			t.Errorf("%+v, %v, %v; want %+v", got, ok, err, h)
-		}
+		t.Run(h.Host, func(t *testing.T) {
+			if got, ok, err := ReadHostname(NewHostname(date, h)); err != nil || !ok || got != h {
+				t.Errorf("%+v, %v, %v; want %+v", got, ok, err, h)
+			}
+		})
 	}
 }
 

@@ -122,15 +122,17 @@ func TestNoise(t *testing.T) {
 		"other half":   {head + text.String()[:50000] + string(packed[:50000]), false},
 		"zeros within": {head + string(packed[:40000]) + string(make([]byte, 8000)) + string(packed[:40000]), false},
 	} {
-		if got := noise([]byte(c.block)); got != c.want {
-			t.Errorf("%s: noise %v, want %v", name, got, c.want)
-		}
-		rec := &Record{Type: TypeResponse, Date: testDate, TargetURI: "http://example.org/" + strings.Repeat("u", len(name)*300), Block: strings.NewReader(c.block), Length: int64(len(c.block))}
-		out, err := Encoder{}.Append(nil, rec)
-		must.OK(t, err)
-		if got := gunzip(t, out); !bytes.HasSuffix(got, []byte("\r\n\r\n"+c.block+recordEnd)) {
-			t.Errorf("%s: the block did not come back", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := noise([]byte(c.block)); got != c.want {
+				t.Errorf("%s: noise %v, want %v", name, got, c.want)
+			}
+			rec := &Record{Type: TypeResponse, Date: testDate, TargetURI: "http://example.org/" + strings.Repeat("u", len(name)*300), Block: strings.NewReader(c.block), Length: int64(len(c.block))}
+			out, err := Encoder{}.Append(nil, rec)
+			must.OK(t, err)
+			if got := gunzip(t, out); !bytes.HasSuffix(got, []byte("\r\n\r\n"+c.block+recordEnd)) {
+				t.Errorf("%s: the block did not come back", name)
+			}
+		})
 	}
 }
 

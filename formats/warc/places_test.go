@@ -28,17 +28,21 @@ func TestPlaces(t *testing.T) {
 		"a file": of(a, b, place{"c", 0, 10, false}), "an offset": of(a, b, place{"b", 1, 10, false}), "a length": of(a, b, place{"b", 0, 11, false}),
 		"a plain one": of(a, b, place{"b", 0, 10, true}), "one less": of(a, b), "one twice": of(a, b, b),
 	} {
-		if other == all {
-			t.Errorf("%s makes no difference", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if other == all {
+				t.Errorf("%s makes no difference", name)
+			}
+		})
 	}
 }
 
 func TestPlacesText(t *testing.T) {
 	for _, p := range []Places{{}, {3, 1, 0xfedcba9876543210}, {1 << 63, 1 << 63, 1}} {
-		if got, ok := ParsePlaces(p.String()); !ok || got != p {
-			t.Errorf("%q is read as %v, %t", p, got, ok)
-		}
+		t.Run(p.String(), func(t *testing.T) {
+			if got, ok := ParsePlaces(p.String()); !ok || got != p {
+				t.Errorf("%q is read as %v, %t", p, got, ok)
+			}
+		})
 	}
 	for _, s := range []string{"", "1", "1 0", "1 0 x", "1 0 00000000000000011", "-1 0 0000000000000001", "1 0 0000000000000001 ", "01 0 0000000000000001", "1  0 0000000000000001"} {
 		if p, ok := ParsePlaces(s); ok {

@@ -291,10 +291,12 @@ func TestLooseDate(t *testing.T) {
 		"2020-01-02T03:04:05Zx":         "",
 		"2020-01-02T03:04:05+1":         "",
 	} {
-		got, ok := looseDate(text)
-		if ok != (want != "") || ok && got.Format(time.RFC3339Nano) != want {
-			t.Errorf("%q: %v %v, want %q", text, got, ok, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			got, ok := looseDate(text)
+			if ok != (want != "") || ok && got.Format(time.RFC3339Nano) != want {
+				t.Errorf("%q: %v %v, want %q", text, got, ok, want)
+			}
+		})
 	}
 }
 
@@ -306,11 +308,13 @@ func TestParseARC(t *testing.T) {
 		"http://e.example/ 192.0.2.1 19970102030405 text/html 404 abc - 123 x.arc.gz 12": {url: "http://e.example/", ip: "192.0.2.1", media: "text/html", length: 12},
 		"http://e.example/ - 19970102030405  12":                                         {url: "http://e.example/", ip: "-", length: 12},
 	} {
-		got, ok := parseARC(line)
-		got.date = time.Time{}
-		if !ok || got != want {
-			t.Errorf("%q: %+v, %v", line, got, ok)
-		}
+		t.Run(line, func(t *testing.T) {
+			got, ok := parseARC(line)
+			got.date = time.Time{}
+			if !ok || got != want {
+				t.Errorf("%q: %+v, %v", line, got, ok)
+			}
+		})
 	}
 	for _, line := range []string{"", "WARC/1.0", "http://e.example/", "http://e.example/ 192.0.2.1 19970102030405 text/html abc", "GET / HTTP/1.0", "a b c d 5", "Date: 1 2 19970102030405 3"} {
 		if got, ok := parseARC(line); ok {
@@ -348,9 +352,8 @@ func TestDictionary(t *testing.T) {
 					return &Record{Type: TypeResponse, TargetURI: fmt.Sprint("http://e.example/", n), Date: testDate, ContentType: MediaResponse, Block: strings.NewReader(block), Length: int64(len(block))}
 				}
 				starts = append(starts, len(file))
-				if file, err = (Encoder{Codec: Zstd, Dictionary: d}).Append(file, rec()); err != nil {
-					t.Fatal(err)
-				}
+				file, err = (Encoder{Codec: Zstd, Dictionary: d}).Append(file, rec())
+				must.OK(t, err)
 				b, err := Encoder{Codec: Zstd}.Append(nil, rec())
 				must.OK(t, err)
 				without += len(b)
@@ -384,9 +387,11 @@ func TestDictionary(t *testing.T) {
 		})
 	}
 	for name, content := range map[string][]byte{"empty": nil, "text": []byte("no dictionary"), "damaged": append(bytes.Clone(content[:8]), 0xff, 0xff, 0xff), "large": append(bytes.Clone(content), make([]byte, DictionaryMax)...)} {
-		if _, err := NewDictionary(content); fault.ClassOf(err).ExitCode() != 3 {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := NewDictionary(content); fault.ClassOf(err).ExitCode() != 3 {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 
@@ -450,9 +455,11 @@ func TestSniffAndDescribe(t *testing.T) {
 		"nothing":                     {"", false, ""},
 		"words":                       {"some words", false, ""},
 	} {
-		if got, what := Sniff([]byte(c.file)), Describe([]byte(c.file)); got != c.is || what != c.what {
-			t.Errorf("%s: %v %q, want %v %q", name, got, what, c.is, c.what)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got, what := Sniff([]byte(c.file)), Describe([]byte(c.file)); got != c.is || what != c.what {
+				t.Errorf("%s: %v %q, want %v %q", name, got, what, c.is, c.what)
+			}
+		})
 	}
 	if hint := HintFor([]byte(gzipped(gzipped(a))), "x y.gz"); hint != "gzip -dc 'x y.gz' | mcat" {
 		t.Error(hint)
@@ -558,9 +565,8 @@ func undecodable(t testing.TB) map[string]string {
 	for range 3 {
 		block := "HTTP/1.1 200 OK\r\n\r\ntext"
 		rec := &Record{Type: TypeResource, Date: testDate, Block: strings.NewReader(block), Length: int64(len(block))}
-		if frames, err = (Encoder{Codec: Zstd, Dictionary: d}).Append(frames, rec); err != nil {
-			t.Fatal(err)
-		}
+		frames, err = (Encoder{Codec: Zstd, Dictionary: d}).Append(frames, rec)
+		must.OK(t, err)
 	}
 	return map[string]string{
 		"damaged frame header": "\x28\xb5\x2f\xfd\xff\xff\xff\xff",

@@ -252,9 +252,11 @@ func TestEncodeRefuses(t *testing.T) {
 		"no type":          {Date: testDate},
 		"no date":          {Type: "x"},
 	} {
-		if b, err := (Encoder{}).Append(nil, rec); err == nil || len(b) != 0 {
-			t.Errorf("%s: %d bytes, %v", name, len(b), err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if b, err := (Encoder{}).Append(nil, rec); err == nil || len(b) != 0 {
+				t.Errorf("%s: %d bytes, %v", name, len(b), err)
+			}
+		})
 	}
 }
 
@@ -318,22 +320,24 @@ func TestDigests(t *testing.T) {
 		{"revisit, of what was seen before", TypeRevisit, "HTTP/1.1 200 OK\r\n\r\n", FieldPayloadDigest, of("hello"), ""},
 		{"MD5", TypeResource, "hello", FieldPayloadDigest, "md5:XUFAKRXLKNK4OISUWEM6OQ2HUQ", ""},
 	} {
-		rec := &Record{Type: c.typ, TargetURI: "http://a.test/", Date: testDate, Block: strings.NewReader(c.block), Length: int64(len(c.block))}
-		rec.Add(c.field, c.digest)
-		file, err := Encoder{Codec: None}.Append(nil, rec)
-		must.OK(t, err)
-		r := NewReader(bytes.NewReader(file), ReaderOptions{Name: "f", Verify: true})
-		_, err = r.Next()
-		if err == nil {
-			err = r.CheckPayload()
-		}
-		if err == nil {
-			err = r.Finish()
-		}
-		r.Close()
-		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v, want %q", c.name, err, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			rec := &Record{Type: c.typ, TargetURI: "http://a.test/", Date: testDate, Block: strings.NewReader(c.block), Length: int64(len(c.block))}
+			rec.Add(c.field, c.digest)
+			file, err := Encoder{Codec: None}.Append(nil, rec)
+			must.OK(t, err)
+			r := NewReader(bytes.NewReader(file), ReaderOptions{Name: "f", Verify: true})
+			_, err = r.Next()
+			if err == nil {
+				err = r.CheckPayload()
+			}
+			if err == nil {
+				err = r.Finish()
+			}
+			r.Close()
+			if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s: %v, want %q", c.name, err, c.want)
+			}
+		})
 	}
 }
 

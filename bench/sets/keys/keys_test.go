@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -102,26 +103,28 @@ func TestZipf(t *testing.T) {
 
 func TestPair(t *testing.T) {
 	for _, c := range []struct{ a, b, both uint64 }{{0, 0, 0}, {10, 0, 0}, {0, 10, 0}, {10, 10, 10}, {5000, 70, 30}} {
-		var a, b, both uint64
-		next := Pair(1, c.a, c.b, c.both, Uniform(1, c.a+c.b-c.both))
-		for {
-			_, inA, inB, ok := next()
-			if !ok {
-				break
+		t.Run(fmt.Sprint(c.a, " ", c.b), func(t *testing.T) {
+			var a, b, both uint64
+			next := Pair(1, c.a, c.b, c.both, Uniform(1, c.a+c.b-c.both))
+			for {
+				_, inA, inB, ok := next()
+				if !ok {
+					break
+				}
+				if inA {
+					a++
+				}
+				if inB {
+					b++
+				}
+				if inA && inB {
+					both++
+				}
 			}
-			if inA {
-				a++
+			if a != c.a || b != c.b || both != c.both {
+				t.Errorf("%+v: got %d, %d, %d", c, a, b, both)
 			}
-			if inB {
-				b++
-			}
-			if inA && inB {
-				both++
-			}
-		}
-		if a != c.a || b != c.b || both != c.both {
-			t.Errorf("%+v: got %d, %d, %d", c, a, b, both)
-		}
+		})
 	}
 }
 
