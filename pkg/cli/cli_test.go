@@ -157,10 +157,12 @@ func TestScripts(t *testing.T) { testscript.Run(t, testscript.Params{Dir: "testd
 
 func TestSize(t *testing.T) {
 	for text, want := range map[string]Size{"0": 0, "512": 512, "64M": 64 << 20, "1GiB": 1 << 30, "2k": 2048, "3kb": 3072} {
-		var s Size
-		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
-			t.Errorf("%q: %d, %v; want %d", text, s, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			var s Size
+			if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
+				t.Errorf("%q: %d, %v; want %d", text, s, err, want)
+			}
+		})
 	}
 	for _, text := range []string{"", "M", "-1", "1.5G", "9999999999G", "64X"} {
 		var s Size
@@ -184,10 +186,8 @@ func urlFile(t *testing.T, path, txn string, urls ...string) {
 	for _, u := range urls {
 		must.OK(t, w.Write(&record.URL{URL: u, Host: "h"}))
 	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
-	must.OK(t, os.WriteFile(path, b.Bytes(), 0o666))
+	_, err = w.Commit(record.Ledger{})
+	must.OK(t, err, os.WriteFile(path, b.Bytes(), 0o666))
 }
 
 // What a line of text quotes may be of any length, and the reason stands behind it.
@@ -270,9 +270,11 @@ func TestSeveralFilesAreOneInput(t *testing.T) {
 	other := filepath.Join(dir, "other")
 	urlFile(t, other, "r2", "http://h/4")
 	for txn, files := range map[string][]string{"r1": {a, b, ab}, "r2": {other}, "": {b, other}} {
-		if end, err := skip(files...); err != nil || end.Txn != txn || !end.Verified {
-			t.Errorf("%q skipped: %+v, %v", files, end, err)
-		}
+		t.Run(txn, func(t *testing.T) {
+			if end, err := skip(files...); err != nil || end.Txn != txn || !end.Verified {
+				t.Errorf("%q skipped: %+v, %v", files, end, err)
+			}
+		})
 	}
 	cut, err := os.ReadFile(a)
 	must.OK(t, err)
@@ -294,15 +296,17 @@ func TestSeveralFilesAreOneInput(t *testing.T) {
 // However short the work, --progress json and plain report it.
 func TestProgressReportsTheEnd(t *testing.T) {
 	for mode, want := range map[string]string{"json": `{"command":"toy","unit":"URLs","n":3,`, "plain": "toy: 3 URLs, ", "off": "", "auto": ""} {
-		var out bytes.Buffer
-		std := &Std{Name: "toy", Err: &out, Common: &Common{Progress: mode}}
-		p := std.StartProgress("URLs", 0)
-		p.Add(3)
-		p.Done()
-		p.Done()
-		if got := out.String(); !strings.HasPrefix(got, want) || strings.Count(got, "\n") != min(len(want), 1) {
-			t.Errorf("--progress %s: %q, want one line that begins with %q", mode, got, want)
-		}
+		t.Run(mode, func(t *testing.T) {
+			var out bytes.Buffer
+			std := &Std{Name: "toy", Err: &out, Common: &Common{Progress: mode}}
+			p := std.StartProgress("URLs", 0)
+			p.Add(3)
+			p.Done()
+			p.Done()
+			if got := out.String(); !strings.HasPrefix(got, want) || strings.Count(got, "\n") != min(len(want), 1) {
+				t.Errorf("--progress %s: %q, want one line that begins with %q", mode, got, want)
+			}
+		})
 	}
 }
 
@@ -341,18 +345,20 @@ func TestBar(t *testing.T) {
 		{300, 100, "mtest: [====================] 300 of 100 URLs, "},
 		{7, 0, "mtest: 7 URLs, "},
 	} {
-		out.Reset()
-		p := &Progress{std: std, mode: "bar", unit: "URLs", total: c.total, started: time.Now(), stop: make(chan struct{})}
-		p.Add(c.n)
-		p.report()
-		if got := out.String(); !strings.HasPrefix(got, "\r\033[K"+c.want) || strings.Contains(got, "\n") {
-			t.Errorf("%d of %d: %q, want %q", c.n, c.total, got, c.want)
-		}
-		out.Reset()
-		p.Done()
-		if got := out.String(); got != "\r\033[K" {
-			t.Errorf("at its end the bar wrote %q", got)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			out.Reset()
+			p := &Progress{std: std, mode: "bar", unit: "URLs", total: c.total, started: time.Now(), stop: make(chan struct{})}
+			p.Add(c.n)
+			p.report()
+			if got := out.String(); !strings.HasPrefix(got, "\r\033[K"+c.want) || strings.Contains(got, "\n") {
+				t.Errorf("%d of %d: %q, want %q", c.n, c.total, got, c.want)
+			}
+			out.Reset()
+			p.Done()
+			if got := out.String(); got != "\r\033[K" {
+				t.Errorf("at its end the bar wrote %q", got)
+			}
+		})
 	}
 	if got := clip("mtest: 7 URLs", 5); got != "mtest" {
 		t.Errorf("clipped to 5: %q", got)

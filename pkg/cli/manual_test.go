@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"mercator/pkg/base/must"
 )
 
 type toyGrammar struct {
@@ -21,14 +23,10 @@ type toyGrammar struct {
 // A page has what the grammar has, and the section of the verb; what looks like markup in a help is text.
 func TestManuals(t *testing.T) {
 	parser, err := kong.New(&toyGrammar{}, kong.Name("toy"), kong.Description("Try things. And more.\n\n  toy count [x]  # an example"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const manual = "# toy\n\nToys [count](../count.md), [eat](../eat/manual.md), [eat all](../eat/manual.md#eat-all), [here](#words), [rows](../../formats/record/SPEC.md#x), [TOML](https://toml.io/en), [a.md](../../a.md).\n\n## Words\n\nA row is a row.\n\n## toy count\n\nCounts.\n\n### Fine print\n\n    toy count [x](y)\n"
 	pages, err := manuals(parser.Model, manual)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for page, wants := range map[string][]string{
 		"toy":       {"toy - Try things\n\n# SYNOPSIS", "Try things. And more.\n\n\n      toy count [x]  # an example\n", "Toys count (count.md), **eat**(1), eat all (**eat**(1)), here, rows (**mercator-record**(5)), TOML (https://toml.io/en), a.md.\n", "**toy-count**(1)\n: Count rows.", "## Words\n\nA row is a row.", "# EXIT STATUS"},
 		"toy-count": {"toy-count - Count rows\n", "### Input\n", "**-n**, **--rows**=*N*\n: Rows of \\<x\\_NAME\\> at most.\n", "**--from**=*ADDR*\n: Where from. Default: a\\_b:1.\n", "Where to (default: there).\n", "Counts.", "### Fine print\n", "    toy count [x](y)\n"},

@@ -30,18 +30,20 @@ func TestScreen(t *testing.T) {
 		{"a first cell that is no URL", 60, "mailto:a@b\trule\thttp://b/\n", "mailto:a@b              rule          http://b/\n"},
 	}
 	for _, tt := range tests {
-		for _, size := range []int{1, 7, len(tt.in)} { // of a write
-			var out bytes.Buffer
-			w := &Screen{out: &out, width: tt.width}
-			for part := []byte(tt.in); len(part) > 0; part = part[min(size, len(part)):] {
-				if _, err := w.Write(part[:min(size, len(part))]); err != nil {
-					t.Fatal(err)
+		t.Run(tt.name, func(t *testing.T) {
+			for _, size := range []int{1, 7, len(tt.in)} { // of a write
+				var out bytes.Buffer
+				w := &Screen{out: &out, width: tt.width}
+				for part := []byte(tt.in); len(part) > 0; part = part[min(size, len(part)):] {
+					if _, err := w.Write(part[:min(size, len(part))]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := out.String(); got != tt.want {
+					t.Errorf("%s, %d bytes a write:\n%q, want\n%q", tt.name, size, got, tt.want)
 				}
 			}
-			if got := out.String(); got != tt.want {
-				t.Errorf("%s, %d bytes a write:\n%q, want\n%q", tt.name, size, got, tt.want)
-			}
-		}
+		})
 	}
 }
 

@@ -31,12 +31,14 @@ func TestOnlyFlagsBecomeSettings(t *testing.T) {
 		"allow it: --allow-net 10.0.0.1/32,::1/128": `allow it: mcrawl set ` + dir + ` network.allow_net=10.0.0.1/32,::1/128`,
 		"--timeout --max-body: of both a value":     "fetch.timeout fetch.max_body: of both a value",
 	} {
-		if want == "" {
-			want = message
-		}
-		if got, sets := s.inSettings(message); got != want || sets != strings.Contains(want, "mcrawl set") {
-			t.Errorf("%s\n becomes %s\n want    %s", message, got, want)
-		}
+		t.Run(message, func(t *testing.T) {
+			if want == "" {
+				want = message
+			}
+			if got, sets := s.inSettings(message); got != want || sets != strings.Contains(want, "mcrawl set") {
+				t.Errorf("%s\n becomes %s\n want    %s", message, got, want)
+			}
+		})
 	}
 
 	// A list that is set keeps its members: the command that the message names replaces it.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -12,17 +13,19 @@ func TestVerbsOfHelp(t *testing.T) {
 		args  []string
 		verbs int
 	}{{[]string{"-q"}, 1}, {[]string{"-q", "more"}, 2}, {[]string{"--hosts"}, 1}, {[]string{"-h"}, 3}, {[]string{"-qh"}, 3}, {[]string{"x", "-hq"}, 3}, {[]string{"--help"}, 3}} {
-		var grammar struct {
-			Main  struct{} `cmd:"" default:"withargs"`
-			More  struct{} `cmd:""`
-			Other struct{} `cmd:""`
-		}
-		parser, err := kong.New(&grammar, kong.IgnoreFields(withoutOthers(&grammar, test.args)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if have := len(parser.Model.Children); have != test.verbs {
-			t.Errorf("%q: %d verbs, want %d", test.args, have, test.verbs)
-		}
+		t.Run(fmt.Sprint(test.args), func(t *testing.T) {
+			var grammar struct {
+				Main  struct{} `cmd:"" default:"withargs"`
+				More  struct{} `cmd:""`
+				Other struct{} `cmd:""`
+			}
+			parser, err := kong.New(&grammar, kong.IgnoreFields(withoutOthers(&grammar, test.args)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if have := len(parser.Model.Children); have != test.verbs {
+				t.Errorf("%q: %d verbs, want %d", test.args, have, test.verbs)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,13 +21,15 @@ func TestUnknownKeyNamesTheNearest(t *testing.T) {
 		{"[URLs]\n", `crawl.toml: line 1: unknown key "URLs"`, `did you mean "urls"?`},
 		{"[polite]\nmin_delay = \"1s\"\n", `crawl.toml: line 1: unknown key "polite"`, ""},
 	} {
-		_, err := parse("crawl.toml", []byte(c.text))
-		if !errors.Is(err, fault.Usage) || err.Error() != c.want {
-			t.Errorf("%q: error %q, want %q", c.text, err, c.want)
-		}
-		if hint := fault.HintOf(err); c.hint != "" && hint != c.hint {
-			t.Errorf("%q: hint %q, want %q", c.text, hint, c.hint)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			_, err := parse("crawl.toml", []byte(c.text))
+			if !errors.Is(err, fault.Usage) || err.Error() != c.want {
+				t.Errorf("%q: error %q, want %q", c.text, err, c.want)
+			}
+			if hint := fault.HintOf(err); c.hint != "" && hint != c.hint {
+				t.Errorf("%q: hint %q, want %q", c.text, hint, c.hint)
+			}
+		})
 	}
 }
 
@@ -43,9 +46,11 @@ func TestHintOfSyntax(t *testing.T) {
 		"round_time = '1s\n":                "text ends in its line",
 		"round_time = \"1s\n":               "text ends in its line",
 	} {
-		if _, err := parse("crawl.toml", []byte(text)); err == nil || !strings.HasPrefix(fault.HintOf(err), want) {
-			t.Errorf("%q: %v, hint %q, want %q", text, err, fault.HintOf(err), want)
-		}
+		t.Run(fmt.Sprintf("%.60s", text), func(t *testing.T) {
+			if _, err := parse("crawl.toml", []byte(text)); err == nil || !strings.HasPrefix(fault.HintOf(err), want) {
+				t.Errorf("%q: %v, hint %q, want %q", text, err, fault.HintOf(err), want)
+			}
+		})
 	}
 }
 
@@ -73,10 +78,12 @@ stages = "32M"
 		{"memory.stages", "32M"},
 		{"no.key", nil},
 	} {
-		got, found := c.Lookup(k.key)
-		if found != (k.want != nil) || got != k.want {
-			t.Errorf("%s: %v, %v; want %v", k.key, got, found, k.want)
-		}
+		t.Run(k.key, func(t *testing.T) {
+			got, found := c.Lookup(k.key)
+			if found != (k.want != nil) || got != k.want {
+				t.Errorf("%s: %v, %v; want %v", k.key, got, found, k.want)
+			}
+		})
 	}
 	if v, _ := c.Lookup("network.allow_net"); len(v.([]any)) != 1 {
 		t.Errorf("allow-net: %v", v)
@@ -86,8 +93,7 @@ stages = "32M"
 func TestFindNeedsACrawlFolder(t *testing.T) {
 	dir := t.TempDir()
 	store := filepath.Join(dir, "urls")
-	must.OK(t, os.Mkdir(store, 0o777))
-	must.OK(t, os.WriteFile(filepath.Join(dir, Name), nil, 0o666))
+	must.OK(t, os.Mkdir(store, 0o777), os.WriteFile(filepath.Join(dir, Name), nil, 0o666))
 	if got := Find([]string{store}); got != "" {
 		t.Errorf("without CURRENT found %s", got)
 	}

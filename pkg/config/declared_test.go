@@ -62,10 +62,12 @@ func TestOneDeclaration(t *testing.T) {
 		"20":  `politeness.patience "20", want a duration of 1s to 1h, such as 7m`,
 		"59m": "",
 	} {
-		literal, err := k.literal(text)
-		if want == "" && (err != nil || literal != `"59m"`) || want != "" && (!errors.Is(err, fault.Usage) || err.Error() != want) {
-			t.Errorf("%s: %s, %v; want %q", text, literal, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			literal, err := k.literal(text)
+			if want == "" && (err != nil || literal != `"59m"`) || want != "" && (!errors.Is(err, fault.Usage) || err.Error() != want) {
+				t.Errorf("%s: %s, %v; want %q", text, literal, err, want)
+			}
+		})
 	}
 }
 

@@ -40,10 +40,12 @@ func TestSet(t *testing.T) {
 		{"taken back", "[fetch]\ntimeout = \"20s\" # mine\n", "fetch.timeout", "", "[fetch]\n#timeout = \"1m\" # mine\n"},
 		{"taken back where there is none", "[fetch]\n", "fetch.timeout", "", "[fetch]\n"},
 	} {
-		got, err := Set([]byte(c.text), c.key, c.value)
-		if err != nil || string(got) != c.want {
-			t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Set([]byte(c.text), c.key, c.value)
+			if err != nil || string(got) != c.want {
+				t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.want)
+			}
+		})
 	}
 }
 
@@ -91,12 +93,14 @@ func TestSetRefuses(t *testing.T) {
 		{"frontier.domain_growth", "2", `frontier.domain_growth: 2 without frontier.domain_budget, want a budget of URLs a domain, or 0`, ""},
 		{"fetch.contact", "\xff", `fetch.contact "\xff", want UTF-8`, ""},
 	} {
-		_, err := Set(Preset(), c.key, c.value)
-		if !errors.Is(err, fault.Usage) || err.Error() != c.want {
-			t.Errorf("%s=%s: error %v, want %q", c.key, c.value, err, c.want)
-		} else if hint := cmp.Or(fault.HintOf(err), fault.Suggest(err)); c.hint != "" && hint != c.hint {
-			t.Errorf("%s=%s: hint %q, want %q", c.key, c.value, hint, c.hint)
-		}
+		t.Run(c.key+" "+c.value, func(t *testing.T) {
+			_, err := Set(Preset(), c.key, c.value)
+			if !errors.Is(err, fault.Usage) || err.Error() != c.want {
+				t.Errorf("%s=%s: error %v, want %q", c.key, c.value, err, c.want)
+			} else if hint := cmp.Or(fault.HintOf(err), fault.Suggest(err)); c.hint != "" && hint != c.hint {
+				t.Errorf("%s=%s: hint %q, want %q", c.key, c.value, hint, c.hint)
+			}
+		})
 	}
 	for _, policy := range []string{"opic", "walk"} {
 		_, err := SetAll(Preset(), []Pair{{"frontier.policy", policy}, {"focus.model", "mouse.model"}})
@@ -116,9 +120,11 @@ func TestSetRefuses(t *testing.T) {
 		{[]Pair{{"focus.patience", "1"}}, "focus.patience: 1 without focus.model, want a model (mfocus train), or 0"},
 		{[]Pair{{"focus.patience", "1"}, {"focus.model", "mouse.model"}}, ""},
 	} {
-		if _, err := SetAll(Preset(), c.pairs); c.want == "" && err != nil || c.want != "" && (!errors.Is(err, fault.Usage) || !strings.HasPrefix(err.Error(), c.want)) {
-			t.Errorf("%v: %v, want %q", c.pairs, err, c.want)
-		}
+		t.Run(fmt.Sprint(c.pairs), func(t *testing.T) {
+			if _, err := SetAll(Preset(), c.pairs); c.want == "" && err != nil || c.want != "" && (!errors.Is(err, fault.Usage) || !strings.HasPrefix(err.Error(), c.want)) {
+				t.Errorf("%v: %v, want %q", c.pairs, err, c.want)
+			}
+		})
 	}
 	if _, err := Set([]byte("fetch = { dedup = true }\n"), "fetch.dedup", "false"); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "braces") {
 		t.Errorf("a table in braces: %v", err)

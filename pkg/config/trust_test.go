@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -143,8 +144,10 @@ func TestUnseen(t *testing.T) {
 one	two
 three'''`: false, `push = "/\u05d0\u05d1\u200f"`: false,
 	} {
-		if _, err := Parse(Name, []byte(text+"\n")); (err != nil) != bad || bad && fault.ClassOf(err) != fault.Usage || err != nil && strings.ContainsFunc(err.Error(), isInvisible) {
-			t.Errorf("%q: %v", text, err)
-		}
+		t.Run(fmt.Sprintf("%.60s", text), func(t *testing.T) {
+			if _, err := Parse(Name, []byte(text+"\n")); (err != nil) != bad || bad && fault.ClassOf(err) != fault.Usage || err != nil && strings.ContainsFunc(err.Error(), isInvisible) {
+				t.Errorf("%q: %v", text, err)
+			}
+		})
 	}
 }

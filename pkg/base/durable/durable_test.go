@@ -92,7 +92,7 @@ func TestGone(t *testing.T) {
 		needs.Skip(t, "this system does not tell its starts apart")
 	}
 	dead, zombie := exec.Command("true"), exec.Command("true")
-	must.OK(t, errors.Join(dead.Run(), zombie.Start()))
+	must.OK(t, dead.Run(), zombie.Start())
 	defer zombie.Wait()
 	unasked := self
 	unasked.PID = zombie.Process.Pid

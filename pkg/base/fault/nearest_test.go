@@ -32,9 +32,11 @@ func TestDistance(t *testing.T) {
 		a, b string
 		want int
 	}{{"", "", 0}, {"", "abc", 3}, {"abc", "abc", 0}, {"fetch", "fecth", 1}, {"kitten", "sitting", 3}, {"ab", "ba", 1}} {
-		if got := Distance(c.a, c.b); got != c.want || Distance(c.b, c.a) != c.want {
-			t.Errorf("%q, %q: %d, want %d", c.a, c.b, got, c.want)
-		}
+		t.Run(c.a+" "+c.b, func(t *testing.T) {
+			if got := Distance(c.a, c.b); got != c.want || Distance(c.b, c.a) != c.want {
+				t.Errorf("%q, %q: %d, want %d", c.a, c.b, got, c.want)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash"
 	"hash/crc64"
 	"io"
@@ -26,12 +27,14 @@ func TestVectors(t *testing.T) {
 		{"abc", 0x3b6e25bd6e0e10fb},
 		{"http://www.example.com/", 0x07fa663713929c3e},
 	} {
-		if got := fingerprint.Of([]byte(v.in)); got != v.want {
-			t.Errorf("Of(%q) = %016x, want %016x", v.in, got, v.want)
-		}
-		if got := fingerprint.OfString(v.in); got != v.want {
-			t.Errorf("OfString(%q) = %016x, want %016x", v.in, got, v.want)
-		}
+		t.Run(v.in, func(t *testing.T) {
+			if got := fingerprint.Of([]byte(v.in)); got != v.want {
+				t.Errorf("Of(%q) = %016x, want %016x", v.in, got, v.want)
+			}
+			if got := fingerprint.OfString(v.in); got != v.want {
+				t.Errorf("OfString(%q) = %016x, want %016x", v.in, got, v.want)
+			}
+		})
 	}
 }
 
@@ -192,12 +195,14 @@ func TestIrreducible(t *testing.T) {
 		0x8000000080000000:      "(x³²+x¹⁶+1)², by squares",
 		0xd800000000000000 >> 1: "divisible by x",
 	} {
-		if fingerprint.Irreducible(p) {
-			t.Errorf("%016x: reducible (%s)", p, why)
-		}
-		if _, err := fingerprint.NewPoly(p); !errors.Is(err, fault.Usage) {
-			t.Errorf("NewPoly(%016x): %v, want fault.Usage", p, err)
-		}
+		t.Run(fmt.Sprint(p), func(t *testing.T) {
+			if fingerprint.Irreducible(p) {
+				t.Errorf("%016x: reducible (%s)", p, why)
+			}
+			if _, err := fingerprint.NewPoly(p); !errors.Is(err, fault.Usage) {
+				t.Errorf("NewPoly(%016x): %v, want fault.Usage", p, err)
+			}
+		})
 	}
 	// One polynomial in 64 is irreducible.
 	rnd := rand.New(rand.NewPCG(3, 4))

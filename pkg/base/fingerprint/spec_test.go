@@ -10,14 +10,13 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 )
 
 // TestSpec holds the tables of SPEC.md against the code and the formulas.
 func TestSpec(t *testing.T) {
 	page, err := os.ReadFile("SPEC.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	vectors := regexp.MustCompile("(?m)^\\| `(.*)` \\| ([0-9a-f]{16}) \\|$").FindAllStringSubmatch(string(page), -1)
 	if len(vectors) != 4 {
 		t.Errorf("%d vectors, want 4", len(vectors))

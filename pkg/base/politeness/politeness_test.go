@@ -1,6 +1,7 @@
 package politeness
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -19,8 +20,10 @@ func TestAfter(t *testing.T) {
 		{Rules{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 0}, 4 * time.Second, time.Second}, // a longest gap below the least
 		{Rules{MinDelay: 0, DelayFactor: 0.5, MaxDelay: time.Second}, 3 * time.Microsecond, time.Microsecond},
 	} {
-		if got := time.Duration(c.rules.After(c.contact.Microseconds())) * time.Microsecond; got != c.want {
-			t.Errorf("%+v after %v: %v, want %v", c.rules, c.contact, got, c.want)
-		}
+		t.Run(fmt.Sprint(c.contact, " ", c.want), func(t *testing.T) {
+			if got := time.Duration(c.rules.After(c.contact.Microseconds())) * time.Microsecond; got != c.want {
+				t.Errorf("%+v after %v: %v, want %v", c.rules, c.contact, got, c.want)
+			}
+		})
 	}
 }

@@ -51,8 +51,7 @@ func TestOn(t *testing.T) {
 // A line stays a line, whatever it quotes; lines of others in the file stay; and where nothing is traced, nothing is allocated.
 func TestSay(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
-	must.OK(t, os.WriteFile(file, []byte("before\n"), 0o600))
-	must.OK(t, Start(file, nil))
+	must.OK(t, os.WriteFile(file, []byte("before\n"), 0o600), Start(file, nil))
 	Say("mfetch", "http://a.test/", "error=%s", "a\nb\tc"+strings.Repeat("x", 2*lineMax))
 	Say("mfetch", "http://a.test/", "done")
 	must.OK(t, End())

@@ -40,8 +40,10 @@ func TestIndex(t *testing.T) {
 		"a.test": {"[0 2 3 5 7]", "[0 2 3 5]"}, "a.test:81": {"[0 2 3 4 5 7]", "[0 2 3 4 5]"}, "x.b.test": {"[0 1 3 5 7]", "[1 3 5 7]"}, "c.b.test": {"[0 1 3 5 7]", "[3 5 7]"},
 		"x.d.test": {"[2 3 5 7]", "[2 3 5 7]"}, "e.test": {"[3 5 6 7]", "[3 5 6 7]"}, "127.0.0.1:80": {"[3 5 7]", "[3 5 7]"}, "[::1]:80": {"[3 5 7]", "[3 5 7]"},
 	} {
-		if got := [2]string{fmt.Sprint(s.every.of(host)), fmt.Sprint(s.Of("http://"+host+"/", host))}; got != want {
-			t.Errorf("%s: sheets %s, want %s", host, got, want)
-		}
+		t.Run(host, func(t *testing.T) {
+			if got := [2]string{fmt.Sprint(s.every.of(host)), fmt.Sprint(s.Of("http://"+host+"/", host))}; got != want {
+				t.Errorf("%s: sheets %s, want %s", host, got, want)
+			}
+		})
 	}
 }

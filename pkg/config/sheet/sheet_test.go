@@ -66,17 +66,21 @@ sheet more: (domain own.test or host o.test) and any
 	attempts := s.Attempts(config.Failures{MaxAttempts: 3, RetryDelay: time.Minute})
 	depth, urls := s.Limits(config.NewURLs{MaxDepth: 4})
 	for url, want := range map[string]string{"http://a.test/api/x": "7 1m0s 4 0", "http://a.test/": "3 1m0s 4 0", "http://own.test/": "3 2s 1 50"} {
-		host := strings.Split(url, "/")[2]
-		most, delay := attempts(url, host)
-		if got := fmt.Sprint(most, delay, depth(url, host), urls(host)); got != want {
-			t.Errorf("%s: attempts, delay, depth, URLs %s, want %s", url, got, want)
-		}
+		t.Run(url, func(t *testing.T) {
+			host := strings.Split(url, "/")[2]
+			most, delay := attempts(url, host)
+			if got := fmt.Sprint(most, delay, depth(url, host), urls(host)); got != want {
+				t.Errorf("%s: attempts, delay, depth, URLs %s, want %s", url, got, want)
+			}
+		})
 	}
 	polite := s.Politeness(config.Delays{MinDelay: time.Second})
 	for host, want := range map[string]int{"own.test": 4, "b.own.test:81": 4, "a.test": 0} {
-		if got := polite.Of(host).HostConnections; got != want {
-			t.Errorf("%d connections to %s, want %d", got, host, want)
-		}
+		t.Run(host, func(t *testing.T) {
+			if got := polite.Of(host).HostConnections; got != want {
+				t.Errorf("%d connections to %s, want %d", got, host, want)
+			}
+		})
 	}
 	var none *Sheets
 	none.Host("a.test", nil)
@@ -107,8 +111,7 @@ func TestAudited(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o777))
-		must.OK(t, os.WriteFile(path, []byte(text), 0o666))
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666))
 		return path
 	}
 	write("lists/a b.txt", "one.test\n")

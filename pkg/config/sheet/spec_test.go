@@ -10,6 +10,7 @@ import (
 
 	"mercator/formats/spectest"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/config"
 )
 
@@ -86,9 +87,7 @@ func vectors() []spectest.Vector {
 			}
 			path := filepath.Join(dir, "sheets.txt")
 			for name, text := range map[string]string{"list.txt": list.String(), "sheets.txt": "sheet a: host @list.txt\n fetch.timeout 1s\n"} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 			}
 			_, err := Load(path, nil)
 			return err
