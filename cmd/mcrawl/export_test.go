@@ -17,8 +17,10 @@ func TestExportName(t *testing.T) {
 		{"..", "", "../../crawl.wacz"}, {"../.", "", "../../crawl.wacz"}, {"../fetch/", "", "../fetch.wacz"},
 		{".", "", "../fetch.wacz"}, {"a/..", "", "../fetch.wacz"}, {"a", "", "a.wacz"}, {"a", "b", "b"},
 	} {
-		if got, err := outputPath(c.crawl, c.to, ".wacz"); got != c.want || err != nil {
-			t.Errorf("%s %s: %s, %v; want %s", c.crawl, c.to, got, err, c.want)
-		}
+		t.Run(c.crawl+" "+c.to, func(t *testing.T) {
+			if got, err := outputPath(c.crawl, c.to, ".wacz"); got != c.want || err != nil {
+				t.Errorf("%s %s: %s, %v; want %s", c.crawl, c.to, got, err, c.want)
+			}
+		})
 	}
 }

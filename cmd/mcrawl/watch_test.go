@@ -93,9 +93,8 @@ func TestWatch(t *testing.T) {
 		var reply *http.Response
 		var body []byte
 		for { // what changed before is seen when the page is made anew: see --every
-			if reply, err = http.DefaultClient.Do(req); err != nil {
-				t.Fatal(err)
-			}
+			reply, err = http.DefaultClient.Do(req)
+			must.OK(t, err)
 			body, err = io.ReadAll(reply.Body)
 			reply.Body.Close()
 			if c.before == nil || reply.StatusCode == c.status {

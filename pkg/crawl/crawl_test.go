@@ -54,18 +54,19 @@ func TestOpen(t *testing.T) {
 		{"/c/urls", "urls", 2, fault.Version, "urls store version 1, want 2", ""},
 		{"/c/urls", "urls", 1, "", "", ""},
 	} {
-		_, err := store.Open(test.dir, test.kind, test.version, opt)
-		if test.class == "" {
-			must.OK(t, err)
-		} else if !errors.Is(err, test.class) || !strings.Contains(err.Error(), test.found) || !strings.Contains(fault.HintOf(err), test.hint) {
-			t.Errorf("%s %s %d: %v (%s)", test.dir, test.kind, test.version, err, fault.HintOf(err))
-		}
+		t.Run(fmt.Sprint(test.dir, " ", test.class), func(t *testing.T) {
+			_, err := store.Open(test.dir, test.kind, test.version, opt)
+			if test.class == "" {
+				must.OK(t, err)
+			} else if !errors.Is(err, test.class) || !strings.Contains(err.Error(), test.found) || !strings.Contains(fault.HintOf(err), test.hint) {
+				t.Errorf("%s %s %d: %v (%s)", test.dir, test.kind, test.version, err, fault.HintOf(err))
+			}
+		})
 	}
 	if err := store.Create("/c/urls", "urls", 1, map[string]string{"p": "2"}, opt); !errors.Is(err, fault.Usage) {
 		t.Errorf("other params: %v", err)
 	}
-	must.OK(t, fsys.Remove("/c/urls/HEAD"))
-	must.OK(t, store.Create("/c/urls", "urls", 1, map[string]string{"p": "1"}, opt))
+	must.OK(t, fsys.Remove("/c/urls/HEAD"), store.Create("/c/urls", "urls", 1, map[string]string{"p": "1"}, opt))
 	wholeRound(t, fsys, "r1")
 	must.OK(t, fsys.Remove("/c/urls/HEAD"))
 	if _, err := store.Open("/c/urls", "urls", 1, opt); !errors.Is(err, fault.Corrupt) {
@@ -672,8 +673,7 @@ func TestNewKilled(t *testing.T) {
 	}
 	// A file of somebody else's is not replaced.
 	dir := t.TempDir()
-	must.OK(t, fill("killed")(filepath.Join(dir, wholeName)))
-	must.OK(t, os.WriteFile(filepath.Join(dir, "crawl.toml"), []byte("mine"), 0o666))
+	must.OK(t, fill("killed")(filepath.Join(dir, wholeName)), os.WriteFile(filepath.Join(dir, "crawl.toml"), []byte("mine"), 0o666))
 	_, err := New(t.Context(), dir, fill("next"))
 	if text, _ := os.ReadFile(filepath.Join(dir, "crawl.toml")); !errors.Is(err, fault.Usage) || string(text) != "mine" {
 		t.Errorf("%v, %q", err, text)

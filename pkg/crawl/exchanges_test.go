@@ -215,14 +215,16 @@ func TestExchangesOfCheckpoint(t *testing.T) {
 		{manifest, flipped(manifest), "checksum"},
 		{manifest, read("/c/rounds/r1/links/000.json"), `body: sender "0", want "1"`},
 	} {
-		damaged := clone(fsys)
-		must.OK(t, damaged.Remove(c.file))
-		if c.data != nil {
-			must.OK(t, durable.WriteFile(damaged, c.file, c.data))
-		}
-		if p := verify(damaged); !slices.ContainsFunc(p, func(p string) bool { return strings.HasPrefix(p, c.file+": ") && strings.Contains(p, c.says) }) {
-			t.Errorf("%s, %d bytes: %q, want %q", c.file, len(c.data), p, c.says)
-		}
+		t.Run(c.says, func(t *testing.T) {
+			damaged := clone(fsys)
+			must.OK(t, damaged.Remove(c.file))
+			if c.data != nil {
+				must.OK(t, durable.WriteFile(damaged, c.file, c.data))
+			}
+			if p := verify(damaged); !slices.ContainsFunc(p, func(p string) bool { return strings.HasPrefix(p, c.file+": ") && strings.Contains(p, c.says) }) {
+				t.Errorf("%s, %d bytes: %q, want %q", c.file, len(c.data), p, c.says)
+			}
+		})
 	}
 	// Other rows, sent again as it should be: the checkpoint alone knows.
 	other := clone(fsys)

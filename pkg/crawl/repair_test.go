@@ -194,8 +194,7 @@ func TestRepairWithoutItsCheckpoint(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		wholeRound(t, fsys, fmt.Sprintf("r%d", i))
 	}
-	must.OK(t, change(fsys, "/c/frontier", "next", "r4"))
-	must.OK(t, fsys.Remove("/c/CURRENT"), durable.WriteFile(fsys, checkpointPath("/c", 3), []byte("mercator-checkpoint 1 ")))
+	must.OK(t, change(fsys, "/c/frontier", "next", "r4"), fsys.Remove("/c/CURRENT"), durable.WriteFile(fsys, checkpointPath("/c", 3), []byte("mercator-checkpoint 1 ")))
 	_, err := repair(fsys)
 	if !errors.Is(err, fault.Corrupt) || !strings.Contains(fault.HintOf(err), `: mckpt repair /c --checkpoint 2`) {
 		t.Fatalf("%v, hint %q", err, fault.HintOf(err))

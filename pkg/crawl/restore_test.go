@@ -96,50 +96,52 @@ func TestRestorePastDamage(t *testing.T) {
 		{"cut", func(fsys *crashtest.FS, path string) error { return durable.WriteFile(fsys, path, []byte("merc")) }},
 		{"another", func(fsys *crashtest.FS, path string) error { return durable.WriteFile(fsys, path, []byte("x\n")) }},
 	} {
-		what, damage := c.what, c.damage
-		for _, number := range []uint64{0, 1, 2} {
-			first := 1
-			if number != uint64(i) && !long {
-				first = 1<<20 + 1 // it does not die: each damage, and each number, is with deaths once
-			}
-			whole := testCrawl(t)
-			rounds(t, whole, 1, 2, 0)
-			must.OK(t, change(whole, "/c/urls", "new", "r3"))
-			s := openStore(t, whole, "urls")
-			newest, err := s.Newest()
-			must.OK(t, err)
-			must.OK(t, damage(whole, s.ManifestPath(newest.Generation)))
-			for at, dies := first, true; dies; at++ {
-				for _, loss := range lossesAt(at) {
-					fsys := clone(whole)
-					fsys.CrashAt(at)
-					_ = restore(fsys, number)
-					dies = fsys.Crashed()
-					fsys = fsys.AfterCrash(loss)
-					warned := 0
-					c, err := Open("/c", Options{FS: fsys, Warn: func(error) { warned++ }})
-					must.OK(t, err)
-					must.OK(t, c.Restore(ctx, number))
-					if dies && loss == crashtest.LoseAll && at == 1 && warned != 1 {
-						t.Errorf("%s, to %d: %d warnings, want 1", what, number, warned)
-					}
-					st, err := c.State()
-					must.OK(t, err)
-					if st.Checkpoint != number || len(st.Changed) > 0 || len(st.Rounds) > 0 {
-						t.Fatalf("%s, to %d, dead at %d: %+v", what, number, at, st)
-					}
-					must.OK(t, change(fsys, "/c/urls", "new", "r9"), change(fsys, "/c/frontier", "update", "r9"), commit(fsys, "r9"))
-					s := openStore(t, fsys, "urls")
-					if m, err := s.Newest(); err != nil || m.Generation <= newest.Generation+1 {
-						t.Fatalf("%s: newest %+v, %v", what, m, err)
-					}
-					must.OK(t, gc(fsys, 5))
-					if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
-						t.Fatalf("%s, to %d, dead at %d: verify says %+v, %v", what, number, at, v, err)
+		t.Run(c.what, func(t *testing.T) {
+			what, damage := c.what, c.damage
+			for _, number := range []uint64{0, 1, 2} {
+				first := 1
+				if number != uint64(i) && !long {
+					first = 1<<20 + 1 // it does not die: each damage, and each number, is with deaths once
+				}
+				whole := testCrawl(t)
+				rounds(t, whole, 1, 2, 0)
+				must.OK(t, change(whole, "/c/urls", "new", "r3"))
+				s := openStore(t, whole, "urls")
+				newest, err := s.Newest()
+				must.OK(t, err)
+				must.OK(t, damage(whole, s.ManifestPath(newest.Generation)))
+				for at, dies := first, true; dies; at++ {
+					for _, loss := range lossesAt(at) {
+						fsys := clone(whole)
+						fsys.CrashAt(at)
+						_ = restore(fsys, number)
+						dies = fsys.Crashed()
+						fsys = fsys.AfterCrash(loss)
+						warned := 0
+						c, err := Open("/c", Options{FS: fsys, Warn: func(error) { warned++ }})
+						must.OK(t, err)
+						must.OK(t, c.Restore(ctx, number))
+						if dies && loss == crashtest.LoseAll && at == 1 && warned != 1 {
+							t.Errorf("%s, to %d: %d warnings, want 1", what, number, warned)
+						}
+						st, err := c.State()
+						must.OK(t, err)
+						if st.Checkpoint != number || len(st.Changed) > 0 || len(st.Rounds) > 0 {
+							t.Fatalf("%s, to %d, dead at %d: %+v", what, number, at, st)
+						}
+						must.OK(t, change(fsys, "/c/urls", "new", "r9"), change(fsys, "/c/frontier", "update", "r9"), commit(fsys, "r9"))
+						s := openStore(t, fsys, "urls")
+						if m, err := s.Newest(); err != nil || m.Generation <= newest.Generation+1 {
+							t.Fatalf("%s: newest %+v, %v", what, m, err)
+						}
+						must.OK(t, gc(fsys, 5))
+						if v, err := c.Verify(ctx); err != nil || len(v.Problems) > 0 {
+							t.Fatalf("%s, to %d, dead at %d: verify says %+v, %v", what, number, at, v, err)
+						}
 					}
 				}
 			}
-		}
+		})
 	}
 }
 

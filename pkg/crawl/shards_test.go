@@ -143,11 +143,9 @@ func TestCommitShards(t *testing.T) {
 	refused("/c/shard/001/frontier", `no update or add of "r1"`)
 	must.OK(t, change(fsys, "/c/shard/001/frontier", "update", "r1"))
 	refused("/c/shard/001/urls", `round "r1" is not committed here`)
-	must.OK(t, change(fsys, "/c/shard/001/urls", "new", "r1"))
-	must.OK(t, store.Create("/c/shard/002/urls", "urls", 1, nil, store.Options{FS: fsys}))
+	must.OK(t, change(fsys, "/c/shard/001/urls", "new", "r1"), store.Create("/c/shard/002/urls", "urls", 1, nil, store.Options{FS: fsys}))
 	refused("/c/shard/002/urls", "a store that belongs to no shard, want 2 shards")
-	must.OK(t, removeAll(fsys, "/c/shard/002"))
-	must.OK(t, commit(fsys, "r1"))
+	must.OK(t, removeAll(fsys, "/c/shard/002"), commit(fsys, "r1"))
 
 	c, err := Open("/c", Options{FS: fsys})
 	must.OK(t, err)
@@ -227,14 +225,16 @@ func TestVerifyShards(t *testing.T) {
 			return store.Create("/c/urls", "urls", 1, nil, store.Options{FS: fsys})
 		}, "/c/urls: a store that belongs to no shard"},
 	} {
-		fsys := clone(base)
-		must.OK(t, test.damage(fsys))
-		c, err := Open("/c", Options{FS: fsys})
-		must.OK(t, err)
-		v, err := c.Verify(ctx)
-		if err != nil || !slices.ContainsFunc(v.Problems, func(p string) bool { return strings.Contains(p, test.says) }) {
-			t.Errorf("%s: %v, %q, want %q", test.name, err, v.Problems, test.says)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			fsys := clone(base)
+			must.OK(t, test.damage(fsys))
+			c, err := Open("/c", Options{FS: fsys})
+			must.OK(t, err)
+			v, err := c.Verify(ctx)
+			if err != nil || !slices.ContainsFunc(v.Problems, func(p string) bool { return strings.Contains(p, test.says) }) {
+				t.Errorf("%s: %v, %q, want %q", test.name, err, v.Problems, test.says)
+			}
+		})
 	}
 	c, err := Open("/c", Options{FS: base})
 	must.OK(t, err)

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -9,9 +10,11 @@ import (
 func TestRoundsSinceAsked(t *testing.T) {
 	names := []string{"seed", "r1", "raise1", "r2", "add3", "r3", "raise3", "r4"}
 	for most, want := range map[uint64][]string{1: {"r4"}, 2: {"r4", "r3"}, 3: {"r4", "r3"}} {
-		if got := roundsSinceAsked(names, most); !slices.Equal(got, want) {
-			t.Errorf("%d: %q, want %q", most, got, want)
-		}
+		t.Run(fmt.Sprint(most), func(t *testing.T) {
+			if got := roundsSinceAsked(names, most); !slices.Equal(got, want) {
+				t.Errorf("%d: %q, want %q", most, got, want)
+			}
+		})
 	}
 	if got := roundsSinceAsked(names[:4], 3); !slices.Equal(got, []string{"r2", "r1"}) {
 		t.Errorf("%q", got)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/command/mfetch"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
@@ -108,12 +109,7 @@ func TestLastWords(t *testing.T) {
 			t.Chdir(t.TempDir())
 			d := &Driver{Crawl: &tell.Crawl{Crawl: &crawl.Crawl{}}}
 			file := (&tasks{}).log("r1", "fetch", "0")
-			if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(test.log), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(filepath.Dir(file), 0o777), os.WriteFile(file, []byte(test.log), 0o666))
 			err := d.taskError("r1", "fetch", failed{code: 2})
 			if want := "round r1, stage fetch, shard 0: " + test.found; err.Error() != want || fault.ClassOf(err) != test.class || fault.HintOf(err) != cmp.Or(test.hint, "its log is "+file) {
 				t.Errorf("%v (%s; %s), want %s (%s; %s)", err, fault.ClassOf(err), fault.HintOf(err), want, test.class, test.hint)

@@ -14,6 +14,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/must"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
 	"mercator/pkg/driver/setup"
@@ -25,9 +26,7 @@ func TestAskTakenIn(t *testing.T) {
 	dir := t.TempDir()
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	frontier := plan{crawl: dir}.path("frontier")
 	c, err := crawl.Init(dir, nil, nil, func(string) error { return store.Create(frontier, "frontier", 1, nil, store.Options{}) }, crawl.Options{})
@@ -93,9 +92,7 @@ func TestAddWhileARunWaits(t *testing.T) {
 			}
 			open := func(told io.Writer) *Driver {
 				d, err := Open(dir, Options{Now: time.Now, Warn: t.Logf, Reporter: &tell.Reporter{Out: io.Discard, Err: told}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				return d
 			}
 			waits := make(chan struct{})

@@ -15,6 +15,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
+	"mercator/pkg/base/must"
 	"mercator/pkg/config"
 	"mercator/pkg/driver/setup"
 	"mercator/pkg/driver/tell"
@@ -47,9 +48,7 @@ func TestSiteGoesAway(t *testing.T) {
 			})
 			listen := func(addr string) string {
 				l, err := net.Listen("tcp", addr)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				server = &http.Server{Handler: handler}
 				go func() { _ = server.Serve(l) }()
 				return l.Addr().String()
@@ -84,21 +83,13 @@ func TestSiteGoesAway(t *testing.T) {
 				return time.Now()
 			}
 			d, err := Open(dir, Options{Now: now, Warn: t.Logf, Reporter: &tell.Reporter{Out: io.Discard, Err: io.Discard}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, d.Run(t.Context()))
 			_ = server.Close()
 			all, err := frontier.OpenShards(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			st, err := all.Stat(t.Context(), frontier.StatOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if want := []record.Count{{Reason: record.OutcomeFetched, N: pages}}; fmt.Sprint(st.Outcomes) != fmt.Sprint(want) {
 				t.Errorf("%v, want %v", st.Outcomes, want)
 			}

@@ -16,8 +16,10 @@ func TestBytesLeft(t *testing.T) {
 		{"more than that", 16 * M, 99 * M, 4, M},
 		{"one byte", 1, 0, 1, M},
 	} {
-		if got := bytesLeft(test.until, test.have, test.tasks); got != test.want {
-			t.Errorf("%s: %d bytes, want %d", test.name, got, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			if got := bytesLeft(test.until, test.have, test.tasks); got != test.want {
+				t.Errorf("%s: %d bytes, want %d", test.name, got, test.want)
+			}
+		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
@@ -67,16 +68,11 @@ func TestRoundsLeaveNothing(t *testing.T) {
 				key, value, _ := strings.Cut(setting, "=")
 				spec.Set = append(spec.Set, config.Pair{Key: key, Value: value})
 			}
-			if _, err := setup.Make(t.Context(), dir, spec, t.Logf); err != nil {
-				t.Fatal(err)
-			}
+			_, err := setup.Make(t.Context(), dir, spec, t.Logf)
+			must.OK(t, err)
 			d, err := Open(dir, Options{Rounds: late, Now: time.Now, Warn: t.Logf, Reporter: &tell.Reporter{Out: io.Discard, Err: io.Discard, Silent: true, Quiet: true}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, d.Run(t.Context()))
 			server.Close() // ends the handlers
 			if in[early] == nil || in[late] == nil {
 				t.Fatalf("pages %d and %d were not both asked for", early, late)
@@ -96,9 +92,7 @@ func TestRoundsLeaveNothing(t *testing.T) {
 func TestTimesNotWritten(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "rounds", "r1", crawl.TimesFile)
-	if err := os.MkdirAll(file, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(file, 0o755))
 	var said []string
 	d := &Driver{opt: Options{Warn: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}}
 	d.keepTimes(plan{crawl: dir}, "r1", "", []stats.Spent{{Command: "mfetch"}})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/binary"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,7 +57,7 @@ func TestPause(t *testing.T) {
 	var rows bytes.Buffer
 	w, err := record.NewWriter[record.URL](&rows, record.WriterOptions{})
 	must.OK(t, err)
-	must.OK(t, errors.Join(w.Write(&record.URL{URL: "http://a.test/"}), w.Flush()))
+	must.OK(t, w.Write(&record.URL{URL: "http://a.test/"}), w.Flush())
 	for name, c := range map[string]struct {
 		args  []string
 		input []byte
@@ -76,7 +75,7 @@ func TestPause(t *testing.T) {
 			cmd := exec.CommandContext(ctx, "mcat", c.args...)
 			in, errIn := cmd.StdinPipe()
 			out, errOut := cmd.StdoutPipe()
-			must.OK(t, errors.Join(errIn, errOut, cmd.Start()))
+			must.OK(t, errIn, errOut, cmd.Start())
 			_, err := in.Write(c.input)
 			var shown []byte
 			for b := make([]byte, 64<<10); err == nil && !bytes.Contains(shown, []byte("http://a.test/")); {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli/clitest"
 )
 
@@ -25,12 +26,8 @@ func TestScripts(t *testing.T) {
 	for _, name := range []string{"murlset", "mfpset", "mfrontier", "mcat", "mmerge"} {
 		if dir := os.Getenv("MERCATOR_BIN"); dir != "" {
 			built := filepath.Join(dir, name)
-			if _, err := os.Stat(built); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(built, filepath.Join(bin, name)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := os.Stat(built)
+			must.OK(t, err, os.Symlink(built, filepath.Join(bin, name)))
 			continue
 		}
 		if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, name), "mercator/cmd/"+name).CombinedOutput(); err != nil {

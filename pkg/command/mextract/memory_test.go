@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli/clitest"
 )
 
@@ -142,9 +143,7 @@ const maxTagAttributes = 1<<20 - 100
 func TestMemory(t *testing.T) {
 	dir := t.TempDir()
 	rows := filepath.Join(dir, "fetched.arrows.zst")
-	if err := writeCrawl(dir, rows, hostile()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writeCrawl(dir, rows, hostile()))
 	inputs := [][]string{{"--warc", dir, rows}}
 	if os.Getenv("MERCATOR_LONG") != "" {
 		inputs = append(inputs, []string{filepath.Join(dir, "a.warc.gz")})

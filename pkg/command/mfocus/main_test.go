@@ -7,6 +7,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli/clitest"
 )
 
@@ -17,9 +18,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/script. $WORDNET is a small dictionary with the layout of WordNet's files.
 func TestScripts(t *testing.T) {
 	wordnet, err := filepath.Abs("../../../pkg/focus/words/testdata/wordnet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {

@@ -66,9 +66,8 @@ func TestMemory(t *testing.T) {
 		row.WARCLength = int64(len(file)) - row.WARCOffset
 		must.OK(t, to.Write(&row))
 	}
-	if _, err := to.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = to.Commit(record.Ledger{})
+	must.OK(t, err)
 	topics := filepath.Join(dir, "topics.jsonl")
 	for name, data := range map[string][]byte{filepath.Join(dir, "a.warc.gz"): file, topics: []byte(`{"topic":"m","query":"mouse","words":[{"word":"mouse","weight":1}]}`)} {
 		must.OK(t, os.WriteFile(name, data, 0o666))

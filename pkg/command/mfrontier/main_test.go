@@ -16,6 +16,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli"
 	"mercator/pkg/cli/clitest"
 	"mercator/pkg/frontier"
@@ -53,7 +54,7 @@ func resident(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-func must(err error) {
+func check(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -64,9 +65,9 @@ func must(err error) {
 // a batch and writes a fetch record with that outcome for each URL.
 func outcomes() {
 	r, err := record.NewReader[record.URL](os.Stdin, record.ReaderOptions{Name: "batch"})
-	must(err)
+	check(err)
 	w, err := record.NewWriter[record.Fetch](os.Stdout, record.WriterOptions{Txn: os.Args[1], Now: r.Schema().Now})
-	must(err)
+	check(err)
 	n := uint64(0)
 	var u record.URL
 	for ; ; n++ {
@@ -74,16 +75,16 @@ func outcomes() {
 		if err == io.EOF {
 			break
 		}
-		must(err)
-		must(w.Write(&record.Fetch{URL: u.URL, Key: u.Key, Host: u.Host, Attempt: u.Attempt, Role: record.RolePage, Outcome: os.Args[2], Addr: "127.0.0.1", FetchTime: r.Schema().Now, DurationUS: 2000}))
+		check(err)
+		check(w.Write(&record.Fetch{URL: u.URL, Key: u.Key, Host: u.Host, Attempt: u.Attempt, Role: record.RolePage, Outcome: os.Args[2], Addr: "127.0.0.1", FetchTime: r.Schema().Now, DurationUS: 2000}))
 	}
 	_, hash, err := w.Finish()
-	must(err)
+	check(err)
 	in := r.Trailer()
 	l := in.Ledger
 	l.Stages = append(l.Stages, record.Stage{Name: "outcomes", Txn: os.Args[1], In: n, InHash: in.Hash.String(), Passed: n, Out: n, OutHash: hash.String()})
 	_, err = w.Commit(l)
-	must(err)
+	check(err)
 }
 
 // records KIND TXN [N] writes a record stream of N empty rows, or none.
@@ -92,14 +93,14 @@ func records() {
 	var err error
 	if len(os.Args) > 3 {
 		n, err = strconv.Atoi(os.Args[3])
-		must(err)
+		check(err)
 	}
 	if os.Args[1] == "url" {
 		err = empty[record.URL](os.Args[2], n)
 	} else {
 		err = empty[record.Link](os.Args[2], n)
 	}
-	must(err)
+	check(err)
 }
 
 func empty[T record.Row](txn string, n int) error {
@@ -123,28 +124,28 @@ func empty[T record.Row](txn string, n int) error {
 // found reads lines of a URL and the page it was found on, and writes url records.
 func found() {
 	w, err := record.NewWriter[record.URL](os.Stdout, record.WriterOptions{})
-	must(err)
+	check(err)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		u, via, _ := strings.Cut(lines.Text(), " ")
 		host, _, _ := strings.Cut(strings.TrimPrefix(u, "http://"), "/")
-		must(w.Write(&record.URL{URL: u, Host: host, Key: fingerprint.URLKey(host, u), Via: via}))
+		check(w.Write(&record.URL{URL: u, Host: host, Key: fingerprint.URLKey(host, u), Via: via}))
 	}
 	_, _, err = w.Finish()
-	must(err)
+	check(err)
 	_, err = w.Commit(record.Ledger{})
-	must(err)
+	check(err)
 }
 
 // shown prints url records: the URL and the column refused, and then what the last stage refused or made.
 func shown() {
 	r, err := record.NewReader[record.URL](os.Stdin, record.ReaderOptions{Name: "rows"})
-	must(err)
+	check(err)
 	var u record.URL
 	for {
 		if err := r.Read(&u); err == io.EOF {
 			break
 		} else {
-			must(err)
+			check(err)
 		}
 		fmt.Println(strings.TrimSpace(u.URL + " " + u.Extra.Text("refused")))
 	}
@@ -157,12 +158,9 @@ func shown() {
 func TestDefaultPoliteness(t *testing.T) {
 	var g grammar
 	parser, err := kong.New(&g, kong.Vars{"memory": ""}, kong.Bind(&cli.Std{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parser.Parse([]string{"next", "crawl/frontier"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	_, err = parser.Parse([]string{"next", "crawl/frontier"})
+	must.OK(t, err)
 	got, _, err := g.Next.politeness(g.Next.Scheme)
 	if err != nil || !reflect.DeepEqual(got, frontier.DefaultPoliteness) {
 		t.Errorf("%+v, want %+v", got, frontier.DefaultPoliteness)

@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli/clitest"
 	"mercator/pkg/frontier"
 )
@@ -23,17 +24,13 @@ func run(t *testing.T, stdin, stdout string, args ...string) {
 	c.Stderr = &said
 	if stdin != "" {
 		f, err := os.Open(stdin)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer f.Close()
 		c.Stdin = f
 	}
 	if stdout != "" {
 		f, err := os.Create(stdout)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer f.Close()
 		c.Stdout = f
 	}
@@ -52,9 +49,7 @@ func within(t *testing.T, store, verb string, args ...string) {
 		}{Peak: memory + 1}
 		for try := 0; try < 3 && got.Peak > memory; try++ { // where other programs keep the processors from it, Go's collector gives up its limit for a while
 			trial, stats := filepath.Join(dir, fmt.Sprint(memory, try)), filepath.Join(dir, "stats.json")
-			if err := os.CopyFS(trial, os.DirFS(store)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.CopyFS(trial, os.DirFS(store)))
 			run(t, "", "", append([]string{"mfrontier", verb, trial, "-q", "--memory", fmt.Sprint(memory), "--stats", stats}, args...)...)
 			clitest.JSON(t, stats, &got)
 			t.Logf("%d of %d bytes at the peak", got.Peak, memory)
@@ -88,9 +83,7 @@ func TestMemory(t *testing.T) {
 				for n := i * shape.each; n < (i+1)*shape.each; n++ {
 					fmt.Fprintln(&text, shape.url(n))
 				}
-				if err := os.WriteFile(in, text.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(in, text.Bytes(), 0o600))
 				run(t, "", "", "mfrontier", "add", "-q", "--max-url", "65535", store, in)
 			}
 			within(t, store, "next", "-n", "30000", "-o", filepath.Join(dir, "batch"))
@@ -107,9 +100,7 @@ func TestUpdateMemory(t *testing.T) {
 	urls := func(rows int, txn string) { // url records
 		t.Helper()
 		f, err := os.Create(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer f.Close()
 		w, err := record.NewWriter[record.URL](f, record.WriterOptions{Txn: txn})
 		for i := 0; i < rows && err == nil; i++ {
@@ -119,17 +110,13 @@ func TestUpdateMemory(t *testing.T) {
 			err = w.Write(&u)
 			n++
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, hash, err := w.Finish()
 		if err == nil {
 			made := record.Stage{Name: "test", Txn: txn, Out: uint64(rows), OutHash: hash.String(), Made: []record.Count{{Reason: "test", N: uint64(rows)}}}
 			_, err = w.Commit(record.Ledger{Stages: []record.Stage{made}})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	run(t, "", "", "mfrontier", "create", store)
 	for range 24 { // a merge falls due

@@ -93,24 +93,26 @@ func TestMemory(t *testing.T) {
 		verb string
 		in   []string
 	}{{"union", sets}, {"diff", sets}, {"intersect", sets}, {"union", []string{text}}, {"diff", []string{sets[0], text}}, {"check", sets}} {
-		var last []byte
-		for _, threads := range []string{"1", "7"} {
-			out := filepath.Join(dir, "out.fps")
-			args := append([]string{c.verb, "-@", threads}, c.in...)
-			if c.verb != "check" {
-				args = append(args, "-o", out)
+		t.Run(fmt.Sprint(c.verb, " ", len(c.in)), func(t *testing.T) {
+			var last []byte
+			for _, threads := range []string{"1", "7"} {
+				out := filepath.Join(dir, "out.fps")
+				args := append([]string{c.verb, "-@", threads}, c.in...)
+				if c.verb != "check" {
+					args = append(args, "-o", out)
+				}
+				peak(t, args...)
+				if c.verb == "check" {
+					break
+				}
+				set, err := os.ReadFile(out)
+				must.OK(t, err)
+				if last != nil && !bytes.Equal(set, last) {
+					t.Errorf("%s of %d files: another file on %s threads", c.verb, len(c.in), threads)
+				}
+				last = set
 			}
-			peak(t, args...)
-			if c.verb == "check" {
-				break
-			}
-			set, err := os.ReadFile(out)
-			must.OK(t, err)
-			if last != nil && !bytes.Equal(set, last) {
-				t.Errorf("%s of %d files: another file on %s threads", c.verb, len(c.in), threads)
-			}
-			last = set
-		}
+		})
 	}
 }
 
@@ -155,9 +157,8 @@ func others(t *testing.T, dir string, rnd *rand.Rand, shards int) {
 		in, err := record.NewReader[record.URL](&rows, record.ReaderOptions{})
 		must.OK(t, err)
 		id := exchange.ID{Exchange: "x", Round: "r1", Epoch: 2, Map: 1, Shards: shards, By: exchange.ByHost}
-		if _, err := exchange.Run(t.Context(), exchange.Split{FS: durable.OS, Dir: dir, ID: id, From: from, Map: m, Memory: 1 << 20}, in); err != nil {
-			t.Fatal(err)
-		}
+		_, err = exchange.Run(t.Context(), exchange.Split{FS: durable.OS, Dir: dir, ID: id, From: from, Map: m, Memory: 1 << 20}, in)
+		must.OK(t, err)
 	}
 }
 

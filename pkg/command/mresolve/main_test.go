@@ -1,7 +1,6 @@
 package mresolve
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -118,14 +117,15 @@ func TestRateOfShard(t *testing.T) {
 	m, err := shard.New(4)
 	must.OK(t, err)
 	data, err := m.Encode()
-	must.OK(t, err)
-	must.OK(t, errors.Join(os.WriteFile(shard.File(dir, 1), data, 0o666), store.CreateCurrent(durable.OS, dir, 1)))
+	must.OK(t, err, os.WriteFile(shard.File(dir, 1), data, 0o666), store.CreateCurrent(durable.OS, dir, 1))
 	for _, c := range []struct {
 		dns        string
 		rate, want float64
 	}{{"shard/002/dns", 200, 50}, {"shard/002/dns", 0, 0}, {"shard/002/dns", 0.001, 0.001}, {"dns", 200, 200}} {
-		if got, err := ofShard(filepath.Join(dir, c.dns), c.rate); got != c.want || err != nil {
-			t.Errorf("%s, rate %v: %v, %v, want %v", c.dns, c.rate, got, err, c.want)
-		}
+		t.Run(fmt.Sprint(c.want), func(t *testing.T) {
+			if got, err := ofShard(filepath.Join(dir, c.dns), c.rate); got != c.want || err != nil {
+				t.Errorf("%s, rate %v: %v, %v, want %v", c.dns, c.rate, got, err, c.want)
+			}
+		})
 	}
 }

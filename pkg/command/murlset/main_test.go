@@ -12,6 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli/clitest"
 	"mercator/pkg/urlset"
 	"mercator/pkg/web/canon"
@@ -86,9 +87,7 @@ func modules(ts *testscript.TestScript, _ bool, args []string) {
 // The manual lists what the rules take away.
 func TestManualListsRules(t *testing.T) {
 	page, err := os.ReadFile("../../../cmd/murlset/manual.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, name := range canon.Trackers {
 		if !strings.Contains(string(page), "`"+name+"`") {
 			t.Errorf("%s is not in manual.md", name)

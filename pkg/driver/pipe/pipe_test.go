@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli"
 	"mercator/pkg/fetch"
 )
@@ -142,9 +143,7 @@ func TestProgramInPlace(t *testing.T) {
 		{"it is killed", "kill -9 $$", "", "mb was killed (signal 9, killed)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if err := os.WriteFile(filepath.Join(dir, "mb"), []byte("#!/bin/sh\n"+test.script+"\n"), 0o777); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(dir, "mb"), []byte("#!/bin/sh\n"+test.script+"\n"), 0o777))
 			p := Runner{Said: func(line string) { t.Error(line) }}
 			pipe := Pipe{{"ma"}, {"mb"}, {"mc"}}
 			if test.found == "" {
@@ -197,18 +196,20 @@ func TestWaitedAtTheEnd(t *testing.T) {
 		"before alone": {[][2]float64{{3, 3}, {6, 3}}, 0},
 		"nothing":      {nil, 0},
 	} {
-		var p Runner
-		said := make([]commandReports, 2)
-		said[1].ahead.Store(1)
-		for _, s := range c.says {
-			if s[0] > 4 { // mresolve has ended
-				said[1].ahead.Store(0)
+		t.Run(name, func(t *testing.T) {
+			var p Runner
+			said := make([]commandReports, 2)
+			said[1].ahead.Store(1)
+			for _, s := range c.says {
+				if s[0] > 4 { // mresolve has ended
+					said[1].ahead.Store(0)
+				}
+				said[1].keepReport(fetch.Progress{Bound: s[1]}, at(s[0]))
 			}
-			said[1].keepReport(fetch.Progress{Bound: s[1]}, at(s[0]))
-		}
-		p.keepTimes(Pipe{{"mresolve", "dns"}, {"mfetch", "fetch"}}, said, began, []time.Time{at(4), at(6)})
-		if s := p.Spent[1]; s.OwnS != 2 || math.Abs(s.WaitedS-c.want) > 1e-9 {
-			t.Errorf("%s: waited %g s of %g, want %g", name, s.WaitedS, s.OwnS, c.want)
-		}
+			p.keepTimes(Pipe{{"mresolve", "dns"}, {"mfetch", "fetch"}}, said, began, []time.Time{at(4), at(6)})
+			if s := p.Spent[1]; s.OwnS != 2 || math.Abs(s.WaitedS-c.want) > 1e-9 {
+				t.Errorf("%s: waited %g s of %g, want %g", name, s.WaitedS, s.OwnS, c.want)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/config"
 )
 
@@ -12,9 +13,7 @@ func TestCheckFiles(t *testing.T) {
 	for _, name := range PathKeys("seeds") {
 		t.Run(name, func(t *testing.T) {
 			conf, err := config.Parse(filepath.Join(t.TempDir(), config.Name), []byte(name+" = \"none\"\n"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if _, err := CheckFiles(conf, []string{name}); err == nil {
 				t.Error("a file that is not there is no error")
 			}

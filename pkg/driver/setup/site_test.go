@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -20,14 +21,16 @@ func TestSite(t *testing.T) {
 			"allow site: prefix \"http://example.org/docs/\" \"http://www.example.org/docs/\" \"https://example.org/docs/\" \"https://www.example.org/docs/\"\n"},
 		{[]string{"https://127.0.0.1:8443/docs"}, Prefixes, "127.0.0.1_8443", "allow site: prefix \"https://127.0.0.1:8443/\"\n"},
 	} {
-		for _, parts := range []bool{false, true} {
-			folder, rules, err := Site(test.urls, test.scope, parts)
-			if strings.Contains(rules, "\n"+partsRule) != parts {
-				t.Errorf("%q: parts %t\n%s", test.urls, parts, rules)
+		t.Run(fmt.Sprint(test.scope, " ", test.folder), func(t *testing.T) {
+			for _, parts := range []bool{false, true} {
+				folder, rules, err := Site(test.urls, test.scope, parts)
+				if strings.Contains(rules, "\n"+partsRule) != parts {
+					t.Errorf("%q: parts %t\n%s", test.urls, parts, rules)
+				}
+				if _, list, _ := strings.Cut(rules, "include default\n"); err != nil || folder != test.folder || !parts && list != test.rules+"default deny\n" || !strings.HasPrefix(list, test.rules) {
+					t.Errorf("%q: %s, %v\n%s", test.urls, folder, err, rules)
+				}
 			}
-			if _, list, _ := strings.Cut(rules, "include default\n"); err != nil || folder != test.folder || !parts && list != test.rules+"default deny\n" || !strings.HasPrefix(list, test.rules) {
-				t.Errorf("%q: %s, %v\n%s", test.urls, folder, err, rules)
-			}
-		}
+		})
 	}
 }

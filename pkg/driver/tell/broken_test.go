@@ -3,6 +3,7 @@ package tell
 import (
 	"testing"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/merge"
 )
 
@@ -11,9 +12,7 @@ func TestDistinct(t *testing.T) {
 	s := merge.NewSorter(1<<20, "")
 	defer s.Close()
 	for _, key := range []uint64{7, 0, 7, 9, 0} {
-		if err := s.Add(key, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Add(key, nil))
 	}
 	if n, err := distinct(s); n != 3 || err != nil {
 		t.Errorf("%d, %v; want 3", n, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // TestNewFolder: a folder of an export appears whole, in the place of none or an empty one, or not at all.
@@ -31,20 +32,14 @@ func TestNewFolder(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	names()
-	if err := os.MkdirAll(filepath.Join(dir, ".a.part", "of one that was killed"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(dir, ".a.part", "of one that was killed"), 0o777))
 	for _, before := range []func() error{func() error { return nil }, func() error { return os.Mkdir(filepath.Join(dir, "b"), 0o777) }} {
-		if err := before(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, before())
 		to := filepath.Join(dir, "a")
 		if _, err := os.Stat(filepath.Join(dir, "b")); err == nil {
 			to = filepath.Join(dir, "b")
 		}
-		if err := newFolder(to, none, write); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, newFolder(to, none, write))
 		if list, err := os.ReadDir(to); err != nil || len(list) != 1 || list[0].Name() != "file" {
 			t.Errorf("%v, %v", list, err)
 		}
@@ -58,9 +53,7 @@ func TestNewFolder(t *testing.T) {
 	a, old := filepath.Join(dir, "a"), filepath.Join(dir, ".a.old")
 	other := func(in string) error { return os.WriteFile(filepath.Join(in, "other"), []byte("x"), 0o666) }
 	ours := func(name string) bool { return name == "file" || name == "other" }
-	if err := os.Rename(a, old); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(a, old))
 	if err := newFolder(a, ours, func(string) error { return full }); !errors.Is(err, full) {
 		t.Errorf("got %v", err)
 	}
@@ -68,9 +61,7 @@ func TestNewFolder(t *testing.T) {
 		if list, err := os.ReadDir(a); err != nil || len(list) != 1 || list[0].Name() != want {
 			t.Errorf("%v, %v, want %s", list, err, want)
 		}
-		if err := newFolder(a, ours, other); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, newFolder(a, ours, other))
 	}
 	names("a", "b")
 

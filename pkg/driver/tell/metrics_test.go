@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/frontier"
 )
 
@@ -71,9 +72,7 @@ func TestMetrics(t *testing.T) {
 		})
 	}
 	manual, err := os.ReadFile("../../../cmd/mcrawl/manual.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		if short := strings.TrimPrefix(name, "mercator_"); !bytes.Contains(manual, []byte("`"+short+"`")) {
 			t.Errorf("the manual of mcrawl does not name %s", short)

@@ -16,6 +16,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/fetch"
@@ -67,9 +68,7 @@ func TestReporter(t *testing.T) {
 // progress is a report of mfetch, from its JSON.
 func progress(t *testing.T, text string) *fetch.Progress {
 	var p fetch.Progress
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(text), &p))
 	return &p
 }
 
@@ -118,9 +117,7 @@ func TestReporterOfShards(t *testing.T) {
 	}
 	l := reporter.currentStatus()
 	var p fetch.Progress
-	if err := json.Unmarshal(l.Batch, &p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(l.Batch, &p))
 	if l.Replies != 8 || l.Received != 150 || l.Active != 5 || l.Connections != 5 || l.Bound != 3 || l.Done != 9 || p.Done != 9 || len(p.Waits) != 2 || p.Waits[0].Host != "b.test" {
 		t.Errorf("%+v, %s", l, l.Batch)
 	}
@@ -130,12 +127,12 @@ func TestReporterOfShards(t *testing.T) {
 func TestLiveOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"empty": "", "cut": `{"command":"mcr`, "long": `{"crawl":"` + strings.Repeat("x", liveMax) + `"}`} {
-		if err := os.WriteFile(filepath.Join(dir, liveFile), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if l := readLive(dir); l != nil {
-			t.Errorf("%s: %+v", name, l)
-		}
+		t.Run(name, func(t *testing.T) {
+			must.OK(t, os.WriteFile(filepath.Join(dir, liveFile), []byte(text), 0o666))
+			if l := readLive(dir); l != nil {
+				t.Errorf("%s: %+v", name, l)
+			}
+		})
 	}
 }
 
@@ -158,11 +155,13 @@ func TestWords(t *testing.T) {
 func TestLeft(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for due, want := range map[string]float64{"": 2, "2026-01-01T00:00:01.5Z": 2, "2026-01-01T00:10:00Z": 600} {
-		s := Status{NextDue: due}
-		s.addPlan(&frontier.Plan{URLs: 1, Duration: 2 * time.Second}, now)
-		if s.Left != want {
-			t.Errorf("%v s left with a URL due at %q, want %v", s.Left, due, want)
-		}
+		t.Run(due, func(t *testing.T) {
+			s := Status{NextDue: due}
+			s.addPlan(&frontier.Plan{URLs: 1, Duration: 2 * time.Second}, now)
+			if s.Left != want {
+				t.Errorf("%v s left with a URL due at %q, want %v", s.Left, due, want)
+			}
+		})
 	}
 	var s Status
 	if s.addPlan(nil, now); s.Left != 0 || s.LeftIs != "" {
@@ -217,11 +216,13 @@ func TestDeadHost(t *testing.T) {
 		}
 	}
 	for failures, want := range map[uint64]float64{0: 20, 1: 20, 2: 0} { // one contact may fail anywhere
-		var s Status
-		s.addPlan(&frontier.Plan{URLs: 3, Hosts: 1, Duration: 20 * time.Second, Slow: []frontier.PlanHost{{Host: "a.test", URLs: 3, Took: 20 * time.Second, Failures: failures}}}, time.Time{})
-		if told := strings.Contains(s.Hosts[0].when(), "answer"); s.Left != want || told != (want == 0) {
-			t.Errorf("%d failures: %g s left, %q", failures, s.Left, s.Hosts[0].when())
-		}
+		t.Run(fmt.Sprint(failures), func(t *testing.T) {
+			var s Status
+			s.addPlan(&frontier.Plan{URLs: 3, Hosts: 1, Duration: 20 * time.Second, Slow: []frontier.PlanHost{{Host: "a.test", URLs: 3, Took: 20 * time.Second, Failures: failures}}}, time.Time{})
+			if told := strings.Contains(s.Hosts[0].when(), "answer"); s.Left != want || told != (want == 0) {
+				t.Errorf("%d failures: %g s left, %q", failures, s.Left, s.Hosts[0].when())
+			}
+		})
 	}
 }
 
@@ -231,9 +232,11 @@ func TestWhyAgain(t *testing.T) {
 		"timeout":             {Outcome: record.OutcomeTimeout},
 		"dns-failed: no name": {Outcome: record.OutcomeDNS, Error: "no name"},
 	} {
-		if got := whyAgain(&row); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := whyAgain(&row); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
 	}
 }
 
@@ -272,37 +275,27 @@ func TestPaceOfOneHost(t *testing.T) {
 // TestPlanPoliteness: each delay of the settings counts, also where several are the same.
 func TestPlanPoliteness(t *testing.T) {
 	sheets := filepath.Join(t.TempDir(), "sheets.txt")
-	if err := os.WriteFile(sheets, []byte("sheet a: host a.example\n politeness.connections 3\nsheet b: host b.example\n politeness.min_delay 9s\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(sheets, []byte("sheet a: host a.example\n politeness.connections 3\nsheet b: host b.example\n politeness.min_delay 9s\n"), 0o666))
 	conf, err := config.Parse(config.Name, []byte("sheets = \""+sheets+"\"\n[politeness]\nmin_delay = \"0s\"\nmax_delay = \"0s\"\naddr_delay = \"0s\"\ndelay_factor = 0\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := frontier.DefaultPoliteness
 	want.MinDelay, want.MaxDelay, want.AddrDelay, want.DelayFactor = 0, 0, 0, 0
 	got, err := Politeness(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got.Of("a.example").HostConnections != 3 || got.Of("b.example").HostConnections > 1 || got.Of("a.example").MinDelay != 0 || got.Of("b.example").MinDelay != 9*time.Second || got.Unknown() != 9*time.Second {
 		t.Errorf("the sheets do not count: %+v", got)
 	}
 	if got.HostsLongest, got.Hosts = 0, nil; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if conf, err = config.Parse(config.Name, nil); err != nil {
-		t.Fatal(err)
-	}
+	conf, err = config.Parse(config.Name, nil)
+	must.OK(t, err)
 	if got, err := Politeness(conf); err != nil || !reflect.DeepEqual(got, frontier.DefaultPoliteness) {
 		t.Errorf("%+v without settings, want %+v", got, frontier.DefaultPoliteness)
 	}
-	if err := os.WriteFile(sheets, []byte("sheet a: host a.example\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if conf, err = config.Parse(config.Name, []byte("sheets = \""+sheets+"\"\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(sheets, []byte("sheet a: host a.example\n"), 0o666))
+	conf, err = config.Parse(config.Name, []byte("sheets = \""+sheets+"\"\n"))
+	must.OK(t, err)
 	if _, err := Politeness(conf); !errors.Is(err, fault.Usage) {
 		t.Errorf("%v, want what is wrong with the sheets", err)
 	}

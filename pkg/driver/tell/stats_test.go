@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/view/stats"
 )
 
@@ -16,9 +17,7 @@ func TestPrintStats(t *testing.T) {
 		Hosts: 12, Largest: make([]stats.Host, 1), Failing: make([]stats.Host, stats.TopWorst)} // 11 hosts have no document
 	s.Failing[0] = stats.Host{Name: "a.test", Errors: 2, Error: record.OutcomeRobotsUnreachable}
 	var out bytes.Buffer
-	if err := PrintStats(&out, s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, PrintStats(&out, s))
 	if !strings.Contains(out.String(), "  a.test: "+record.OutcomeRobotsUnreachable+"\n") {
 		t.Errorf("a host without the whole name of its last error: %s", out.String())
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/crawl"
 	"mercator/pkg/view/stats"
 )
@@ -17,9 +18,7 @@ import (
 // says what to type, until the next stage replaces the record.
 func TestTimesFile(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "rounds", "r1"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(dir, "rounds", "r1"), 0o755))
 	file, stage := filepath.Join(dir, "rounds", "r1", crawl.TimesFile), ""
 	keep := func(spent ...stats.Spent) {
 		if err := KeepTimes(file, stage, spent); err != nil {
@@ -37,9 +36,7 @@ func TestTimesFile(t *testing.T) {
 	}
 	for _, bad := range []string{"", "{", `{"version":2}`, `{"version":1,"commands":[{"command":"mfetch","own_s":-1}]}`, `{"version":1,"commands":[{"command":"mfetch","elapsed_s":1e300}]}`,
 		`{"version":1,"commands":[` + strings.Repeat(" ", timesMax) + `]}`} {
-		if err := os.WriteFile(file, []byte(bad), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(bad), 0o644))
 		var f *fault.Error
 		if _, err := readTimes(file); !errors.As(err, &f) || f.Class != fault.Corrupt || f.File != file || !strings.Contains(f.Hint, ": rm ") {
 			t.Errorf("%.60q: %v", bad, err)
