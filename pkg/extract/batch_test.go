@@ -91,9 +91,8 @@ func keep(t *testing.T, name string, replies ...string) (dir string, rows []reco
 		}
 		at := len(file)
 		var err error
-		if file, err = (&warc.Encoder{Codec: warc.Gzip}).Append(file, rec); err != nil {
-			t.Fatal(err)
-		}
+		file, err = (&warc.Encoder{Codec: warc.Gzip}).Append(file, rec)
+		must.OK(t, err)
 		_, body, _ := strings.Cut(r, "\r\n\r\n")
 		rows = append(rows, record.Fetch{
 			URL: url, Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, MIME: "text/html", Charset: "utf-8",
@@ -171,9 +170,8 @@ func TestDuplicateStyleSheets(t *testing.T) {
 	seen := counter(0)
 	count := process.Selected{Module: &seen}
 	b := &rowsInMemory{rows: rows}
-	if _, err := Batch(context.Background(), b, Settings{Archive: dir, Modules: []process.Selected{count}, Finding: func(*record.Module) error { return nil }}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = Batch(context.Background(), b, Settings{Archive: dir, Modules: []process.Selected{count}, Finding: func(*record.Module) error { return nil }})
+	must.OK(t, err)
 	want := []string{
 		"css-import http://h/b.css depth 5 from http://h/p0", "css http://h/i.png depth 5 from http://h/p0",
 		"css-import http://h/b.css depth 5 from http://h/p1", "css http://h/i.png depth 5 from http://h/p1",
@@ -336,16 +334,18 @@ func TestBatchErrors(t *testing.T) {
 		{"outside", whole, func(r *record.Fetch) { r.WARCFilename = "../a.warc.gz" }, fault.Corrupt, "want one inside the fetch store"},
 		{"missing", whole, func(r *record.Fetch) { r.WARCFilename = "b.warc.gz" }, "", "no such WARC file"},
 	} {
-		must.OK(t, os.WriteFile(path, tt.file, 0o666))
-		r := slices.Clone(rows)
-		if tt.change != nil {
-			tt.change(&r[1])
-		}
-		b := &rowsInMemory{rows: r}
-		_, err := Batch(context.Background(), b, Settings{Archive: dir, Threads: 2})
-		if err == nil || fault.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.text) {
-			t.Errorf("%s: %v, want %q", tt.name, err, tt.text)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			must.OK(t, os.WriteFile(path, tt.file, 0o666))
+			r := slices.Clone(rows)
+			if tt.change != nil {
+				tt.change(&r[1])
+			}
+			b := &rowsInMemory{rows: r}
+			_, err := Batch(context.Background(), b, Settings{Archive: dir, Threads: 2})
+			if err == nil || fault.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("%s: %v, want %q", tt.name, err, tt.text)
+			}
+		})
 	}
 	os.WriteFile(path, whole, 0o666)
 	if _, err := Batch(context.Background(), &rowsInMemory{rows: rows}, Settings{}); fault.ClassOf(err) != fault.Usage {
@@ -374,12 +374,14 @@ func TestServerNonsense(t *testing.T) {
 		"unknown coding":    "HTTP/1.1 200 OK\r\nContent-Encoding: rot13\r\n\r\n<a href=x>",
 		"empty":             "",
 	} {
-		dir, rows := keep(t, "a.warc.gz", reply)
-		rows[0].BodyLength = 10
-		b := &rowsInMemory{rows: rows}
-		if _, err := Batch(context.Background(), b, Settings{Archive: dir}); err != nil || b.consumed+len(b.drops) != 1 {
-			t.Errorf("%s: %v, %+v", name, err, b)
-		}
+		t.Run(name, func(t *testing.T) {
+			dir, rows := keep(t, "a.warc.gz", reply)
+			rows[0].BodyLength = 10
+			b := &rowsInMemory{rows: rows}
+			if _, err := Batch(context.Background(), b, Settings{Archive: dir}); err != nil || b.consumed+len(b.drops) != 1 {
+				t.Errorf("%s: %v, %+v", name, err, b)
+			}
+		})
 	}
 }
 
@@ -408,12 +410,14 @@ func TestWARCInput(t *testing.T) {
 		t.Errorf("%+v", tr)
 	}
 	for name, content := range map[string]string{"empty": "", "cut": "\x1f\x8b\x08", "other": "hello"} {
-		p := filepath.Join(dir, name)
-		os.WriteFile(p, []byte(content), 0o666)
-		in := NewWARCInput([]string{p}, func(name string) (io.ReadCloser, error) { return os.Open(name) }, canon.Options{}, 0, nil)
-		if err := in.Read(new(record.Fetch)); fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), p) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			p := filepath.Join(dir, name)
+			os.WriteFile(p, []byte(content), 0o666)
+			in := NewWARCInput([]string{p}, func(name string) (io.ReadCloser, error) { return os.Open(name) }, canon.Options{}, 0, nil)
+			if err := in.Read(new(record.Fetch)); fault.ClassOf(err).ExitCode() != 3 || !strings.Contains(err.Error(), p) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 

@@ -101,12 +101,14 @@ func TestHTML(t *testing.T) {
 		{"other schemes", `<a href="mailto:a@b"><a href="JavaScript:x()"><img src="data:image/gif,x">`, nil},
 	}
 	for _, tt := range tests {
-		for _, engine := range []string{EngineFast, EngineXNet} {
-			doc := &Document{URL: "http://h/d/", MIME: "text/html", Charset: "utf-8", Body: []byte(tt.in)}
-			if diff := cmp.Diff(tt.want, found(t, doc, Options{HTMLEngine: engine})); diff != "" {
-				t.Errorf("%s, %s: %s", tt.name, engine, diff)
+		t.Run(tt.name, func(t *testing.T) {
+			for _, engine := range []string{EngineFast, EngineXNet} {
+				doc := &Document{URL: "http://h/d/", MIME: "text/html", Charset: "utf-8", Body: []byte(tt.in)}
+				if diff := cmp.Diff(tt.want, found(t, doc, Options{HTMLEngine: engine})); diff != "" {
+					t.Errorf("%s, %s: %s", tt.name, engine, diff)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -145,14 +147,16 @@ func TestNofollow(t *testing.T) {
 		{a, "otherbot: nofollow", true},
 		{a, "unavailable_after: 25 Jun 2030 15:00:00 PST", true},
 	} {
-		doc := &Document{URL: "http://h/", MIME: "text/html", Header: http.Header{"X-Robots-Tag": {tt.header}}, Body: []byte(tt.body)}
-		page := Find(doc, Options{})
-		if (len(page.Links) == 1) != tt.follow || (page.Refused[ReasonNofollow] == 1) == tt.follow {
-			t.Errorf("%s, %s: links %v, refused %v", tt.body, tt.header, page.Links, page.Refused)
-		}
-		if page = Find(doc, Options{IgnoreNofollow: true}); len(page.Links) != 1 {
-			t.Errorf("%s, ignored: %v", tt.body, page.Links)
-		}
+		t.Run(tt.body+tt.header, func(t *testing.T) {
+			doc := &Document{URL: "http://h/", MIME: "text/html", Header: http.Header{"X-Robots-Tag": {tt.header}}, Body: []byte(tt.body)}
+			page := Find(doc, Options{})
+			if (len(page.Links) == 1) != tt.follow || (page.Refused[ReasonNofollow] == 1) == tt.follow {
+				t.Errorf("%s, %s: links %v, refused %v", tt.body, tt.header, page.Links, page.Refused)
+			}
+			if page = Find(doc, Options{IgnoreNofollow: true}); len(page.Links) != 1 {
+				t.Errorf("%s, ignored: %v", tt.body, page.Links)
+			}
+		})
 	}
 }
 
@@ -170,11 +174,13 @@ func TestCharsets(t *testing.T) {
 		{"gbk", "gbk", "<a href='?\xc4\xe3'>", `a http://h/?%C4%E3`},
 		{"shift_jis", "shift_jis", "<a href='?\x83\x65'>", `a http://h/?%83%65`},
 	} {
-		doc := &Document{URL: "http://h/", MIME: "text/html", Charset: tt.charset, Body: []byte(tt.body)}
-		want := strings.ReplaceAll(tt.want, "%65", "e") // canonical form decodes unreserved characters
-		if got := found(t, doc, Options{}); len(got) != 1 || got[0] != want {
-			t.Errorf("%s: %v, want %v", tt.name, got, want)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			doc := &Document{URL: "http://h/", MIME: "text/html", Charset: tt.charset, Body: []byte(tt.body)}
+			want := strings.ReplaceAll(tt.want, "%65", "e") // canonical form decodes unreserved characters
+			if got := found(t, doc, Options{}); len(got) != 1 || got[0] != want {
+				t.Errorf("%s: %v, want %v", tt.name, got, want)
+			}
+		})
 	}
 }
 
@@ -199,10 +205,12 @@ func TestCSS(t *testing.T) {
 		`a{b:url("\`: nil,
 		"a{b:image-set('x\\\r\ny' 1x)} @import 'a\\\r\nb'; c{d:url('q\\41\r\nz')}": {"css http://h/xy", "css-import http://h/ab", "css http://h/qAz"},
 	} {
-		doc := &Document{URL: "http://h/", MIME: "text/css", Body: []byte(in)}
-		if diff := cmp.Diff(want, found(t, doc, Options{})); diff != "" {
-			t.Errorf("%s: %s", in, diff)
-		}
+		t.Run(fmt.Sprintf("%.60s", in), func(t *testing.T) {
+			doc := &Document{URL: "http://h/", MIME: "text/css", Body: []byte(in)}
+			if diff := cmp.Diff(want, found(t, doc, Options{})); diff != "" {
+				t.Errorf("%s: %s", in, diff)
+			}
+		})
 	}
 }
 
@@ -233,13 +241,15 @@ func TestXML(t *testing.T) {
 		{"", "application/xml", `<urlset><url><loc>http://h/a</loc></url><url><loc>http://h/cut`, []string{"sitemap-url http://h/a"}},
 		{"", "application/xml", "<?xml version='1.0' encoding='iso-8859-1'?><urlset><loc>http://h/\xe9</loc></urlset>", []string{"sitemap-url http://h/%C3%A9"}},
 	} {
-		doc := &Document{URL: "http://h/", MIME: tt.mime, Body: []byte(tt.in)}
-		if tt.url != "" {
-			doc.URL = tt.url
-		}
-		if diff := cmp.Diff(tt.want, found(t, doc, Options{})); diff != "" {
-			t.Errorf("%s %s: %s", tt.mime, tt.in, diff)
-		}
+		t.Run(fmt.Sprintf("%s%s %.40s", tt.url, tt.mime, fmt.Sprint(tt.want)), func(t *testing.T) {
+			doc := &Document{URL: "http://h/", MIME: tt.mime, Body: []byte(tt.in)}
+			if tt.url != "" {
+				doc.URL = tt.url
+			}
+			if diff := cmp.Diff(tt.want, found(t, doc, Options{})); diff != "" {
+				t.Errorf("%s %s: %s", tt.mime, tt.in, diff)
+			}
+		})
 	}
 }
 
@@ -297,12 +307,14 @@ func TestXMLTokens(t *testing.T) {
 		{"giant text", strings.Repeat("x", markup.MaxToken+1), 1},
 		{"giant comment", "<!--" + strings.Repeat("x", markup.MaxToken+1) + "-->", 1},
 	} {
-		for _, declaration := range []string{"", "<?xml version='1.0' encoding='iso-8859-1'?>"} {
-			page := Find(&Document{URL: "http://h/", MIME: "text/xml", Body: []byte(declaration + before + tt.in + behind)}, Options{})
-			if len(page.Links) != tt.links || page.Cut != (tt.links == 1) {
-				t.Errorf("%s %s: %d links, cut %v; want %d", tt.name, declaration, len(page.Links), page.Cut, tt.links)
+		t.Run(tt.name, func(t *testing.T) {
+			for _, declaration := range []string{"", "<?xml version='1.0' encoding='iso-8859-1'?>"} {
+				page := Find(&Document{URL: "http://h/", MIME: "text/xml", Body: []byte(declaration + before + tt.in + behind)}, Options{})
+				if len(page.Links) != tt.links || page.Cut != (tt.links == 1) {
+					t.Errorf("%s %s: %d links, cut %v; want %d", tt.name, declaration, len(page.Links), page.Cut, tt.links)
+				}
 			}
-		}
+		})
 	}
 }
 

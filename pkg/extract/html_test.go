@@ -255,34 +255,36 @@ func TestCostlyTrees(t *testing.T) {
 		"lists":                         func(n int) string { return strings.Repeat("<ul><li>", 50) + strings.Repeat("<li>", n) },
 		"attributes":                    func(n int) string { return "<a " + strings.Repeat("b=1 ", n) + ">" },
 	} {
-		var f finder
-		low, high := 1, 1<<20
-		doc := func(n int) *Document {
-			return &Document{URL: "http://h/", MIME: "text/html", Charset: "utf-8", Body: []byte(made(n))}
-		}
-		for high-low > 1 { // the largest that is left to a tree
-			if mid := (low + high) / 2; len(doc(mid).Body) <= maxTree {
-				low = mid
-			} else {
-				high = mid
+		t.Run(name, func(t *testing.T) {
+			var f finder
+			low, high := 1, 1<<20
+			doc := func(n int) *Document {
+				return &Document{URL: "http://h/", MIME: "text/html", Charset: "utf-8", Body: []byte(made(n))}
 			}
-		}
-		d := doc(low)
-		if len(d.Body) > maxTree {
-			t.Fatalf("%s: %d bytes at least", name, len(d.Body))
-		}
-		f.beginDocument(d, Options{})
-		f.again(d)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		built := false
-		took := costtest.Of(func() { built = f.treeHTML(d) })
-		runtime.ReadMemStats(&after)
-		memory := after.TotalAlloc - before.TotalAlloc
-		t.Logf("%s: %d bytes, built %v, %v, %d MB", name, len(d.Body), built, took, memory/1e6)
-		if took > 10*time.Second || memory > 4e6 {
-			t.Errorf("%s: %v and %d MB for %d bytes", name, took, memory/1e6, len(d.Body))
-		}
+			for high-low > 1 { // the largest that is left to a tree
+				if mid := (low + high) / 2; len(doc(mid).Body) <= maxTree {
+					low = mid
+				} else {
+					high = mid
+				}
+			}
+			d := doc(low)
+			if len(d.Body) > maxTree {
+				t.Fatalf("%s: %d bytes at least", name, len(d.Body))
+			}
+			f.beginDocument(d, Options{})
+			f.again(d)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			built := false
+			took := costtest.Of(func() { built = f.treeHTML(d) })
+			runtime.ReadMemStats(&after)
+			memory := after.TotalAlloc - before.TotalAlloc
+			t.Logf("%s: %d bytes, built %v, %v, %d MB", name, len(d.Body), built, took, memory/1e6)
+			if took > 10*time.Second || memory > 4e6 {
+				t.Errorf("%s: %v and %d MB for %d bytes", name, took, memory/1e6, len(d.Body))
+			}
+		})
 	}
 }
 

@@ -168,9 +168,8 @@ func TestRawLinksOfMenus(t *testing.T) {
 	must.OK(t, err)
 	b := &rawSink{rowsInMemory: rowsInMemory{rows: []record.Fetch{{URL: "http://h/a/b/", Host: "h", Role: record.RolePage, Outcome: record.OutcomeFetched, Status: 200, MIME: "text/html",
 		Body: []byte("<a href=a/>1</a><a href=b/>2</a><a href=c/>3</a><a href=/d/>4</a><a href=e>5</a>")}}}}
-	if _, err := Batch(context.Background(), b, Settings{Raw: true}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = Batch(context.Background(), b, Settings{Raw: true})
+	must.OK(t, err)
 	raw := &rawRows{rows: b.kept, dropped: map[string]int{}}
 	must.OK(t, Resolve(context.Background(), raw, canon.Options{}, rules, nil))
 	if raw.passed != 2 || raw.dropped["filter:repeated-menu"] != 3 {

@@ -33,9 +33,8 @@ func TestRevisit(t *testing.T) {
 		rec.Block, rec.Length = bytes.NewReader([]byte(block)), int64(len(block))
 		at := int64(len(file))
 		var err error
-		if file, err = (&warc.Encoder{}).Append(file, rec); err != nil {
-			t.Fatal(err)
-		}
+		file, err = (&warc.Encoder{}).Append(file, rec)
+		must.OK(t, err)
 		return at
 	}
 	response := func(digest string) *warc.Record {
@@ -77,9 +76,11 @@ func TestRevisit(t *testing.T) {
 		t.Errorf("without content coding: %+v, %v", p, err)
 	}
 	for name, at := range map[string]int64{"another payload": wrong, "no response": request, "a damaged original": damaged, "a name that leads out of the store": outside} {
-		if _, err := read(at, false); !errors.Is(err, fault.Corrupt) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := read(at, false); !errors.Is(err, fault.Corrupt) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 	if _, err := read(gone, false); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is gone: %v", err)

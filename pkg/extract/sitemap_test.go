@@ -19,9 +19,8 @@ func zipped(t *testing.T, text string) string {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := z.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := z.Write([]byte(text))
+	must.OK(t, err)
 	must.OK(t, z.Close())
 	return b.String()
 }
@@ -237,8 +236,10 @@ func TestSitemapLevels(t *testing.T) {
 		{"redirect of a page", page(0), linkkind.Redirect, 0},
 		{"page that a sitemap names", page(1), linkkind.SitemapURL, 0},
 	} {
-		if got := sitemapLevel(c.row, c.kind); got != c.want {
-			t.Errorf("%s: level %d, want %d", c.name, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got := sitemapLevel(c.row, c.kind); got != c.want {
+				t.Errorf("%s: level %d, want %d", c.name, got, c.want)
+			}
+		})
 	}
 }

@@ -62,31 +62,33 @@ func TestSources(t *testing.T) {
 		"script":  {"text/javascript", "load('http://h.example/x.js')", "script-guess http://h.example/x.js"},
 	}
 	for i, name := range sourceNames {
-		alone, err := ParseSources([]string{name})
-		if err != nil || alone != 1<<i {
-			t.Fatalf("%s: %b, %v", name, alone, err)
-		}
-		if name == "robots" {
-			doc := &Document{URL: "http://h/robots.txt", Body: []byte("Sitemap: /x")}
-			if with, without := Robots(doc, Options{Sources: alone}), Robots(doc, Options{Sources: AllSources &^ alone}); len(with.Links) != 1 || len(without.Links) != 0 {
-				t.Errorf("robots: %v, %v", with.Links, without.Links)
+		t.Run(name, func(t *testing.T) {
+			alone, err := ParseSources([]string{name})
+			if err != nil || alone != 1<<i {
+				t.Fatalf("%s: %b, %v", name, alone, err)
 			}
-			continue
-		}
-		d := docs[name]
-		doc := &Document{URL: "http://h/", MIME: d.mime, Header: header, Body: []byte(d.body)}
-		if got := found(t, doc, Options{Sources: alone}); len(got) == 0 || !strings.HasPrefix(got[0], d.link) {
-			t.Errorf("%s alone: %q, want %s", name, got, d.link)
-		}
-		for _, l := range found(t, doc, Options{Sources: AllSources &^ alone}) {
-			if strings.HasPrefix(l, d.link) {
-				t.Errorf("all but %s: %s", name, l)
+			if name == "robots" {
+				doc := &Document{URL: "http://h/robots.txt", Body: []byte("Sitemap: /x")}
+				if with, without := Robots(doc, Options{Sources: alone}), Robots(doc, Options{Sources: AllSources &^ alone}); len(with.Links) != 1 || len(without.Links) != 0 {
+					t.Errorf("robots: %v, %v", with.Links, without.Links)
+				}
+				return
 			}
-		}
-		byDefault := slices.ContainsFunc(found(t, doc, Options{}), func(l string) bool { return strings.HasPrefix(l, d.link) })
-		if want := name != "text" && name != "json" && name != "xml" && name != "script"; byDefault != want {
-			t.Errorf("%s by default: %v", name, byDefault)
-		}
+			d := docs[name]
+			doc := &Document{URL: "http://h/", MIME: d.mime, Header: header, Body: []byte(d.body)}
+			if got := found(t, doc, Options{Sources: alone}); len(got) == 0 || !strings.HasPrefix(got[0], d.link) {
+				t.Errorf("%s alone: %q, want %s", name, got, d.link)
+			}
+			for _, l := range found(t, doc, Options{Sources: AllSources &^ alone}) {
+				if strings.HasPrefix(l, d.link) {
+					t.Errorf("all but %s: %s", name, l)
+				}
+			}
+			byDefault := slices.ContainsFunc(found(t, doc, Options{}), func(l string) bool { return strings.HasPrefix(l, d.link) })
+			if want := name != "text" && name != "json" && name != "xml" && name != "script"; byDefault != want {
+				t.Errorf("%s by default: %v", name, byDefault)
+			}
+		})
 	}
 	if s, err := ParseSources([]string{"default", "text"}); err != nil || s != DefaultSources|FromText {
 		t.Errorf("%b, %v", s, err)
@@ -114,10 +116,12 @@ func TestLinkHeader(t *testing.T) {
 		`<>; rel=next`:                                            {"link-next http://h/d/"},
 		`a>; rel=next, <b`:                                        nil,
 	} {
-		doc := &Document{URL: "http://h/d/", MIME: "image/png", Header: http.Header{"Link": {in}}, Body: []byte("x")}
-		if diff := cmp.Diff(want, found(t, doc, Options{})); diff != "" {
-			t.Errorf("%s: %s", in, diff)
-		}
+		t.Run(in, func(t *testing.T) {
+			doc := &Document{URL: "http://h/d/", MIME: "image/png", Header: http.Header{"Link": {in}}, Body: []byte("x")}
+			if diff := cmp.Diff(want, found(t, doc, Options{})); diff != "" {
+				t.Errorf("%s: %s", in, diff)
+			}
+		})
 	}
 	// A base element does not count for headers, and a header not twice.
 	doc := &Document{URL: "http://h/d/", MIME: "text/html", Body: []byte("<base href=/b/><a href=x>"), Header: http.Header{
@@ -149,9 +153,11 @@ func TestFeeds(t *testing.T) {
 		{"control characters", "<rss><link>/\x01a</link><item><link>/b\xff</link></item></rss>", []string{"feed http://h/%20a", "feed http://h/b%EF%BF%BD"}},
 		{"xhtml", `<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><body><a href="x">t</a></body></html>`, []string{`a http://h/x "t"`}},
 	} {
-		if diff := cmp.Diff(tt.want, found(t, &Document{URL: "http://h/", MIME: "application/xml", Body: []byte(tt.in)}, Options{})); diff != "" {
-			t.Errorf("%s: %s", tt.name, diff)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, found(t, &Document{URL: "http://h/", MIME: "application/xml", Body: []byte(tt.in)}, Options{})); diff != "" {
+				t.Errorf("%s: %s", tt.name, diff)
+			}
+		})
 	}
 	for _, tt := range []struct{ charset, in string }{
 		{"", "\xff\xfe" + utf16le("<rss><link>/é</link></rss>")},
@@ -162,10 +168,12 @@ func TestFeeds(t *testing.T) {
 		{"", "\xef\xbb\xbf<?xml version='1.0' encoding='koi8-r'?><rss><link>/é</link></rss>"},
 		{"", "<rss><link>/é</link></rss>"},
 	} {
-		doc := &Document{URL: "http://h/", MIME: "text/xml", Charset: tt.charset, Body: []byte(tt.in)}
-		if got := found(t, doc, Options{}); len(got) != 1 || got[0] != "feed http://h/%C3%A9" {
-			t.Errorf("%s %q: %q", tt.charset, tt.in, got)
-		}
+		t.Run(fmt.Sprintf("%s %.9q", tt.charset, tt.in), func(t *testing.T) {
+			doc := &Document{URL: "http://h/", MIME: "text/xml", Charset: tt.charset, Body: []byte(tt.in)}
+			if got := found(t, doc, Options{}); len(got) != 1 || got[0] != "feed http://h/%C3%A9" {
+				t.Errorf("%s %q: %q", tt.charset, tt.in, got)
+			}
+		})
 	}
 	// Ever deeper bases cost no more than maxBases.
 	deep := "<feed>" + strings.Repeat("<x xml:base='a/'>", 10*maxBases) + "<link href=b />"
@@ -186,11 +194,13 @@ func TestPlainText(t *testing.T) {
 		"«http://h/é»、http://h/日本。":                                   {"text http://h/%C3%A9", "text http://h/%E6%97%A5%E6%9C%AC"},
 		"http://h/" + strings.Repeat("x", maxTextURL) + " http://h/y": {"text http://h/y"},
 	} {
-		got := found(t, &Document{URL: "http://h/", MIME: "text/plain", Charset: "utf-8", Body: []byte(in)}, Options{Sources: FromText})
-		got = slices.DeleteFunc(got, func(l string) bool { return strings.Contains(l, "! scheme") })
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%.100s: %s", in, diff)
-		}
+		t.Run(fmt.Sprintf("%.60s", in), func(t *testing.T) {
+			got := found(t, &Document{URL: "http://h/", MIME: "text/plain", Charset: "utf-8", Body: []byte(in)}, Options{Sources: FromText})
+			got = slices.DeleteFunc(got, func(l string) bool { return strings.Contains(l, "! scheme") })
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%.100s: %s", in, diff)
+			}
+		})
 	}
 	latin1 := &Document{URL: "http://h/", MIME: "text/plain", Charset: "iso-8859-1", Body: []byte("http://h/\xe9")}
 	if got := found(t, latin1, Options{Sources: FromText}); len(got) != 1 || got[0] != "text http://h/%C3%A9" {
@@ -208,9 +218,11 @@ func TestJSON(t *testing.T) {
 		`["\"http://no/\"", "\`:                                             nil,
 		`["` + strings.Repeat("x", 2*maxTextURL) + `","http://h/x"]`:        {"json http://h/x"},
 	} {
-		if diff := cmp.Diff(want, found(t, &Document{URL: "http://h/d/", MIME: "application/ld+json", Body: []byte(in)}, Options{Sources: FromJSON})); diff != "" {
-			t.Errorf("%.100s: %s", in, diff)
-		}
+		t.Run(fmt.Sprintf("%.60s", in), func(t *testing.T) {
+			if diff := cmp.Diff(want, found(t, &Document{URL: "http://h/d/", MIME: "application/ld+json", Body: []byte(in)}, Options{Sources: FromJSON})); diff != "" {
+				t.Errorf("%.100s: %s", in, diff)
+			}
+		})
 	}
 }
 
@@ -274,9 +286,11 @@ func TestMediaType(t *testing.T) {
 		{"text/xml", string(gzipped("<urlset/>")), nil, "application/gzip"},
 		{"image/png", page, nil, "image/png"},
 	} {
-		if got := MediaType(&Document{MIME: tt.mime, Body: []byte(tt.body), Header: tt.header}); got != tt.want {
-			t.Errorf("%s %.20q: %s, want %s", tt.mime, tt.body, got, tt.want)
-		}
+		t.Run(fmt.Sprintf("%s %.8q %d %s", tt.mime, tt.body, len(tt.header), tt.want), func(t *testing.T) {
+			if got := MediaType(&Document{MIME: tt.mime, Body: []byte(tt.body), Header: tt.header}); got != tt.want {
+				t.Errorf("%s %.20q: %s, want %s", tt.mime, tt.body, got, tt.want)
+			}
+		})
 	}
 	// A sitemap that is stored compressed, and called XML.
 	doc := &Document{URL: "http://h/", MIME: "application/xml", Body: gzipped("<urlset><loc>http://h/a</loc></urlset>")}
@@ -294,9 +308,11 @@ func TestSheetEncodings(t *testing.T) {
 		{"", "\xff\xfe" + utf16le("a{b:url(é)}")},
 		{"koi8-r", "\xef\xbb\xbfa{b:url(é)}"},
 	} {
-		if got := found(t, &Document{URL: "http://h/", MIME: "text/css", Charset: tt.charset, Body: []byte(tt.body)}, Options{}); len(got) != 1 || got[0] != "css http://h/%C3%A9" {
-			t.Errorf("%s %q: %q", tt.charset, tt.body, got)
-		}
+		t.Run(tt.body, func(t *testing.T) {
+			if got := found(t, &Document{URL: "http://h/", MIME: "text/css", Charset: tt.charset, Body: []byte(tt.body)}, Options{}); len(got) != 1 || got[0] != "css http://h/%C3%A9" {
+				t.Errorf("%s %q: %q", tt.charset, tt.body, got)
+			}
+		})
 	}
 }
 
@@ -311,9 +327,11 @@ func TestDetect(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{"": "windows-1252", "caf\xe9": "windows-1252", "café": "utf-8", "\x1b$B$\"$\"\x1b(B": "iso-2022-jp"} {
-		if _, name := detect([]byte(in)); name != want {
-			t.Errorf("%q: %s, want %s", in, name, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if _, name := detect([]byte(in)); name != want {
+				t.Errorf("%q: %s, want %s", in, name, want)
+			}
+		})
 	}
 }
 
@@ -327,9 +345,11 @@ func TestModuleCharset(t *testing.T) {
 		{"text/plain", "koi8-r", russian, "koi8-r"},
 		{"image/png", "", russian, ""},
 	} {
-		if got := ModuleCharset(&Document{MIME: tt.mime, Charset: tt.charset, Body: []byte(tt.body)}); got != tt.want {
-			t.Errorf("%s %s: %q, want %q", tt.mime, tt.charset, got, tt.want)
-		}
+		t.Run(tt.mime+" "+tt.charset, func(t *testing.T) {
+			if got := ModuleCharset(&Document{MIME: tt.mime, Charset: tt.charset, Body: []byte(tt.body)}); got != tt.want {
+				t.Errorf("%s %s: %q, want %q", tt.mime, tt.charset, got, tt.want)
+			}
+		})
 	}
 }
 

@@ -61,9 +61,8 @@ func TestCDXJ(t *testing.T) {
 		stamp, doc, _ := strings.Cut(rest, " ")
 		must.OK(t, json.Unmarshal([]byte(doc), &c))
 		var offset, length int64
-		if _, err := fmt.Sscan(c.Offset+" "+c.Length, &offset, &length); err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Sscan(c.Offset+" "+c.Length, &offset, &length)
+		must.OK(t, err)
 		f, err := os.Open(filepath.Join(dir, c.Filename+".open"))
 		must.OK(t, err)
 		rec, r, err := warc.OpenAt(f, offset, length, warc.ReaderOptions{})
@@ -112,9 +111,11 @@ func TestCDXJOfOneRecord(t *testing.T) {
 		"an FTP document":   {"text", `"mime":"text/plain","length"`, func(r *warc.Record) { r.Type, r.ContentType = warc.TypeResource, "text/plain" }},
 		"a space in a name": {"text", `example.com:%20x 2001`, func(r *warc.Record) { r.Type, r.TargetURI = warc.TypeResource, "example.com: x" }},
 	} {
-		if got := lineOf(t, c.block, c.add); !strings.Contains(got, c.want) {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := lineOf(t, c.block, c.add); !strings.Contains(got, c.want) {
+				t.Errorf("%s: %s, want %s", name, got, c.want)
+			}
+		})
 	}
 	for _, add := range []func(*warc.Record){
 		func(r *warc.Record) { r.TargetURI = "" },
@@ -239,9 +240,8 @@ func TestWACZ(t *testing.T) {
 	for _, f := range z.File {
 		r, err := f.Open()
 		must.OK(t, err)
-		if files[f.Name], err = io.ReadAll(r); err != nil {
-			t.Fatal(err)
-		}
+		files[f.Name], err = io.ReadAll(r)
+		must.OK(t, err)
 		stored[f.Name] = f.Method == zip.Store
 	}
 	var about struct {

@@ -40,9 +40,11 @@ func TestOutcomeColumns(t *testing.T) {
 	same := func(*record.Fetch) {}
 	for label, want := range map[string]string{"": "", "utf-8": "UTF-8", "utf8": "UTF-8", "latin1": "ISO-8859-1", "windows-1251": "windows-1251", "shift_jis": "Shift_JIS", "gbk": "GBK",
 		"x-user-defined": "x-user-defined", "replacement": "replacement", "\x00": "\x00"} {
-		if got := charsetOf(label); got != want {
-			t.Errorf("charset %q: %q, want %q", label, got, want)
-		}
+		t.Run(label, func(t *testing.T) {
+			if got := charsetOf(label); got != want {
+				t.Errorf("charset %q: %q, want %q", label, got, want)
+			}
+		})
 	}
 	for _, c := range []struct {
 		row  *record.Fetch
@@ -67,25 +69,27 @@ func TestOutcomeColumns(t *testing.T) {
 		{&record.Fetch{URL: "nothing like it", Role: record.RolePage, Outcome: record.OutcomeScheme, Status: 65535}, "-",
 			"url_surtkey=nothing%20like%20it url_host_name= url_protocol=nothing like it url_path= fetch_status=32767 warc_segment=r2"},
 	} {
-		table.Row(c.row, c.file, "r2")
-		var got []string
-		for _, column := range table.Columns {
-			var value any
-			switch {
-			case column.Text != nil && (*column.Text != "" || column.Required):
-				value = *column.Text
-			case column.Int16 != nil:
-				value = *column.Int16
-			case column.Int32 != nil && *column.Int32 != 0:
-				value = *column.Int32
+		t.Run(c.row.URL, func(t *testing.T) {
+			table.Row(c.row, c.file, "r2")
+			var got []string
+			for _, column := range table.Columns {
+				var value any
+				switch {
+				case column.Text != nil && (*column.Text != "" || column.Required):
+					value = *column.Text
+				case column.Int16 != nil:
+					value = *column.Int16
+				case column.Int32 != nil && *column.Int32 != 0:
+					value = *column.Int32
+				}
+				if value != nil {
+					got = append(got, fmt.Sprintf("%s=%v", column.Name, value))
+				}
 			}
-			if value != nil {
-				got = append(got, fmt.Sprintf("%s=%v", column.Name, value))
+			if got := strings.Join(got, " "); got != c.want {
+				t.Errorf("%s:\n%s, want\n%s", c.row.URL, got, c.want)
 			}
-		}
-		if got := strings.Join(got, " "); got != c.want {
-			t.Errorf("%s:\n%s, want\n%s", c.row.URL, got, c.want)
-		}
+		})
 	}
 }
 

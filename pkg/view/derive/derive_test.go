@@ -37,9 +37,8 @@ func archive(t testing.TB, codec warc.Codec, replies ...string) []byte {
 	add := func(rec *warc.Record, block string) {
 		rec.Date, rec.Block, rec.Length = time.Unix(1e9, 0), strings.NewReader(block), int64(len(block))
 		var err error
-		if file, err = (warc.Encoder{Codec: codec}).Append(file, rec); err != nil {
-			t.Fatal(err)
-		}
+		file, err = (warc.Encoder{Codec: codec}).Append(file, rec)
+		must.OK(t, err)
 	}
 	add(&warc.Record{Type: warc.TypeInfo, ContentType: warc.MediaFields}, "software: test\r\n")
 	for i, reply := range replies {
@@ -229,9 +228,8 @@ func TestWATGzip(t *testing.T) {
 		z.Multistream(false)
 		w := gzip.NewWriter(&file)
 		w.Header = gzip.Header{Extra: make([]byte, i), Name: strings.Repeat("n", i), Comment: "c"}
-		if _, err := io.Copy(w, z); err != nil {
-			t.Fatal(err)
-		}
+		_, err = io.Copy(w, z)
+		must.OK(t, err)
 		must.OK(t, w.Close())
 	}
 	next := int64(0)
@@ -271,13 +269,15 @@ func TestWATBounds(t *testing.T) {
 		"anchor":     "<a href=x>" + strings.Repeat("word ", 1_000_000),
 		"attributes": "<a href=x " + strings.Repeat("a=b ", 1_000_000) + ">",
 	} {
-		got := derived(t, Options{Format: WAT}, 0, archive(t, warc.Gzip, reply("text/html", body)))
-		if n := len(got[2]); n > maxItemsBytes+MaxItems*64 {
-			t.Errorf("%s: a record of %d bytes", name, n)
-		}
-		if truncated := strings.Contains(got[2], `"Truncated":true`); truncated != (name == "links" || name == "metas" || name == "long" || name == "control") {
-			t.Errorf("%s: truncated %v", name, truncated)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := derived(t, Options{Format: WAT}, 0, archive(t, warc.Gzip, reply("text/html", body)))
+			if n := len(got[2]); n > maxItemsBytes+MaxItems*64 {
+				t.Errorf("%s: a record of %d bytes", name, n)
+			}
+			if truncated := strings.Contains(got[2], `"Truncated":true`); truncated != (name == "links" || name == "metas" || name == "long" || name == "control") {
+				t.Errorf("%s: truncated %v", name, truncated)
+			}
+		})
 	}
 }
 

@@ -28,17 +28,14 @@ func TestSelect(t *testing.T) {
 			rec.Type, rec.ContentType = warc.TypeInfo, warc.MediaFields
 		}
 		from := len(whole)
-		if whole, err = (warc.Encoder{}).Append(whole, rec); err != nil {
-			t.Fatal(err)
-		}
+		whole, err = (warc.Encoder{}).Append(whole, rec)
+		must.OK(t, err)
 		if url != "http://h/b" {
 			want = append(want, whole[from:]...)
 		}
 	}
 	path := filepath.Join(dir, "x.warc.gz.open")
-	if err := os.WriteFile(path, append(whole, "not committed"...), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, append(whole, "not committed"...), 0o666))
 	var asked []string
 	to := t.TempDir()
 	parts, lost, err := Select(context.Background(), []warc.Part{{Path: path, Length: int64(len(whole))}}, to, func(url string) (bool, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/merge"
 )
 
@@ -40,9 +41,7 @@ func brokenIn(t *testing.T, l Links, mem int64) (list []string, unchecked string
 		list = append(list, strings.TrimSpace(fmt.Sprint(b.Failure, " ", strings.Join(append([]string{b.URL}, b.Redirects...), ">"), " ", b.Page, " ", b.Text)))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		unchecked += fmt.Sprint(counts[name], " ", name, ";")
 	}

@@ -54,16 +54,18 @@ func TestRefusals(t *testing.T) {
 		"scheme":      {"x scheme p1"},
 		"none":        nil,
 	} {
-		var got []string
-		if err := Refusals(files(t), rule, 1<<20, func(r *Refusal) error {
-			got = append(got, r.URL+" "+r.Rule+" "+r.Found)
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", rule, got, want)
-		}
+		t.Run(rule, func(t *testing.T) {
+			var got []string
+			if err := Refusals(files(t), rule, 1<<20, func(r *Refusal) error {
+				got = append(got, r.URL+" "+r.Rule+" "+r.Found)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%q: %q, want %q", rule, got, want)
+			}
+		})
 	}
 	var got []string
 	if err := RefusedLinks(files(t), "docs", 1<<20, func(l *record.Link) error {
@@ -101,25 +103,27 @@ func TestAgain(t *testing.T) {
 		"rule":     {Query{Rule: "docs"}, []string{"f 0 refused"}},
 		"listed":   {Query{Listed: list("g", "z", "g", "e", "b")}, []string{"e 0 refused", "b 0 ", "g 3 fetched", "z 0 "}},
 	} {
-		var got []string
-		if err := Again(files(t), tt.q, 1<<20, func(u *record.URL) error {
-			if u.Attempt != 0 || u.Due != 0 {
-				t.Errorf("%s: failures are left: %+v", name, u)
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			if err := Again(files(t), tt.q, 1<<20, func(u *record.URL) error {
+				if u.Attempt != 0 || u.Due != 0 {
+					t.Errorf("%s: failures are left: %+v", name, u)
+				}
+				if (u.Depth == 3) != (u.ETag == "tag" && u.LastContentFP == 7) {
+					t.Errorf("%s: %+v", name, u)
+				}
+				if (u.Depth == 3) != (u.X == `{"id":1}`) {
+					t.Errorf("%s: own columns %q of %s", name, u.X, u.URL)
+				}
+				got = append(got, fmt.Sprint(u.URL, " ", u.Depth, " ", u.Extra.Text(record.WasColumn)))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
 			}
-			if (u.Depth == 3) != (u.ETag == "tag" && u.LastContentFP == 7) {
-				t.Errorf("%s: %+v", name, u)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%s: %q, want %q", name, got, tt.want)
 			}
-			if (u.Depth == 3) != (u.X == `{"id":1}`) {
-				t.Errorf("%s: own columns %q of %s", name, u.X, u.URL)
-			}
-			got = append(got, fmt.Sprint(u.URL, " ", u.Depth, " ", u.Extra.Text(record.WasColumn)))
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 )
 
 // The last visit counts, but not modified leaves what was there; robots.txt and redirect hops are no URLs of the crawl; deferred and parked URLs were not tried.
@@ -62,9 +63,7 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	got, err := Compare(0, each(here), each(there))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	url := func(i int) string { return fmt.Sprintf("http://a.example/%d", i) }
 	want := &Comparison{New: 1, Changed: 2, Gone: 2, Failed: 1, Same: n - 4, Examples: []Difference{
 		{"changed", url(1), "fetched 200", "fetched 200"}, {"changed", url(6), "fetched 203", "fetched 200"}, {"failed", url(7), "timeout", "fetched 200"},

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 )
 
 // The last document of each URL counts: what it lacks, titles that several have, and which are slow or large.
@@ -32,9 +33,7 @@ func TestPages(t *testing.T) {
 		title = []string{"", "Home", "Home", fmt.Sprint(n)}[n%4]
 		return title, "text", []string{"en", ""}[n%2], n != 299
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if p.Documents != 300 || p.HTML != 299 || p.Read != 298 || p.WithoutTitle.N != 74 || p.WithoutDescription.N != 0 || p.WithoutLanguage.N != 149 || len(p.WithoutLanguage.URLs) != TopWorst || p.SharedTitles != 150 {
 		t.Errorf("%+v", p)
 	}

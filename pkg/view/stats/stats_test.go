@@ -106,8 +106,7 @@ func TestMemory(t *testing.T) {
 	r := row("", 0, start)
 	for i := range 60_000 {
 		r.Host, r.Key = fmt.Sprintf("host-number-%d.example", i), uint64(i)
-		must.OK(t, c.Add(&r))
-		must.OK(t, h.Add(&r))
+		must.OK(t, c.Add(&r), h.Add(&r))
 	}
 	var m runtime.MemStats
 	runtime.GC()

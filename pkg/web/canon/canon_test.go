@@ -3,6 +3,7 @@ package canon
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,10 +37,12 @@ func TestURL(t *testing.T) {
 		{"http://h//a///b", "http://h//a///b", "h"},
 	}
 	for _, tt := range tests {
-		got, host, err := URL(tt.in)
-		if err != nil || got != tt.want || host != tt.host {
-			t.Errorf("URL(%q) = %q, %q, %v, want %q, %q", tt.in, got, host, err, tt.want, tt.host)
-		}
+		t.Run(fmt.Sprintf("%.60s", tt.in), func(t *testing.T) {
+			got, host, err := URL(tt.in)
+			if err != nil || got != tt.want || host != tt.host {
+				t.Errorf("URL(%q) = %q, %q, %v, want %q, %q", tt.in, got, host, err, tt.want, tt.host)
+			}
+		})
 	}
 }
 
@@ -105,11 +108,13 @@ func TestReasons(t *testing.T) {
 		{"http://h/" + long, ReasonTooLong}, {"http://h/" + strings.Repeat(long, 5), ReasonTooLong},
 	}
 	for _, tt := range tests {
-		_, _, err := URL(tt.in)
-		var e *Error
-		if !errors.As(err, &e) || ReasonOf(err) != tt.want {
-			t.Errorf("URL(%.40q): %v, want %s", tt.in, err, tt.want)
-		}
+		t.Run(fmt.Sprintf("%.40s, %d bytes", tt.in, len(tt.in)), func(t *testing.T) {
+			_, _, err := URL(tt.in)
+			var e *Error
+			if !errors.As(err, &e) || ReasonOf(err) != tt.want {
+				t.Errorf("URL(%.40q): %v, want %s", tt.in, err, tt.want)
+			}
+		})
 	}
 	if _, _, err := (Options{Schemes: mustSchemes(t, "http")}).URL("https://h/"); ReasonOf(err) != ReasonScheme {
 		t.Errorf("https where http alone is accepted: %v", err)
@@ -154,9 +159,8 @@ func TestResolve(t *testing.T) {
 	if _, err := b.Base("data:text/plain,x"); ReasonOf(err) != ReasonScheme {
 		t.Errorf("a data URL as base: %v", err)
 	}
-	if b, err = b.Base("//x/y/"); err != nil {
-		t.Fatal(err)
-	}
+	b, err = b.Base("//x/y/")
+	must.OK(t, err)
 	if got, _, _ := b.Resolve("z"); got != "http://x/y/z" {
 		t.Errorf("after base: %q", got)
 	}

@@ -44,18 +44,20 @@ func TestRules(t *testing.T) {
 		{AllRules, "http://www.h.test/a/;jsessionid=1/?z&utm_id=4&a", "http://h.test/a?a&z"},
 		{0, "http://www.h.test/a/;jsessionid=1/?z&utm_id=4&a", "http://www.h.test/a/;jsessionid=1/?z&utm_id=4&a"},
 	} {
-		o := Options{URLRules: tt.rules}
-		got, host, err := o.URL(tt.in)
-		if got != tt.want || err != nil || !strings.Contains(got, "://"+host+"/") {
-			t.Errorf("%s of %s: %s, host %s, %v; want %s", tt.rules, tt.in, got, host, err, tt.want)
-		}
-		// As rules for the key, the same rules leave the URL as it is, and its key is the key of the URL that they change.
-		k := Options{KeyRules: tt.rules}
-		u, h, err := k.URL(tt.in)
-		must.OK(t, err)
-		if key := k.URLKey(h, u); key != fingerprint.URLKey(host, got) || key != k.Key([]byte(u), PartsOf(u)) {
-			t.Errorf("%s of %s: key %016x, want that of %s", tt.rules, tt.in, key, got)
-		}
+		t.Run(fmt.Sprintf("%.20s %.60s", tt.rules, tt.in), func(t *testing.T) {
+			o := Options{URLRules: tt.rules}
+			got, host, err := o.URL(tt.in)
+			if got != tt.want || err != nil || !strings.Contains(got, "://"+host+"/") {
+				t.Errorf("%s of %s: %s, host %s, %v; want %s", tt.rules, tt.in, got, host, err, tt.want)
+			}
+			// As rules for the key, the same rules leave the URL as it is, and its key is the key of the URL that they change.
+			k := Options{KeyRules: tt.rules}
+			u, h, err := k.URL(tt.in)
+			must.OK(t, err)
+			if key := k.URLKey(h, u); key != fingerprint.URLKey(host, got) || key != k.Key([]byte(u), PartsOf(u)) {
+				t.Errorf("%s of %s: key %016x, want that of %s", tt.rules, tt.in, key, got)
+			}
+		})
 	}
 }
 
@@ -77,33 +79,36 @@ func TestRedirect(t *testing.T) {
 		{Options{URLRules: AllRules}, "http://h/a/", "/a?sid=9682993c8daa2c5497996114facdc805", "http://h/a", "h", "http://h/a"},
 		{Options{URLRules: AllRules, KeyRules: AllRules}, "http://h/a", "/a/", "http://h/a/", "h", "http://h/a/#"},
 	} {
-		u, host, key, err := tt.o.Redirect(tt.from, tt.ref)
-		if u != tt.want || err != nil || key != fingerprint.URLKey(tt.keyHost, tt.keyURL) || host != strings.Split(u, "/")[2] {
-			t.Errorf("%v: from %s to %s: %s, host %s, key %016x, %v", tt.o, tt.from, tt.ref, u, host, key, err)
-		}
-		// Who reads the record makes it again of what the record has.
-		if again, _, key2, err := tt.o.Redirect(tt.from, u); again != u || key2 != key || err != nil {
-			t.Errorf("%v: from %s to %s: then %s, %v", tt.o, tt.from, tt.ref, again, err)
-		}
+		t.Run(fmt.Sprintf("%d %d %s %s", tt.o.URLRules, tt.o.KeyRules, tt.from, tt.ref), func(t *testing.T) {
+			u, host, key, err := tt.o.Redirect(tt.from, tt.ref)
+			if u != tt.want || err != nil || key != fingerprint.URLKey(tt.keyHost, tt.keyURL) || host != strings.Split(u, "/")[2] {
+				t.Errorf("%v: from %s to %s: %s, host %s, key %016x, %v", tt.o, tt.from, tt.ref, u, host, key, err)
+			}
+			// Who reads the record makes it again of what the record has.
+			if again, _, key2, err := tt.o.Redirect(tt.from, u); again != u || key2 != key || err != nil {
+				t.Errorf("%v: from %s to %s: then %s, %v", tt.o, tt.from, tt.ref, again, err)
+			}
+		})
 	}
 }
 
 // A server that answers every request with a redirect to another session is soon left alone.
 func TestRedirectsEnd(t *testing.T) {
 	for _, o := range []Options{{KeyRules: SessionIDs}, {URLRules: SessionIDs}, {URLRules: AllRules, KeyRules: AllRules}, {URLRules: Tracking, KeyRules: AllRules}, {URLRules: WWW, KeyRules: SessionIDs}} {
-		u, host, err := o.URL("http://www.h.test/a/")
-		must.OK(t, err)
-		seen, key, n := make(map[uint64]bool), o.URLKey(host, u), 0
-		for !seen[key] && n < 10 {
-			seen[key] = true
-			n++
-			if u, _, key, err = o.Redirect(u, fmt.Sprintf("/a?sid=%032d", n)); err != nil {
-				t.Fatal(err)
+		t.Run(fmt.Sprintf("%d %d", o.URLRules, o.KeyRules), func(t *testing.T) {
+			u, host, err := o.URL("http://www.h.test/a/")
+			must.OK(t, err)
+			seen, key, n := make(map[uint64]bool), o.URLKey(host, u), 0
+			for !seen[key] && n < 10 {
+				seen[key] = true
+				n++
+				u, _, key, err = o.Redirect(u, fmt.Sprintf("/a?sid=%032d", n))
+				must.OK(t, err)
 			}
-		}
-		if n > 4 {
-			t.Errorf("%v: fetched %d times, in the end %s", o, n, u)
-		}
+			if n > 4 {
+				t.Errorf("%v: fetched %d times, in the end %s", o, n, u)
+			}
+		})
 	}
 }
 

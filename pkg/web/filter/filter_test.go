@@ -25,8 +25,7 @@ func decide(t testing.TB, f *Filter, c *Candidate) Verdict {
 	t.Helper()
 	j := f.NewJudge()
 	v := make([]Verdict, 1)
-	must.OK(t, j.URLs(context.Background(), []Candidate{*c}, v))
-	must.OK(t, j.Close())
+	must.OK(t, j.URLs(context.Background(), []Candidate{*c}, v), j.Close())
 	return v[0]
 }
 
@@ -130,18 +129,20 @@ allow site: domain a.test art.test
 			"http://a.test/ ": "", "http://b.test/ ": "deny", "http://b.test/ text/html": "", "http://a.test/ image/png": "deny", "http://a.test/ application/zip": "deny",
 			"http://art.test/ image/png": "", "http://a.test/ imagery/png": "",
 		} {
-			u, mime, _ := strings.Cut(in, " ")
-			c := candidate(t, u)
-			j := f.NewJudge()
-			var v Verdict
-			if c.MIME = mime; mime == "" {
-				v = decide(t, f, c)
-			} else if v, err = j.Document(context.Background(), *c); err != nil {
-				t.Fatal(err)
-			}
-			if v.Allow != (want == "") {
-				t.Errorf("%s: %s: %v by %s", mode, in, v.Allow, v.Reason())
-			}
+			t.Run(mode+" "+in, func(t *testing.T) {
+				u, mime, _ := strings.Cut(in, " ")
+				c := candidate(t, u)
+				j := f.NewJudge()
+				var v Verdict
+				if c.MIME = mime; mime == "" {
+					v = decide(t, f, c)
+				} else if v, err = j.Document(context.Background(), *c); err != nil {
+					t.Fatal(err)
+				}
+				if v.Allow != (want == "") {
+					t.Errorf("%s: %s: %v by %s", mode, in, v.Allow, v.Reason())
+				}
+			})
 		}
 	}
 	f, err := Parse("rules", strings.NewReader("default deny"))
@@ -198,9 +199,8 @@ func TestManyRules(t *testing.T) {
 	for i := range maxRules + 1 {
 		fmt.Fprintf(&b, "deny :any\n")
 		if i == maxRules-1 {
-			if _, err := Parse("rules", strings.NewReader(b.String())); err != nil {
-				t.Fatal(err)
-			}
+			_, err := Parse("rules", strings.NewReader(b.String()))
+			must.OK(t, err)
 		}
 	}
 	if _, err := Parse("rules", strings.NewReader(b.String())); err == nil || !strings.Contains(err.Error(), "line 10001, column 5: one rule more, want at most 10000") {
@@ -310,14 +310,16 @@ func TestKindsOfGroups(t *testing.T) {
 	f, err := Parse("rules", strings.NewReader("allow css: kind css\nallow link: kind link\nallow parts: requisite\ndefault deny"))
 	must.OK(t, err)
 	for kind, want := range map[string]string{"css": "css", "css-import": "css", "link-stylesheet": "css", "link": "link", "link-icon": "link", "img": "default", "a": "default", "": "default"} {
-		c := candidate(t, "http://h/")
-		c.Kind = kind
-		if got := decide(t, f, c).Name(); got != want {
-			t.Errorf("%q: %s, want %s", kind, got, want)
-		}
-		if c.Requisite = true; want == "default" && decide(t, f, c).Name() != "parts" {
-			t.Errorf("%q: a part is not taken", kind)
-		}
+		t.Run(kind, func(t *testing.T) {
+			c := candidate(t, "http://h/")
+			c.Kind = kind
+			if got := decide(t, f, c).Name(); got != want {
+				t.Errorf("%q: %s, want %s", kind, got, want)
+			}
+			if c.Requisite = true; want == "default" && decide(t, f, c).Name() != "parts" {
+				t.Errorf("%q: a part is not taken", kind)
+			}
+		})
 	}
 }
 
@@ -383,15 +385,17 @@ func TestNamedCandidates(t *testing.T) {
 		{"deny other: host o\ndefault deny", false, false},
 		{"match all\nallow site: host h\ndeny other: host o", false, false},
 	} {
-		f, err := Parse("rules", strings.NewReader(c.rules))
-		must.OK(t, err)
-		link := candidate(t, "http://o/s.xml")
-		if got := decide(t, f, link).Allow; got != c.other {
-			t.Errorf("%q: %v", c.rules, got)
-		}
-		if link.Named = true; decide(t, f, link).Allow != c.named {
-			t.Errorf("%q: named %v", c.rules, !c.named)
-		}
+		t.Run(c.rules, func(t *testing.T) {
+			f, err := Parse("rules", strings.NewReader(c.rules))
+			must.OK(t, err)
+			link := candidate(t, "http://o/s.xml")
+			if got := decide(t, f, link).Allow; got != c.other {
+				t.Errorf("%q: %v", c.rules, got)
+			}
+			if link.Named = true; decide(t, f, link).Allow != c.named {
+				t.Errorf("%q: named %v", c.rules, !c.named)
+			}
+		})
 	}
 }
 

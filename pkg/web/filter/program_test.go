@@ -184,7 +184,7 @@ func TestProgramIsExplained(t *testing.T) {
 	must.OK(t, err)
 	j := f.NewJudge()
 	traces, v, err := j.Explain(context.Background(), *candidate(t, "http://h/8"), false)
-	must.OK(t, errors.Join(err, j.Close()))
+	must.OK(t, err, j.Close())
 	var got []string
 	for _, r := range traces {
 		for _, x := range r.Tests {

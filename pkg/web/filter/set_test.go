@@ -66,40 +66,42 @@ func TestSets(t *testing.T) {
 		{"prefix", url, func(c *Candidate, e string) bool { return strings.HasPrefix(c.URL, e) }},
 	}
 	for _, kind := range kinds {
-		for _, n := range []int{1, 5, 50, 2000} {
-			var entries []string
-			for range n {
-				entries = append(entries, kind.entry())
-			}
-			slices.Sort(entries)
-			entries = slices.Compact(entries)
-			list := strings.Join(entries, "\n")
-			var judges []*Judge
-			for _, where := range []struct {
-				rule   string
-				memory int64
-			}{
-				{strings.Join(entries, " "), 1}, {"@list", 1 << 20}, {"@list", 1}, {"@list @list2", 1 << 20}, {entries[0] + " @list", 1},
-			} {
-				f, err := load(t, where.memory, "allow x: "+kind.word+" "+where.rule+"\ndefault deny", map[string]string{"list": list, "list2": "# more\n" + list + "\n"})
-				must.OK(t, err)
-				judges = append(judges, f.NewJudge())
-			}
-			var candidates []Candidate
-			for range 1000 {
-				candidates = append(candidates, *candidate(t, url()))
-			}
-			for k, j := range judges {
-				got := make([]Verdict, len(candidates))
-				must.OK(t, j.URLs(context.Background(), candidates, got))
-				for i := range candidates {
-					want := slices.ContainsFunc(entries, func(e string) bool { return kind.holds(&candidates[i], e) })
-					if got[i].Allow != want {
-						t.Fatalf("%s of %d, way %d: %s: %v, want %v", kind.word, n, k, candidates[i].URL, got[i].Allow, want)
+		t.Run(kind.word, func(t *testing.T) {
+			for _, n := range []int{1, 5, 50, 2000} {
+				var entries []string
+				for range n {
+					entries = append(entries, kind.entry())
+				}
+				slices.Sort(entries)
+				entries = slices.Compact(entries)
+				list := strings.Join(entries, "\n")
+				var judges []*Judge
+				for _, where := range []struct {
+					rule   string
+					memory int64
+				}{
+					{strings.Join(entries, " "), 1}, {"@list", 1 << 20}, {"@list", 1}, {"@list @list2", 1 << 20}, {entries[0] + " @list", 1},
+				} {
+					f, err := load(t, where.memory, "allow x: "+kind.word+" "+where.rule+"\ndefault deny", map[string]string{"list": list, "list2": "# more\n" + list + "\n"})
+					must.OK(t, err)
+					judges = append(judges, f.NewJudge())
+				}
+				var candidates []Candidate
+				for range 1000 {
+					candidates = append(candidates, *candidate(t, url()))
+				}
+				for k, j := range judges {
+					got := make([]Verdict, len(candidates))
+					must.OK(t, j.URLs(context.Background(), candidates, got))
+					for i := range candidates {
+						want := slices.ContainsFunc(entries, func(e string) bool { return kind.holds(&candidates[i], e) })
+						if got[i].Allow != want {
+							t.Fatalf("%s of %d, way %d: %s: %v, want %v", kind.word, n, k, candidates[i].URL, got[i].Allow, want)
+						}
 					}
 				}
 			}
-		}
+		})
 	}
 }
 
@@ -200,8 +202,7 @@ func TestListOnDisk(t *testing.T) {
 	for _, u := range urls {
 		candidates = append(candidates, *candidate(t, u))
 	}
-	must.OK(t, a.URLs(context.Background(), candidates, va))
-	must.OK(t, b.URLs(context.Background(), candidates, vb))
+	must.OK(t, a.URLs(context.Background(), candidates, va), b.URLs(context.Background(), candidates, vb))
 	denied := 0
 	for i := range va {
 		if va[i].Allow != vb[i].Allow {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mercator/pkg/base/costtest"
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/canon"
 )
 
@@ -41,22 +42,16 @@ func million(t testing.TB, domains, urls, run, share int, memory int64) (*Filter
 	t.Helper()
 	dir := t.TempDir()
 	all := names(domains)
-	if err := os.WriteFile(filepath.Join(dir, "domains.txt"), []byte(strings.Join(all, "\n")+"\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "domains.txt"), []byte(strings.Join(all, "\n")+"\n"), 0o666))
 	var rules strings.Builder
 	rules.WriteString("deny prefixes: prefix")
 	for i := range 1000 {
 		fmt.Fprintf(&rules, " http://www.prefix%d.example/section/%d/", i, i)
 	}
 	rules.WriteString("\ndeny domains: domain @domains.txt\n")
-	if err := os.WriteFile(filepath.Join(dir, "rules.txt"), []byte(rules.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "rules.txt"), []byte(rules.String()), 0o666))
 	f, err := Load(filepath.Join(dir, "rules.txt"), Options{Memory: memory})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { f.Close() })
 	r := rand.New(rand.NewPCG(3, 4))
 	list := make([]string, urls)

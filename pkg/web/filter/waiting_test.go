@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 )
 
 // Of URLs that wait, the kind of link is not known: one is refused only if links of every kind would be. Who was asked
@@ -31,9 +32,7 @@ func TestWaiting(t *testing.T) {
 	} {
 		t.Run(rules, func(t *testing.T) {
 			f, err := Parse("rules", strings.NewReader(rules))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			j := f.NewJudge()
 			got := []string{"old", "old", "old", "old", "old", "old"}
 			if err := j.Waiting(context.Background(), urls, got); err != nil || !slices.Equal(got, want) {

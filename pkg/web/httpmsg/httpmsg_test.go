@@ -41,9 +41,8 @@ func pack(t testing.TB, coding string, text []byte) []byte {
 	default:
 		return text
 	}
-	if _, err := w.Write(text); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.Write(text)
+	must.OK(t, err)
 	must.OK(t, w.Close())
 	return b.Bytes()
 }
@@ -115,10 +114,12 @@ func TestBadContentCodings(t *testing.T) {
 		{"compress", "x", "", TruncatedUnspecified},
 		{"gzip, gzip, gzip, gzip, gzip", "x", "", TruncatedUnspecified},
 	} {
-		got, b, err := decode([]byte(c.payload), c.coding, 0)
-		if got != c.body || b.Truncated() != c.truncated || err != nil || (b.Err() == nil) != (c.truncated == "") {
-			t.Errorf("%s of %q: %q, %q, %v", c.coding, c.payload, got, b.Truncated(), b.Err())
-		}
+		t.Run(c.coding+" "+c.payload, func(t *testing.T) {
+			got, b, err := decode([]byte(c.payload), c.coding, 0)
+			if got != c.body || b.Truncated() != c.truncated || err != nil || (b.Err() == nil) != (c.truncated == "") {
+				t.Errorf("%s of %q: %q, %q, %v", c.coding, c.payload, got, b.Truncated(), b.Err())
+			}
+		})
 	}
 	hello := string(pack(t, "gzip", []byte("hello ")))
 	for _, c := range []struct{ payload, body, truncated string }{
@@ -129,10 +130,12 @@ func TestBadContentCodings(t *testing.T) {
 		{hello + hello[:9], "hello ", TruncatedDisconnect},
 		{hello + "\x1f\x8bjunk that is no member", "hello ", TruncatedUnspecified},
 	} {
-		got, b, err := decode([]byte(c.payload), "gzip", 0)
-		if got != c.body || b.Truncated() != c.truncated || err != nil {
-			t.Errorf("%q: %q, %q, %v", c.payload, got, b.Truncated(), b.Err())
-		}
+		t.Run(fmt.Sprintf("%.12q", strings.TrimPrefix(c.payload, hello)), func(t *testing.T) {
+			got, b, err := decode([]byte(c.payload), "gzip", 0)
+			if got != c.body || b.Truncated() != c.truncated || err != nil {
+				t.Errorf("%q: %q, %q, %v", c.payload, got, b.Truncated(), b.Err())
+			}
+		})
 	}
 	none := NewBody(codedAs("gzip"), &exact{r: strings.NewReader(""), left: 5}, 0)
 	if got, err := io.ReadAll(none); len(got) != 0 || err != nil || none.Truncated() != TruncatedDisconnect {
@@ -164,18 +167,20 @@ func TestUnknownCodings(t *testing.T) {
 		{"none", "image/png", "hello", ""},
 		{"compress", "text/html", "\x1f\x9d\x90h\xca\xb0a\xf3\x06", ""},
 	} {
-		head := codedAs(c.coding)
-		head.Fields = append(head.Fields, Field{"Content-Type", c.mime})
-		b := NewBody(head, strings.NewReader(c.payload), 0)
-		got, err := io.ReadAll(b)
-		truncated := ""
-		if c.body == "" {
-			truncated = TruncatedUnspecified
-		}
-		if string(got) != c.body || err != nil || b.Truncated() != truncated || b.Err() == nil || !strings.Contains(b.Err().Error(), "content coding") {
-			t.Errorf("%q of %s %q: %q, %q, %v, %v", c.coding, c.mime, c.payload, got, b.Truncated(), b.Err(), err)
-		}
-		b.Close()
+		t.Run(c.coding+" "+c.mime+" "+c.body, func(t *testing.T) {
+			head := codedAs(c.coding)
+			head.Fields = append(head.Fields, Field{"Content-Type", c.mime})
+			b := NewBody(head, strings.NewReader(c.payload), 0)
+			got, err := io.ReadAll(b)
+			truncated := ""
+			if c.body == "" {
+				truncated = TruncatedUnspecified
+			}
+			if string(got) != c.body || err != nil || b.Truncated() != truncated || b.Err() == nil || !strings.Contains(b.Err().Error(), "content coding") {
+				t.Errorf("%q of %s %q: %q, %q, %v, %v", c.coding, c.mime, c.payload, got, b.Truncated(), b.Err(), err)
+			}
+			b.Close()
+		})
 	}
 }
 
@@ -470,9 +475,11 @@ func TestFields(t *testing.T) {
 		{"HTTP/1.1 200\r\n\r\n", true}, {"HTTP/1.0 200\r\n\r\n", false}, {"HTTP/1.0 200\r\nConnection: keep-alive\r\n\r\n", true},
 		{"HTTP/1.1 200\r\nConnection: x, CLOSE\r\n\r\n", false},
 	} {
-		if h, _ := ParseHead([]byte(c.head)); h.KeepAlive() != c.keep {
-			t.Errorf("%q: keep-alive %v", c.head, h.KeepAlive())
-		}
+		t.Run(c.head, func(t *testing.T) {
+			if h, _ := ParseHead([]byte(c.head)); h.KeepAlive() != c.keep {
+				t.Errorf("%q: keep-alive %v", c.head, h.KeepAlive())
+			}
+		})
 	}
 }
 

@@ -39,9 +39,11 @@ func TestAllKinds(t *testing.T) {
 
 func TestNamed(t *testing.T) {
 	for name, want := range map[string]int{"img": 1, "css": 3, "link-icon": 1, "link": 19, "x-mine": 1, "x-": 0, "imgg": 0, "": 0, "IMG": 0, "a": 1} {
-		if got := Named(name); len(got) != want {
-			t.Errorf("%q stands for %q, want %d", name, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := Named(name); len(got) != want {
+				t.Errorf("%q stands for %q, want %d", name, got, want)
+			}
+		})
 	}
 }
 

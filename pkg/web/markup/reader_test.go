@@ -129,8 +129,10 @@ func TestRefresh(t *testing.T) {
 		"5; url=x": "x", " 0,URL = 'a b' c": "a b", "1.5 x": "x", `0;"y`: "y", "3; url": "url", "5": "", "5;": "", "5 ; ": "",
 		"": "none", "url=x": "none", "5url=x": "none", "-1; url=x": "none",
 	} {
-		if ref, ok := Refresh(v); ok != (want != "none") || ok && ref != want {
-			t.Errorf("%q: %q %v, want %s", v, ref, ok, want)
-		}
+		t.Run(v, func(t *testing.T) {
+			if ref, ok := Refresh(v); ok != (want != "none") || ok && ref != want {
+				t.Errorf("%q: %q %v, want %s", v, ref, ok, want)
+			}
+		})
 	}
 }

@@ -70,14 +70,16 @@ func TestPage(t *testing.T) {
 		"no font":       {"BT (lost) Tj ET", simple, ""},
 		"broken syntax": {"BT /F1 10 Tf ] >> } (a) Tj [ (b) TJ ET", simple, "a"},
 	} {
-		body := file(catalog, pages, onePage, streamOf("", c.content), c.font, annot)
-		if got := textOf(t, body); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-		packed := file(catalog, pages, onePage, streamOf("/Filter /FlateDecode", flate(c.content)), c.font, annot)
-		if got := textOf(t, packed); got != c.want {
-			t.Errorf("%s, deflated: %q, want %q", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			body := file(catalog, pages, onePage, streamOf("", c.content), c.font, annot)
+			if got := textOf(t, body); got != c.want {
+				t.Errorf("%s: %q, want %q", name, got, c.want)
+			}
+			packed := file(catalog, pages, onePage, streamOf("/Filter /FlateDecode", flate(c.content)), c.font, annot)
+			if got := textOf(t, packed); got != c.want {
+				t.Errorf("%s, deflated: %q, want %q", name, got, c.want)
+			}
+		})
 	}
 }
 
@@ -260,9 +262,11 @@ func TestWorkOfLongFiles(t *testing.T) {
 // A byte order mark is no text, and a ligature is its letters.
 func TestClean(t *testing.T) {
 	for s, want := range map[string]string{"\uFEFFa\uFEFF": "a", "ﬁn": "fin", "ﻻ": "لا", "a\x00b": "a b"} {
-		if got := clean(s); got != want {
-			t.Errorf("%q: %q, want %q", s, got, want)
-		}
+		t.Run(s, func(t *testing.T) {
+			if got := clean(s); got != want {
+				t.Errorf("%q: %q, want %q", s, got, want)
+			}
+		})
 	}
 }
 
@@ -389,23 +393,25 @@ func TestHostile(t *testing.T) {
 			streamOf("/Filter /FlateDecode", flate("/Encoding "+strings.Repeat("dup 1 /a put ", n/13)+" eexec"))),
 		"encrypted, in itself": append(file(catalog, "<< /Filter 2 0 R /CF 2 0 R >>"), "trailer << /Encrypt 2 0 R >>"...),
 	} {
-		took := costtest.Of(func() {
-			d, err := Open(body)
-			if errors.Is(err, ErrEncrypted) {
-				return
+		t.Run(name, func(t *testing.T) {
+			took := costtest.Of(func() {
+				d, err := Open(body)
+				if errors.Is(err, ErrEncrypted) {
+					return
+				}
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					return
+				}
+				d.Text(1 << 20)
+				for range d.Links() {
+				}
+				d.Title()
+			})
+			if took > 30*time.Second {
+				t.Errorf("%s: took %v of processor time, want at most 30s", name, took)
 			}
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				return
-			}
-			d.Text(1 << 20)
-			for range d.Links() {
-			}
-			d.Title()
 		})
-		if took > 30*time.Second {
-			t.Errorf("%s: took %v of processor time, want at most 30s", name, took)
-		}
 	}
 }
 

@@ -21,15 +21,17 @@ func TestContent(t *testing.T) {
 		{"text/markdown", "# Mouse\n\n* one", "# Mouse\n\n* one"},
 		{"text/html", "<title>T</title><p>x", "T\nx"},
 	} {
-		doc := &Document{MIME: c.mime, Body: []byte(c.body)}
-		if got, err := Content(doc, 0); err != nil || got != c.want {
-			t.Errorf("%s: %q, %v, want %q", c.mime, got, err, c.want)
-		}
-		for max := 1; max < len(c.want); max += 7 {
-			if got, err := Content(doc, max); err != nil || len(got) > max {
-				t.Errorf("%s: %d bytes, %v, want at most %d", c.mime, len(got), err, max)
+		t.Run(c.mime, func(t *testing.T) {
+			doc := &Document{MIME: c.mime, Body: []byte(c.body)}
+			if got, err := Content(doc, 0); err != nil || got != c.want {
+				t.Errorf("%s: %q, %v, want %q", c.mime, got, err, c.want)
 			}
-		}
+			for max := 1; max < len(c.want); max += 7 {
+				if got, err := Content(doc, max); err != nil || len(got) > max {
+					t.Errorf("%s: %d bytes, %v, want at most %d", c.mime, len(got), err, max)
+				}
+			}
+		})
 	}
 	for _, mime := range []string{"application/zip", "text/css", "video/mp4", ""} {
 		if _, err := Content(&Document{MIME: mime, Body: []byte("x")}, 0); !errors.Is(err, ErrNoText) {

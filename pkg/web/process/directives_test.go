@@ -38,10 +38,12 @@ func TestDirectives(t *testing.T) {
 		"x-ratio: 3, noindex":                                     noindex,
 		"mercator: unavailable_after: 25 Jun 2030 15:00:00 PST":   {},
 	} {
-		var d Directives
-		if d.AddHeader(http.Header{"X-Robots-Tag": {field}}, ""); d != want {
-			t.Errorf("%s: %+v, want %+v", field, d, want)
-		}
+		t.Run(field, func(t *testing.T) {
+			var d Directives
+			if d.AddHeader(http.Header{"X-Robots-Tag": {field}}, ""); d != want {
+				t.Errorf("%s: %+v, want %+v", field, d, want)
+			}
+		})
 	}
 }
 
@@ -66,9 +68,11 @@ func TestMetaNames(t *testing.T) {
 		"robots": true, " ROBOTS ": true, "mercator": true, "Mercator": true, "mercator/2": true, "robots, otherbot": true, "otherbot mercator": true,
 		"": false, "otherbot": false, "mercatorbot": false, "robotstxt": false, "description": false, "museum": false,
 	} {
-		if got := Addresses(name, ""); got != want {
-			t.Errorf("%q: %v", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := Addresses(name, ""); got != want {
+				t.Errorf("%q: %v", name, got)
+			}
+		})
 	}
 	if !Addresses("museum", "Museum/3.1") || Addresses("mercator", "Museum/3.1") {
 		t.Error("the product name of the settings is not the one that counts")

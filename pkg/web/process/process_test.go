@@ -25,9 +25,7 @@ import (
 func run(t *testing.T, spec string, doc *Document) []string {
 	t.Helper()
 	m, err := Parse(spec, ExecLimits{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	findings, _ := NewRunner([]Selected{m}).Run(context.Background(), doc)
 	var out []string
 	for _, f := range findings {
@@ -44,18 +42,14 @@ func gifOf(t *testing.T, frames int) []byte {
 		g.Delay = append(g.Delay, 1)
 	}
 	var b bytes.Buffer
-	if err := gif.EncodeAll(&b, g); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, gif.EncodeAll(&b, g))
 	return b.Bytes()
 }
 
 func encoded(t *testing.T, encode func(io.Writer, image.Image) error) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := encode(&b, image.NewGray(image.Rect(0, 0, 7, 9))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, encode(&b, image.NewGray(image.Rect(0, 0, 7, 9))))
 	return b.String()
 }
 
@@ -73,9 +67,7 @@ func avif(width, height uint32) string {
 
 func TestBuiltin(t *testing.T) {
 	var p bytes.Buffer
-	if err := png.Encode(&p, image.NewGray(image.Rect(0, 0, 7, 9))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, png.Encode(&p, image.NewGray(image.Rect(0, 0, 7, 9))))
 	animated := gifOf(t, 3)
 	for _, tt := range []struct {
 		name, spec, mime, body string
@@ -97,10 +89,12 @@ func TestBuiltin(t *testing.T) {
 		{"tiff", "image", "image/tiff", encoded(t, func(w io.Writer, m image.Image) error { return tiff.Encode(w, m, nil) }), []string{"format=tiff", "width=7", "height=9"}},
 		{"not an image", "image", "image/png", "x", []string{"error=image: unknown format"}},
 	} {
-		doc := &Document{MIME: tt.mime, Body: []byte(tt.body)}
-		if diff := cmp.Diff(tt.want, run(t, tt.spec, doc)); diff != "" {
-			t.Errorf("%s: %s", tt.name, diff)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			doc := &Document{MIME: tt.mime, Body: []byte(tt.body)}
+			if diff := cmp.Diff(tt.want, run(t, tt.spec, doc)); diff != "" {
+				t.Errorf("%s: %s", tt.name, diff)
+			}
+		})
 	}
 }
 
@@ -141,18 +135,18 @@ func TestExec(t *testing.T) {
 		"printf '\n why \n\nmore \377\n' >&2; exit 5":            {"error=exit status 5: more \uFFFD"},
 		"echo fine >&2": nil,
 	} {
-		if diff := cmp.Diff(want, run(t, "m=*/*:"+command, doc)); diff != "" {
-			t.Errorf("%s: %s", command, diff)
-		}
+		t.Run(fmt.Sprintf("%.60s", command), func(t *testing.T) {
+			if diff := cmp.Diff(want, run(t, "m=*/*:"+command, doc)); diff != "" {
+				t.Errorf("%s: %s", command, diff)
+			}
+		})
 	}
 }
 
 // A program that hangs is killed with its children, within its time.
 func TestExecTimeout(t *testing.T) {
 	m, err := Parse("slow=*/*:sleep 600 & sleep 600", ExecLimits{Timeout: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	start := time.Now()
 	findings, failed := NewRunner([]Selected{m}).Run(context.Background(), &Document{})
 	if len(failed) != 1 || len(findings) != 1 || findings[0].Value != "no end after 200ms" {
@@ -217,9 +211,11 @@ func TestParseErrors(t *testing.T) {
 		"": "name", "Page": "name", "nosuch": "want one of page, tags, image, forms", "page=html": "media type",
 		"x=text/html:": "no command", "x=:cat": "no media types",
 	} {
-		if _, err := Parse(spec, ExecLimits{}); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", spec, err, want)
-		}
+		t.Run(spec, func(t *testing.T) {
+			if _, err := Parse(spec, ExecLimits{}); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v, want %q", spec, err, want)
+			}
+		})
 	}
 }
 

@@ -28,13 +28,9 @@ func tarOf(t testing.TB, headers ...tar.Header) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for i := range headers {
-		if err := w.WriteHeader(&headers[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.WriteHeader(&headers[i]))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return b.Bytes()
 }
 
@@ -42,13 +38,9 @@ func file(name string) tar.Header { return tar.Header{Name: name, Mode: 0o600, T
 
 func stateVectors(t testing.TB) []spectest.Vector {
 	dir := t.TempDir()
-	if err := errors.Join(os.MkdirAll(dir+"/d/e", 0o777), os.WriteFile(dir+"/d/f", []byte("x"), 0o666), os.WriteFile(dir+"/d.run", []byte("#!/bin/sh\n"), 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(dir+"/d/e", 0o777), os.WriteFile(dir+"/d/f", []byte("x"), 0o666), os.WriteFile(dir+"/d.run", []byte("#!/bin/sh\n"), 0o777))
 	var packed, empty bytes.Buffer
-	if err := errors.Join(pack(&packed, dir), pack(&empty, t.TempDir())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, pack(&packed, dir), pack(&empty, t.TempDir()))
 	good := func(name string, b []byte) spectest.Vector {
 		return spectest.Vector{Name: "good/" + name, Bytes: b, Gives: string(b)}
 	}
@@ -70,9 +62,7 @@ func stateVectors(t testing.TB) []spectest.Vector {
 	other := func(name string, class fault.Class, says, kind string, version int, m Stateful) spectest.Vector {
 		return spectest.Vector{Name: "bad/" + name, Class: class, Says: says, Case: func(t testing.TB) error {
 			opt := store.Options{FS: crashtest.New()}
-			if err := store.Create("/tags", kind, version, nil, opt); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, store.Create("/tags", kind, version, nil, opt))
 			_, err := OpenChange(t.Context(), "/tags", m, "", opt)
 			return err
 		}}
@@ -80,9 +70,7 @@ func stateVectors(t testing.TB) []spectest.Vector {
 	var claim bytes.Buffer
 	huge := file("x")
 	huge.Size = MaxStateBytes + 1
-	if err := tar.NewWriter(&claim).WriteHeader(&huge); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tar.NewWriter(&claim).WriteHeader(&huge))
 	holes := file("x") // the writer makes none of its own
 	holes.PAXRecords = map[string]string{"GNU_sparse.major": "0", "GNU_sparse.minor": "1", "GNU_sparse.numblocks": "1", "GNU_sparse.map": "0,0", "GNU_sparse.size": "1073741824"}
 	return []spectest.Vector{
@@ -141,17 +129,11 @@ func (p threeFiles) Begin(ctx context.Context, old io.Reader, txn string) (State
 func stateStore(t testing.TB, name string, state []byte, failures string, opt store.Options) *store.Store {
 	t.Helper()
 	dir := "/" + name
-	if err := CreateStore(dir, opt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, CreateStore(dir, opt))
 	st, err := store.Open(dir, Kind, Version, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	tx, _, err := st.Begin(t.Context(), Verb, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tx.Abort()
 	f, err := tx.Create("state/", ".state", roleState)
 	if err == nil {
@@ -166,9 +148,7 @@ func stateStore(t testing.TB, name string, state []byte, failures string, opt st
 	if err == nil {
 		_, err = tx.Commit(0, "", record.Ledger{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return st
 }
 
@@ -178,9 +158,7 @@ func readState(t testing.TB, name string, m Stateful, committed, now []byte) (st
 	t.Helper()
 	opt := store.Options{FS: crashtest.New()}
 	st := stateStore(t, name, committed, "", opt)
-	if err := durable.WriteFile(opt.FS, st.Path("state/000002-0.state"), now); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, durable.WriteFile(opt.FS, st.Path("state/000002-0.state"), now))
 	c, err := OpenChange(t.Context(), st.Dir(), m, "", opt)
 	if err != nil {
 		var f *fault.Error
@@ -191,9 +169,7 @@ func readState(t testing.TB, name string, m Stateful, committed, now []byte) (st
 	}
 	defer c.Close(context.Background())
 	var b bytes.Buffer
-	if err := c.state.Write(t.Context(), &b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.state.Write(t.Context(), &b))
 	return b.String(), nil
 }
 
@@ -205,9 +181,8 @@ func TestSpec(t *testing.T) {
 			committed := file
 			if strings.HasPrefix(name, "good/") {
 				var err error
-				if committed, err = os.ReadFile(filepath.Join("testdata", name)); err != nil {
-					t.Fatal(err)
-				}
+				committed, err = os.ReadFile(filepath.Join("testdata", name))
+				must.OK(t, err)
 			}
 			if filepath.Ext(name) == ".tar" {
 				return readState(t, "p", program, committed, file)

@@ -51,9 +51,8 @@ func change(dir string, m Stateful, txn string, opt store.Options) error {
 func stateOf(t *testing.T, dir string, opt store.Options) string {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := CopyState(&b, dir, opt); err != nil {
-		t.Fatal(err)
-	}
+	_, err := CopyState(&b, dir, opt)
+	must.OK(t, err)
 	return b.String()
 }
 
@@ -77,9 +76,7 @@ func newCrawl(t *testing.T, fsys durable.FS) *crawl.Crawl {
 	c, err := crawl.Init("/c", []byte("# none\n"), nil, func(string) error {
 		return errors.Join(store.Create("/c/frontier", "frontier", 1, nil, opt), CreateStore("/c/modules/tags", opt))
 	}, crawl.Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 
@@ -139,9 +136,8 @@ func TestStateInCrawl(t *testing.T) {
 	// given up, and done again
 	must.OK(t, change(dir, tagsModule{}, "r3", opt))
 	state("r1", "r2", "r3")
-	if _, err := c.Abandon(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Abandon(context.Background())
+	must.OK(t, err)
 	state("r1", "r2")
 	round("r3")
 	must.OK(t, c.Restore(context.Background(), 1))
@@ -152,9 +148,8 @@ func TestStateInCrawl(t *testing.T) {
 	if err != nil || len(v.Problems) > 0 {
 		t.Errorf("verify: %v, %v", v.Problems, err)
 	}
-	if _, _, err := c.GC(context.Background(), 1); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = c.GC(context.Background(), 1)
+	must.OK(t, err)
 	state("r1", "r4")
 	if v, err = c.Verify(context.Background()); err != nil || len(v.Problems) > 0 {
 		t.Errorf("verify after gc: %v, %v", v.Problems, err)
@@ -215,9 +210,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 		"totals": {tagsModule{}, oracle, func(s string) string { return s }, 1},
 		"program": {appends, list, func(s string) string {
 			dir := t.TempDir()
-			if err := unpack(dir, strings.NewReader(s), MaxStateFiles); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, unpack(dir, strings.NewReader(s), MaxStateFiles))
 			return readFile(t, dir+"/all")
 		}, 3},
 	} {
@@ -255,9 +248,8 @@ func TestCrashAtEveryCall(t *testing.T) {
 					opt = store.Options{FS: given}
 					c, err = crawl.Open("/c", crawl.Options{FS: opt.FS})
 					must.OK(t, err)
-					if _, err := c.Abandon(context.Background()); err != nil {
-						t.Fatal(err)
-					}
+					_, err = c.Abandon(context.Background())
+					must.OK(t, err)
 					must.OK(t, change(dir, kind.m, "r3", opt))
 					if got := kind.read(stateOf(t, dir, opt)); got != kind.want("r1", "r3") {
 						t.Fatalf("call %d of %d, given up: %q", n, calls, got)
@@ -299,9 +291,8 @@ func TestPack(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	e := &Exec{Command: `cd "$1" && mkdir -p d/e && printf x > d/f && printf '#!/bin/sh' > run && chmod +x run && touch empty`}
 	e.Command = strings.ReplaceAll(e.Command, "$1", from)
-	if _, err := e.run(context.Background(), time.Minute, strings.NewReader(""), nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := e.run(context.Background(), time.Minute, strings.NewReader(""), nil)
+	must.OK(t, err)
 	var one, two bytes.Buffer
 	must.OK(t, pack(&one, from), unpack(to, bytes.NewReader(one.Bytes()), MaxStateFiles), pack(&two, to))
 	if !bytes.Equal(one.Bytes(), two.Bytes()) || one.Len() == 0 {
@@ -318,18 +309,15 @@ func TestPack(t *testing.T) {
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(b)
 }
 
 // TestStateOfShard: in a shard of a crawl the module is the folder's, too, and the ledger names it.
 func TestStateOfShard(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := crawl.Init(dir, nil, nil, func(dir string) error { return CreateStore(dir+"/modules/tags", store.Options{}) }, crawl.Options{Shards: 2}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := crawl.Init(dir, nil, nil, func(dir string) error { return CreateStore(dir+"/modules/tags", store.Options{}) }, crawl.Options{Shards: 2})
+	must.OK(t, err)
 	in := dir + "/shard/001/modules/tags"
 	must.OK(t, change(in, tagsModule{}, "r1", store.Options{}))
 	s, err := store.Open(in, Kind, Version, store.Options{})

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mercator/pkg/base/must"
 )
 
 // answering is a program for sh that reads a question after another, with its line in
@@ -23,15 +25,11 @@ func answering(commands string) string {
 func stayed(t *testing.T, command string, limits ExecLimits, bodies ...string) (findings []string, end map[string]error) {
 	t.Helper()
 	m, err := Parse("m=*/*:stay "+command, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := NewRunner([]Selected{m})
 	for i, body := range bodies {
 		if file, ok := strings.CutPrefix(body, "go on: "); ok { // and wait until it has
-			if err := os.WriteFile(file, nil, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(file, nil, 0o666))
 			for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(time.Millisecond) {
 				if _, err := os.Stat(file); err != nil {
 					break
@@ -85,16 +83,16 @@ func TestStayAnswers(t *testing.T) {
 		strings.Repeat("[", 99): `error=answer "` + strings.Repeat("[", 80) + `", want a JSON object`,
 		`{"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`: `error=answer "{\"a\":` + strings.Repeat("[", 75) + `", want a JSON object`,
 	} {
-		file := filepath.Join(t.TempDir(), "answer")
-		if err := os.WriteFile(file, []byte(answer+"\n"), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		got, end := stayed(t, answering("cat "+file), ExecLimits{Timeout: time.Minute}, "x", "y")
-		for _, g := range got {
-			if g, _, _ = strings.Cut(g, ", asked for "); g != want || end != nil {
-				t.Errorf("%.100s: %q, end %v, want %q", answer, g, end, want)
+		t.Run(fmt.Sprintf("%.60s", answer), func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "answer")
+			must.OK(t, os.WriteFile(file, []byte(answer+"\n"), 0o666))
+			got, end := stayed(t, answering("cat "+file), ExecLimits{Timeout: time.Minute}, "x", "y")
+			for _, g := range got {
+				if g, _, _ = strings.Cut(g, ", asked for "); g != want || end != nil {
+					t.Errorf("%.100s: %q, end %v, want %q", answer, g, end, want)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -110,17 +108,19 @@ func TestStayFailures(t *testing.T) {
 		{`echo debugging`, `error=answer "debugging", want a JSON object`},
 		{`printf '{"a":1'; exec >&-; sleep 600`, "error=it ended 3 times"},
 	} {
-		bound := ExecLimits{Timeout: time.Minute}
-		if strings.HasPrefix(tt.commands, "sleep") { // those that are waited for in vain
-			bound.Timeout = 2 * time.Second
-		}
-		got, end := stayed(t, answering(`case $body in bad) `+tt.commands+` ;; *) printf '{"k":"%s"}\n' "$body" ;; esac`), bound, "one", "bad", "two")
-		if end != nil || len(got) != 3 || got[0] != "k=one" || !strings.HasPrefix(got[1], tt.want) || got[2] != "k=two" {
-			t.Errorf("%s: %q, end %v, want %q", tt.commands, got, end, tt.want)
-		}
-	}
-	if b, _ := os.ReadFile(starts); string(b) != "x\nx\nx\n" {
-		t.Errorf("tried %q times, want 3", b)
+		t.Run(fmt.Sprintf("%.60s", tt.want), func(t *testing.T) {
+			bound := ExecLimits{Timeout: time.Minute}
+			if strings.HasPrefix(tt.commands, "sleep") { // those that are waited for in vain
+				bound.Timeout = 2 * time.Second
+			}
+			got, end := stayed(t, answering(`case $body in bad) `+tt.commands+` ;; *) printf '{"k":"%s"}\n' "$body" ;; esac`), bound, "one", "bad", "two")
+			if end != nil || len(got) != 3 || got[0] != "k=one" || !strings.HasPrefix(got[1], tt.want) || got[2] != "k=two" {
+				t.Errorf("%s: %q, end %v, want %q", tt.commands, got, end, tt.want)
+			}
+			if b, _ := os.ReadFile(starts); strings.Contains(tt.commands, starts) && string(b) != "x\nx\nx\n" {
+				t.Errorf("tried %q times, want 3", b)
+			}
+		})
 	}
 
 	// One that answers a single document each time it is started.
@@ -161,22 +161,16 @@ func TestStayFailures(t *testing.T) {
 // A program that stays keeps state as others do.
 func TestStayState(t *testing.T) {
 	m, err := Parse("m=*/*:stay case $MERCATOR_EVENT in document) "+answering(`printf '{"k":"%s"}\n' "$body"`)+` ;; commit) cat > "$MERCATOR_MODULE_DIR/all" ;; esac`, ExecLimits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := NewRunner([]Selected{m})
 	state, err := m.Module.(Stateful).Begin(t.Context(), &bytes.Buffer{}, "r1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer state.Close(t.Context())
 	found, _ := r.Run(t.Context(), &Document{Body: []byte("hello")})
 	if err := r.Close(); err != nil || len(found) != 1 {
 		t.Fatal(found, err)
 	}
-	if err := state.Add(7, found[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, state.Add(7, found[0]))
 	var out bytes.Buffer
 	if err := state.Write(t.Context(), &out); err != nil || !strings.Contains(out.String(), "0000000000000007\tk\thello\n") {
 		t.Errorf("%q %v", out.String(), err)

@@ -50,13 +50,9 @@ func archive(t testing.TB, files ...string) []byte {
 		if err == nil {
 			_, err = io.WriteString(w, files[i+1])
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, z.Close())
 	return b.Bytes()
 }
 
@@ -83,10 +79,12 @@ func TestOfficeLinks(t *testing.T) {
 		typeODT:  {string(archive(t, "content.xml", `<text:a xlink:href="../x.odt"/><text:a xlink:href="#part"/><draw:image xlink:href="Pictures/1.png"/><draw:a xlink:href="http://h/"/>`)), "x.odt http://h/"},
 		typeEPUB: {book(t, "<itemref idref='1'/>"), "http://h/x"},
 	} {
-		var got []string
-		if err := OfficeLinks(&Document{MIME: mime, Body: []byte(c.body)}, func(ref string) { got = append(got, ref) }); err != nil || strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %q, %v, want %q", mime, got, err, c.want)
-		}
+		t.Run(mime, func(t *testing.T) {
+			var got []string
+			if err := OfficeLinks(&Document{MIME: mime, Body: []byte(c.body)}, func(ref string) { got = append(got, ref) }); err != nil || strings.Join(got, " ") != c.want {
+				t.Errorf("%s: %q, %v, want %q", mime, got, err, c.want)
+			}
+		})
 	}
 }
 
@@ -182,19 +180,21 @@ func TestText(t *testing.T) {
 		{"remark and picture", typeODT, string(archive(t, "content.xml", "<text:p>a<office:annotation><dc:creator>no</dc:creator><text:p>b</text:p></office:annotation>c <draw:frame><svg:desc>no</svg:desc><draw:text-box><text:p>d</text:p></draw:text-box></draw:frame>e</text:p>")), "a\nb\nc\nd\ne"},
 		{"odt", typeODT, string(archive(t, "content.xml", writer)), "Head\none two three\nfour"},
 	} {
-		doc := &Document{MIME: c.mime, Body: []byte(c.body)}
-		if c.name == "plain" {
-			doc.Charset = "utf-8"
-		}
-		got, err := Text(doc, 0)
-		if err != nil || got != c.want {
-			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
-		}
-		for max := 1; max < 30; max++ {
-			if cutOff, err := Text(doc, max); err != nil || len(cutOff) > max {
-				t.Errorf("%s: %d bytes, %v, want at most %d", c.name, len(cutOff), err, max)
+		t.Run(c.name, func(t *testing.T) {
+			doc := &Document{MIME: c.mime, Body: []byte(c.body)}
+			if c.name == "plain" {
+				doc.Charset = "utf-8"
 			}
-		}
+			got, err := Text(doc, 0)
+			if err != nil || got != c.want {
+				t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
+			}
+			for max := 1; max < 30; max++ {
+				if cutOff, err := Text(doc, max); err != nil || len(cutOff) > max {
+					t.Errorf("%s: %d bytes, %v, want at most %d", c.name, len(cutOff), err, max)
+				}
+			}
+		})
 	}
 	if _, err := Text(&Document{MIME: "image/png"}, 0); !errors.Is(err, ErrNoText) {
 		t.Error(err)
@@ -214,9 +214,11 @@ func TestTitles(t *testing.T) {
 		typeODT:  string(archive(t, "meta.xml", "<office:meta><dc:title>The title</dc:title></office:meta>")),
 		typePDF:  "%PDF-1.4\ntrailer << /Info << /Title (The title) >> >>",
 	} {
-		if diff := cmp.Diff([]string{"title=The title"}, run(t, "page", &Document{MIME: mime, Body: []byte(body)})); diff != "" {
-			t.Errorf("%s: %s", mime, diff)
-		}
+		t.Run(mime, func(t *testing.T) {
+			if diff := cmp.Diff([]string{"title=The title"}, run(t, "page", &Document{MIME: mime, Body: []byte(body)})); diff != "" {
+				t.Errorf("%s: %s", mime, diff)
+			}
+		})
 	}
 }
 
@@ -272,9 +274,11 @@ func TestSimhash(t *testing.T) {
 		fox:                         slowSimhash(fox),
 		fox + " " + fox + " " + fox: slowSimhash(fox + " " + fox + " " + fox),
 	} {
-		if got := Simhash(text); got != want {
-			t.Errorf("%q: %016x, want %016x", text, got, want)
-		}
+		t.Run(fmt.Sprintf("%.60s", text), func(t *testing.T) {
+			if got := Simhash(text); got != want {
+				t.Errorf("%q: %016x, want %016x", text, got, want)
+			}
+		})
 	}
 	// Pinned, so that fingerprints of different versions compare.
 	if got := Simhash(fox); got != 0x5cc1c8efc0c9b905 {
@@ -337,17 +341,19 @@ func TestHostileDocuments(t *testing.T) {
 		"pre":              {MIME: "text/html", Body: []byte("<pre>" + strings.Repeat(" \n", n/2))},
 		"pdf":              {MIME: typePDF, Body: []byte("%PDF-1.1\n" + strings.Repeat("1 0 obj<</Pages 1 0 R/Kids[1 0 R", n/34))},
 	} {
-		var all []Selected
-		for _, m := range Builtin() {
-			all = append(all, Selected{Module: m})
-		}
-		var findings []Finding
-		var failed map[string]string
-		took := costtest.Of(func() { findings, failed = NewRunner(all).Run(context.Background(), &doc) })
-		t.Logf("%s: %v, %d findings, failed %v", name, took, len(findings), failed)
-		if took > time.Minute {
-			t.Errorf("%s: took %v", name, took)
-		}
+		t.Run(name, func(t *testing.T) {
+			var all []Selected
+			for _, m := range Builtin() {
+				all = append(all, Selected{Module: m})
+			}
+			var findings []Finding
+			var failed map[string]string
+			took := costtest.Of(func() { findings, failed = NewRunner(all).Run(context.Background(), &doc) })
+			t.Logf("%s: %v, %d findings, failed %v", name, took, len(findings), failed)
+			if took > time.Minute {
+				t.Errorf("%s: took %v", name, took)
+			}
+		})
 	}
 }
 

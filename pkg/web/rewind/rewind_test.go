@@ -102,9 +102,8 @@ func TestBudget(t *testing.T) {
 	for range 2 * budget / LargeMax {
 		s := New(dir, 2<<20)
 		s.Expect(LargeMax)
-		if _, err := s.Write(pattern(LargeMax)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Write(pattern(LargeMax))
+		must.OK(t, err)
 		if len(s.Start()) == LargeMax {
 			inMemory++
 		}
@@ -129,16 +128,14 @@ func TestStalledStreams(t *testing.T) {
 		s := New(dir, 2<<20)
 		defer s.Close()
 		s.Expect(LargeMax)
-		if _, err := s.Write(pattern(MemoryMax + 1)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Write(pattern(MemoryMax + 1))
+		must.OK(t, err)
 	}
 	s := New(dir, 2<<20)
 	defer s.Close()
 	s.Expect(LargeMax)
-	if _, err := s.Write(pattern(LargeMax)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Write(pattern(LargeMax))
+	must.OK(t, err)
 	if n := len(s.Start()); n != LargeMax {
 		t.Errorf("%d bytes of a document that came are in memory, want %d: %d bytes of the budget are taken", n, LargeMax, large.Load())
 	}
@@ -160,9 +157,8 @@ func TestLimit(t *testing.T) {
 		for extra := range int64(2) {
 			in := pattern(int(n + extra))
 			a, b := New(t.TempDir(), n), New(t.TempDir(), n)
-			if _, err := a.ReadFrom(bytes.NewReader(in)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := a.ReadFrom(bytes.NewReader(in))
+			must.OK(t, err)
 			if got, err := b.Write(in); got != len(in) || err != nil {
 				t.Fatal(got, err)
 			}
@@ -274,9 +270,8 @@ func TestOfReadsMemoryThatIsLent(t *testing.T) {
 	s.Close() // must not put b into the pools
 	again := New(t.TempDir(), 0)
 	defer again.Close()
-	if _, err := again.Write(bytes.Repeat([]byte("y"), 2*MemoryMax)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := again.Write(bytes.Repeat([]byte("y"), 2*MemoryMax))
+	must.OK(t, err)
 	if bytes.IndexByte(b, 'y') >= 0 {
 		t.Error("the memory was written to")
 	}

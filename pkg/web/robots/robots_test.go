@@ -145,24 +145,26 @@ func TestGroups(t *testing.T) {
 		{"", "/all", "/ab", 7 * time.Second},
 		{"none", "", "/all /ab /more", 0},
 	} {
-		g := r.Group(c.agent)
-		for _, p := range strings.Fields(c.denied) {
-			if g.Allowed(p) {
-				t.Errorf("%s: %s allowed", c.agent, p)
+		t.Run(c.agent, func(t *testing.T) {
+			g := r.Group(c.agent)
+			for _, p := range strings.Fields(c.denied) {
+				if g.Allowed(p) {
+					t.Errorf("%s: %s allowed", c.agent, p)
+				}
 			}
-		}
-		for _, p := range strings.Fields(c.allowed) {
-			if !g.Allowed(p) {
-				t.Errorf("%s: %s denied", c.agent, p)
+			for _, p := range strings.Fields(c.allowed) {
+				if !g.Allowed(p) {
+					t.Errorf("%s: %s denied", c.agent, p)
+				}
 			}
-		}
-		if g.CrawlDelay() != c.delay {
-			t.Errorf("%s: delay %v, want %v", c.agent, g.CrawlDelay(), c.delay)
-		}
-		text := g.text()
-		if again := Parse(text).Group("x").text(); !bytes.Equal(again, text) {
-			t.Errorf("%s: %q, then %q", c.agent, text, again)
-		}
+			if g.CrawlDelay() != c.delay {
+				t.Errorf("%s: delay %v, want %v", c.agent, g.CrawlDelay(), c.delay)
+			}
+			text := g.text()
+			if again := Parse(text).Group("x").text(); !bytes.Equal(again, text) {
+				t.Errorf("%s: %q, then %q", c.agent, text, again)
+			}
+		})
 	}
 }
 
