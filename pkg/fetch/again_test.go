@@ -331,9 +331,8 @@ func TestAgainIsCutAndKnown(t *testing.T) {
 					return replay.Run(ctx, b, replay.Options{Files: parts, Txn: "r1", Schema: in.Schema()})
 				}
 			}
-			if _, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: "r1"}, in, []stage.Output{out}, body); err != nil {
-				t.Fatal(err)
-			}
+			_, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: "r1"}, in, []stage.Output{out}, body)
+			must.OK(t, err)
 			rows, end := recordtest.Rows[record.Fetch](t, &out.Buffer)
 			ledger := end.Ledger.Stages[len(end.Ledger.Stages)-1]
 			if want := []record.Count{{Reason: "cut-length", N: 1}}; !slices.Equal(ledger.Refused, want) {

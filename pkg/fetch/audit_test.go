@@ -68,14 +68,16 @@ func TestAuditKnowsWhatServersAskedFor(t *testing.T) {
 		{"of a redirect", record.Fetch{Status: 301, RetryAfter: 12 * second}, 3 * second, 0},
 		{"over when it ended", record.Fetch{Status: 503, RetryAfter: 1 * second}, 2 * second, 0},
 	} {
-		got := auditOf(t, fetch.AuditOptions{Memory: 1 << 20, Worst: 1}, func(add func(*record.Fetch)) {
-			c.first.Host, c.first.Addr, c.first.FetchTime, c.first.DurationUS = "a.test", "127.0.0.1", second, second
-			add(&c.first)
-			add(&record.Fetch{Host: "a.test", Addr: "127.0.0.1", FetchTime: c.second, Status: 200})
+		t.Run(c.name, func(t *testing.T) {
+			got := auditOf(t, fetch.AuditOptions{Memory: 1 << 20, Worst: 1}, func(add func(*record.Fetch)) {
+				c.first.Host, c.first.Addr, c.first.FetchTime, c.first.DurationUS = "a.test", "127.0.0.1", second, second
+				add(&c.first)
+				add(&record.Fetch{Host: "a.test", Addr: "127.0.0.1", FetchTime: c.second, Status: 200})
+			})
+			if got.Hosts.Violations != c.want {
+				t.Errorf("%s: %+v", c.name, got.Hosts)
+			}
 		})
-		if got.Hosts.Violations != c.want {
-			t.Errorf("%s: %+v", c.name, got.Hosts)
-		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/folder/shard"
 )
@@ -32,11 +33,9 @@ func TestRobotsAtAnotherShard(t *testing.T) {
 		const count = 3
 		dir := t.TempDir()
 		m, err := shard.New(count)
-		check(t, err)
+		must.OK(t, err)
 		data, err := m.Encode()
-		check(t, err)
-		check(t, os.WriteFile(shard.File(dir, 1), data, 0o666))
-		check(t, store.CreateCurrent(durable.OS, dir, 1))
+		must.OK(t, err, os.WriteFile(shard.File(dir, 1), data, 0o666), store.CreateCurrent(durable.OS, dir, 1))
 		resolver := hosts{}
 		var addrs [count]string // one of each shard
 		for i := 1; addrs[0] == "" || addrs[1] == "" || addrs[2] == ""; i++ {
@@ -46,7 +45,7 @@ func TestRobotsAtAnotherShard(t *testing.T) {
 			}
 		}
 		for n := range count {
-			check(t, fetch.CreateStore(shard.Dir(dir, n)+"/fetch", "", store.Options{}))
+			must.OK(t, fetch.CreateStore(shard.Dir(dir, n)+"/fetch", "", store.Options{}))
 			resolver[fmt.Sprintf("h%d.test", n)] = addrs[n]
 		}
 		resolver["beside.test"] = addrs[2]
@@ -101,10 +100,10 @@ func TestRobotsAtAnotherShard(t *testing.T) {
 			for n := range count {
 				st := open(t, shard.Dir(dir, n)+"/fetch")
 				counts, err := st.Current()
-				check(t, err)
+				must.OK(t, err)
 				current.Stores[st.NameInCrawl()] = counts.Generation
 			}
-			check(t, store.WriteCurrent(durable.OS, dir, current))
+			must.OK(t, store.WriteCurrent(durable.OS, dir, current))
 			for n, w := range webs {
 				asked := strings.Contains(strings.Join(w.log, " "), "//h2.test/") || strings.Contains(strings.Join(w.log, " "), "//beside.test/")
 				if want := [...]int{2, 0, 1, 2}[round-1]; asked != (n == want) {
@@ -123,11 +122,4 @@ func TestRobotsAtAnotherShard(t *testing.T) {
 			}
 		}
 	})
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/web/canon"
 )
@@ -17,9 +18,7 @@ func TestDenyLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deny")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	for _, c := range []struct{ line, denied, free string }{
 		{"example.org", "http://www.example.org:8080/x", "http://notexample.org/"},
@@ -39,19 +38,18 @@ func TestDenyLines(t *testing.T) {
 		{"http://example.org", "http://example.org:8080/", ""},
 		{"gemini://Example.org/", "gemini://example.org/a", ""},
 	} {
-		write("# comment\n\n" + c.line + "\r\n")
-		d, err := fetch.OpenDeny(path, canon.Options{})
-		if err != nil {
-			t.Errorf("%q: %v", c.line, err)
-			continue
-		}
-		check := func(url string) string { return d.Check(url, strings.Split(url, "/")[2]) }
-		if check(c.denied) == "" {
-			t.Errorf("%q does not stop %s", c.line, c.denied)
-		}
-		if c.free != "" && check(c.free) != "" {
-			t.Errorf("%q stops %s", c.line, c.free)
-		}
+		t.Run(c.line, func(t *testing.T) {
+			write("# comment\n\n" + c.line + "\r\n")
+			d, err := fetch.OpenDeny(path, canon.Options{})
+			must.OK(t, err)
+			check := func(url string) string { return d.Check(url, strings.Split(url, "/")[2]) }
+			if check(c.denied) == "" {
+				t.Errorf("%q does not stop %s", c.line, c.denied)
+			}
+			if c.free != "" && check(c.free) != "" {
+				t.Errorf("%q stops %s", c.line, c.free)
+			}
+		})
 	}
 	for _, line := range []string{"example.org/private", "10.0.0.0/8", "a b", "www.*.org", "http://*.example.org/", "http://user@example.org/", "http://exa mple/", "*", ".", "[", "anna@example.org"} {
 		write("first.test\n" + line + "\nlast.test\n")

@@ -19,6 +19,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/record/recordtest"
 	"mercator/pkg/base/fingerprint"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
@@ -172,9 +173,7 @@ func faultyRound(t *testing.T, opt fetch.Options, txn string, urls []record.URL)
 	done, err := stage.Run(t.Context(), stage.Spec{Name: "mfetch", Verb: "fetch", Store: opt.Store, Txn: txn}, in, []stage.Output{&out}, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {
 		return fetch.Run(ctx, b, opt)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := done.Ledger.Balance(); err != nil {
 		t.Error(err)
 	}

@@ -97,9 +97,8 @@ func streamOf(t testing.TB, b io.ReadWriter, txn string, rows iter.Seq[record.UR
 	n, hash, err := w.Finish()
 	must.OK(t, err)
 	counts := record.Stage{Name: "source", Out: n, OutHash: hash.String(), Made: []record.Count{{Reason: "due", N: n}}}
-	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{counts}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Commit(record.Ledger{Stages: []record.Stage{counts}})
+	must.OK(t, err)
 	if f, ok := b.(*os.File); ok {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			t.Fatal(err)
@@ -161,9 +160,8 @@ func runBody(t testing.TB, st *store.Store, txn string, in stage.Input[record.UR
 	t.Helper()
 	out := &recordtest.Output{}
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: txn}
-	if _, err := stage.Run(t.Context(), spec, in, []stage.Output{out}, body); err != nil {
-		t.Fatal(err)
-	}
+	_, err := stage.Run(t.Context(), spec, in, []stage.Output{out}, body)
+	must.OK(t, err)
 	return readAll(t, out)
 }
 
@@ -243,9 +241,8 @@ func TestEveryOutcome(t *testing.T) {
 		return "", nil
 	}
 	var err error
-	if opt.Deny, err = fetch.OpenDeny(deny, canon.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	opt.Deny, err = fetch.OpenDeny(deny, canon.Options{})
+	must.OK(t, err)
 	rows := run(t, opt, "r1", urls)
 	got := outcomes(t, rows, urls)
 	for u, o := range want {

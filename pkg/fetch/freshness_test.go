@@ -1,10 +1,12 @@
 package fetch
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/httpmsg"
 )
 
@@ -90,17 +92,17 @@ func TestFreshUntil(t *testing.T) {
 		{"Age: 99999999999999999999\nCache-Control: max-age=3600\n", 0},
 		{"Age: old\nCache-Control: max-age=3600\n", 0},
 	} {
-		var h httpmsg.Head
-		if err := h.Parse([]byte("HTTP/1.1 200 OK\r\n" + strings.ReplaceAll(c.head, "\n", "\r\n") + "\r\n")); err != nil {
-			t.Fatal(err)
-		}
-		got := time.Duration(0)
-		if until := FreshUntil(&h, asked, came); until != 0 {
-			got = until.Go().Sub(asked)
-		}
-		if got != c.want {
-			t.Errorf("%q: fresh for %v, want %v", c.head, got, c.want)
-		}
+		t.Run(fmt.Sprintf("%.100s", c.head), func(t *testing.T) {
+			var h httpmsg.Head
+			must.OK(t, h.Parse([]byte("HTTP/1.1 200 OK\r\n"+strings.ReplaceAll(c.head, "\n", "\r\n")+"\r\n")))
+			got := time.Duration(0)
+			if until := FreshUntil(&h, asked, came); until != 0 {
+				got = until.Go().Sub(asked)
+			}
+			if got != c.want {
+				t.Errorf("%q: fresh for %v, want %v", c.head, got, c.want)
+			}
+		})
 	}
 }
 

@@ -192,9 +192,8 @@ func TestMemoryOfLargeReplies(t *testing.T) {
 func TestMemoryOfDecodedBodies(t *testing.T) {
 	var gz bytes.Buffer
 	z := gzip.NewWriter(&gz)
-	if _, err := z.Write(make([]byte, 1<<20)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := z.Write(make([]byte, 1<<20))
+	must.OK(t, err)
 	must.OK(t, z.Close())
 	urls := pages(300, 1)
 	_, st := inCrawl(t)
@@ -270,9 +269,8 @@ func TestDenyIsReadAgain(t *testing.T) {
 		opt := options(newStore(t), w)
 		opt.RefusedOK = true
 		var err error
-		if opt.Deny, err = fetch.OpenDeny(path, canon.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		opt.Deny, err = fetch.OpenDeny(path, canon.Options{})
+		must.OK(t, err)
 		n := map[string]int{}
 		for u, o := range outcomes(t, run(t, opt, "r1", urls), urls) {
 			n[strings.Split(u, "/")[2]+" "+o]++
@@ -292,11 +290,13 @@ func TestHostOfAnotherServer(t *testing.T) {
 		{"http://a.test/", "b.test"}, {"http://a.test/", ""}, {"http://a.test:80/", "a.test:80"}, {"http://A.test/", "A.test"}, {"http://u@a.test/", "u@a.test"},
 		{"http://a.test\\@b.test/", "a.test\\@b.test"}, {"http://a.test#@b.test/", "a.test#@b.test"}, {"http://a.test?@b.test/", "a.test?@b.test"}, {"nonsense", ""}, {"", ""},
 	} {
-		w := &web{}
-		_, err := try(t, t.Context(), options(newStore(t), w), "r1", []record.URL{{URL: c.url, Host: c.host, Addr: "127.0.0.1"}})
-		if fault.ClassOf(err) != fault.Corrupt || len(w.log) > 0 {
-			t.Errorf("%s of host %q: %v, contacted %q", c.url, c.host, err, w.log)
-		}
+		t.Run(c.url+" "+c.host, func(t *testing.T) {
+			w := &web{}
+			_, err := try(t, t.Context(), options(newStore(t), w), "r1", []record.URL{{URL: c.url, Host: c.host, Addr: "127.0.0.1"}})
+			if fault.ClassOf(err) != fault.Corrupt || len(w.log) > 0 {
+				t.Errorf("%s of host %q: %v, contacted %q", c.url, c.host, err, w.log)
+			}
+		})
 	}
 }
 

@@ -76,9 +76,8 @@ func TestPayloadsAreFoundAgain(t *testing.T) {
 			continue
 		}
 		must.OK(t, p.commit(t.Context()))
-		if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = tx.Commit(0, "", record.Ledger{})
+		must.OK(t, err)
 		p.close()
 	}
 }

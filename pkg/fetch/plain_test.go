@@ -141,8 +141,7 @@ func TestBodiesLeft(t *testing.T) {
 		return documentsOf(t, dir, rows, bodyMax), append(b.Found, fmt.Sprintf("%+v", report))
 	}
 	left, err := os.ReadFile(file)
-	must.OK(t, err)
-	must.OK(t, os.Rename(file, file+"x"))
+	must.OK(t, err, os.Rename(file, file+"x"))
 	wantDocs, wantLinks := read(0)
 	shortDocs, shortLinks := read(50)
 	same := func(what string) {

@@ -78,11 +78,9 @@ func newPlanned(t *testing.T, config simweb.Config) *planned {
 	must.OK(t, err)
 	dir := t.TempDir()
 	c := &planned{fetches: filepath.Join(dir, "fetch"), web: w, hard: w.NewHard(), clock: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), met: map[string]bool{}}
-	must.OK(t, fetch.CreateStore(c.fetches, "", store.Options{}))
-	must.OK(t, frontier.Create(filepath.Join(dir, "frontier"), frontier.Params{}, store.Options{}))
-	if c.f, err = frontier.Open(filepath.Join(dir, "frontier"), store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, fetch.CreateStore(c.fetches, "", store.Options{}), frontier.Create(filepath.Join(dir, "frontier"), frontier.Params{}, store.Options{}))
+	c.f, err = frontier.Open(filepath.Join(dir, "frontier"), store.Options{})
+	must.OK(t, err)
 	return c
 }
 
@@ -151,9 +149,8 @@ func (c *planned) round(t *testing.T, txn string) (plan *frontier.Plan, took tim
 		time.Sleep(time.Second)
 		c.clock = time.Now()
 	})
-	if plan, err = c.f.Plan(t.Context(), recordtest.Reader[record.URL](t, bytes.NewReader(batch.Bytes())).Read, next.Now, c.p); err != nil {
-		t.Fatal(err)
-	}
+	plan, err = c.f.Plan(t.Context(), recordtest.Reader[record.URL](t, bytes.NewReader(batch.Bytes())).Read, next.Now, c.p)
+	must.OK(t, err)
 	var row record.Fetch
 	for in := recordtest.Reader[record.Fetch](t, bytes.NewReader(fetched.Bytes())); in.Read(&row) == nil; {
 		took = max(took, (row.FetchTime + record.Time(row.DurationUS)).Go().Sub(next.Now.Go()))

@@ -619,9 +619,8 @@ func TestAbandon(t *testing.T) {
 				interrupted(t, opt, "r1", urls)
 			}
 			before := warcs(t, st)
-			if _, err := c.Abandon(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			_, err := c.Abandon(t.Context())
+			must.OK(t, err)
 			w := &web{onFetch: func(string) {
 				if first.IsZero() {
 					first = time.Now()
@@ -714,8 +713,7 @@ func TestDamagedStore(t *testing.T) {
 func crashStore(t testing.TB, dir string) *crashtest.FS {
 	t.Helper()
 	fsys := crashtest.New()
-	must.OK(t, durable.MkdirAll(fsys, filepath.Dir(dir)))
-	must.OK(t, fetch.CreateStore(dir, "", store.Options{FS: fsys}))
+	must.OK(t, durable.MkdirAll(fsys, filepath.Dir(dir)), fetch.CreateStore(dir, "", store.Options{FS: fsys}))
 	if err := os.MkdirAll(dir, 0o777); err != nil { // for the spool
 		t.Fatal(err)
 	}
@@ -832,9 +830,8 @@ func TestRecoveredRulesAreTheSame(t *testing.T) {
 		fmt.Fprintf(&crumbs, "1\r\n%c\r\n", rules[i])
 	}
 	z := gzip.NewWriter(&zipped)
-	if _, err := io.WriteString(z, rules); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(z, rules)
+	must.OK(t, err)
 	must.OK(t, z.Close())
 	urls := []record.URL{url("http://h.test/first"), url("http://h.test/last"), url("http://h.test/")}
 	for name, c := range map[string]struct {

@@ -225,18 +225,20 @@ func TestRefusedIsTold(t *testing.T) {
 		refused, others int
 		told            bool
 	}{{10, 0, false}, {11, 0, true}, {30, 2970, false}, {31, 2969, true}} {
-		synctest.Test(t, func(t *testing.T) {
-			urls := linked("inside", c.refused)
-			for _, u := range linked("out", c.others) {
-				u.Addr = "192.0.2.1"
-				urls = append(urls, u)
-			}
-			opt := options(newStore(t), &web{})
-			opt.Guard = only("192.")
-			_, told, err := attempt(t, opt, "r1", urls)
-			if err != nil || (len(told) > 0) != c.told || c.told && !strings.Contains(told[0], "URLs were not fetched because of settings: address-refused") {
-				t.Errorf("%d of %d: told %q, %v", c.refused, len(urls), told, err)
-			}
+		t.Run(fmt.Sprint(c.refused), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				urls := linked("inside", c.refused)
+				for _, u := range linked("out", c.others) {
+					u.Addr = "192.0.2.1"
+					urls = append(urls, u)
+				}
+				opt := options(newStore(t), &web{})
+				opt.Guard = only("192.")
+				_, told, err := attempt(t, opt, "r1", urls)
+				if err != nil || (len(told) > 0) != c.told || c.told && !strings.Contains(told[0], "URLs were not fetched because of settings: address-refused") {
+					t.Errorf("%d of %d: told %q, %v", c.refused, len(urls), told, err)
+				}
+			})
 		})
 	}
 }

@@ -108,9 +108,11 @@ func TestBackOff(t *testing.T) {
 		{"retry-after of a page", record.Fetch{Status: 200, RetryAfter: record.Time(70 * second)}, 0, 0, second / 10},
 		{"500", record.Fetch{Status: 500}, 0, 0, second / 10},
 	} {
-		if got, _ := r.gap(own, &c.row, c.asked, c.fails); got != c.expect {
-			t.Errorf("%s: gap %d, want %d", c.name, got, c.expect)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got, _ := r.gap(own, &c.row, c.asked, c.fails); got != c.expect {
+				t.Errorf("%s: gap %d, want %d", c.name, got, c.expect)
+			}
+		})
 	}
 }
 
@@ -137,12 +139,14 @@ func TestRobotsRow(t *testing.T) {
 		{record.Fetch{Status: 999}, unreachable},
 		{record.Fetch{Outcome: record.OutcomeTimeout}, unreachable},
 	} {
-		if c.row.Outcome == "" {
-			c.row.Outcome = record.OutcomeFetched
-		}
-		if v, why, _ := robotsRow(&c.row); v != c.want || (why == "") != (v != unreachable) {
-			t.Errorf("%+v: verdict %d (%s), want %d", c.row, v, why, c.want)
-		}
+		t.Run(fmt.Sprint(c.row.Status, " ", c.row.Truncated, c.row.RedirectURL), func(t *testing.T) {
+			if c.row.Outcome == "" {
+				c.row.Outcome = record.OutcomeFetched
+			}
+			if v, why, _ := robotsRow(&c.row); v != c.want || (why == "") != (v != unreachable) {
+				t.Errorf("%+v: verdict %d (%s), want %d", c.row, v, why, c.want)
+			}
+		})
 	}
 }
 
@@ -154,12 +158,14 @@ func TestRetryAfter(t *testing.T) {
 		"31622401": retryMax, "4294967296": retryMax, "99999999999999999999": retryMax,
 		"Sat, 21 Nov 2026 10:01:00 GMT": time.Minute, "Sat, 21 Nov 2026 09:59:00 GMT": -1, "Fri, 31 Dec 9999 23:59:59 GMT": retryMax,
 	} {
-		expect := record.Time(0)
-		if want >= 0 {
-			expect = record.TimeOf(now.Add(want))
-		}
-		if got := retryAfter(value, now); got != expect {
-			t.Errorf("%q: %v, want %v", value, got.Go(), expect.Go())
-		}
+		t.Run(value, func(t *testing.T) {
+			expect := record.Time(0)
+			if want >= 0 {
+				expect = record.TimeOf(now.Add(want))
+			}
+			if got := retryAfter(value, now); got != expect {
+				t.Errorf("%q: %v, want %v", value, got.Go(), expect.Go())
+			}
+		})
 	}
 }

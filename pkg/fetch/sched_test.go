@@ -164,13 +164,15 @@ func TestTheHoldIsNoPace(t *testing.T) {
 	s.contacts.put("b", contact{next: 2000, required: 1500}, 1000)
 	s.contacts.put("c", contact{next: end + 1, required: end + 1}, 1000)
 	for name, want := range map[string]contact{"a": {next: end}, "b": {next: end, required: 1500}, "c": {next: end + 1, required: end + 1}} {
-		h := s.host(name, 1000)
-		if h.next != want.next || h.required != want.required {
-			t.Errorf("%s: next %d, required %d; want %d, %d", name, h.next, h.required, want.next, want.required)
-		}
-		if s.applyCrawlDelay(h, delay, 1000); h.next != want.next || h.required != max(want.required, delay) {
-			t.Errorf("%s with a Crawl-delay: next %d, required %d; want %d, %d", name, h.next, h.required, want.next, max(want.required, delay))
-		}
+		t.Run(name, func(t *testing.T) {
+			h := s.host(name, 1000)
+			if h.next != want.next || h.required != want.required {
+				t.Errorf("%s: next %d, required %d; want %d, %d", name, h.next, h.required, want.next, want.required)
+			}
+			if s.applyCrawlDelay(h, delay, 1000); h.next != want.next || h.required != max(want.required, delay) {
+				t.Errorf("%s with a Crawl-delay: next %d, required %d; want %d, %d", name, h.next, h.required, want.next, max(want.required, delay))
+			}
+		})
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
 	"mercator/pkg/folder/exchange"
@@ -106,13 +107,11 @@ func overShards(t *testing.T, kills bool, several map[string]int, rnd *rand.Rand
 	const count, rounds = 3, 12
 	dir := t.TempDir()
 	m, err := shard.New(count)
-	check(t, err)
+	must.OK(t, err)
 	data, err := m.Encode()
-	check(t, err)
-	check(t, os.WriteFile(shard.File(dir, 1), data, 0o666))
-	check(t, store.CreateCurrent(durable.OS, dir, 1))
+	must.OK(t, err, os.WriteFile(shard.File(dir, 1), data, 0o666), store.CreateCurrent(durable.OS, dir, 1))
 	for n := range count {
-		check(t, fetch.CreateStore(shard.Dir(dir, n)+"/fetch", "", store.Options{}))
+		must.OK(t, fetch.CreateStore(shard.Dir(dir, n)+"/fetch", "", store.Options{}))
 	}
 	addrs := map[string][]string{}
 	for i, kind := range "fhabcfhabc" {
@@ -185,10 +184,10 @@ func overShards(t *testing.T, kills bool, several map[string]int, rnd *rand.Rand
 		for n := range count {
 			st := open(t, filepath.Join(shard.Dir(dir, n), "fetch"))
 			counts, err := st.Current()
-			check(t, err)
+			must.OK(t, err)
 			current.Stores[st.NameInCrawl()] = counts.Generation
 		}
-		check(t, store.WriteCurrent(durable.OS, dir, current))
+		must.OK(t, store.WriteCurrent(durable.OS, dir, current))
 		for _, row := range all {
 			if row.Role == record.RolePage && row.Outcome != record.OutcomeDeferred {
 				delete(waiting, row.URL)
@@ -199,10 +198,10 @@ func overShards(t *testing.T, kills bool, several map[string]int, rnd *rand.Rand
 	a := fetch.NewAuditor(fetch.AuditOptions{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: crowdGap}, Hosts: overHosts(several)}, AddrDelay: crowdAddrGap, Memory: 8 << 20, Worst: 3})
 	defer a.Close()
 	for i := range all {
-		check(t, a.Add(&all[i]))
+		must.OK(t, a.Add(&all[i]))
 	}
 	got, err := a.Report(t.Context())
-	check(t, err)
+	must.OK(t, err)
 	if got.Err() != nil || got.Hosts.Names != 10 || got.Hosts.Gaps < 100 {
 		t.Errorf("audit %+v: %v", got, got.Err())
 	}

@@ -156,12 +156,10 @@ func missingPayloads(t testing.TB) error {
 	tx, _, err := st.Begin(t.Context(), "fetch", "")
 	must.OK(t, err)
 	tx.SetState(statePayloads, "payloads/000002-1.run")
-	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
-	if tx, _, err = st.Begin(t.Context(), "fetch", ""); err != nil {
-		t.Fatal(err)
-	}
+	_, err = tx.Commit(0, "", record.Ledger{})
+	must.OK(t, err)
+	tx, _, err = st.Begin(t.Context(), "fetch", "")
+	must.OK(t, err)
 	defer tx.Abort()
 	_, err = openPayloads(st, tx)
 	wantFile(t, err, st.Path("payloads/000002-1.run"))
@@ -254,9 +252,8 @@ func example(t *testing.T) string {
 		err = s.load(st, m, micros(specNow.UnixMicro()))
 	}
 	must.OK(t, err)
-	if tx, _, err = st.Begin(t.Context(), "fetch", ""); err != nil {
-		t.Fatal(err)
-	}
+	tx, _, err = st.Begin(t.Context(), "fetch", "")
+	must.OK(t, err)
 	if err = s.save(tx, micros(specNow.UnixMicro())); err == nil {
 		_, err = tx.Commit(0, "", record.Ledger{})
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 	"mercator/pkg/fetch/http1"
@@ -108,9 +109,7 @@ func TestToxics(t *testing.T) {
 	var hosts []string
 	for i, k := range kinds {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer l.Close()
 		go (&toxicProxy{k.toxic, server.Listener.Addr().String(), &well}).serve(l)
 		hosts = append(hosts, fmt.Sprintf("h%d.test:%d", i, l.Addr().(*net.TCPAddr).Port))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/politeness"
 	"mercator/pkg/fetch"
 )
@@ -14,9 +15,7 @@ import (
 // window gives h0.test a window, and so many connections; the clock of a bubble begins at midnight, UTC.
 func window(t *testing.T, text string, connections int) func(string, *politeness.Rules) {
 	w, err := politeness.ParseWindow(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return func(host string, r *politeness.Rules) {
 		if host == "h0.test" {
 			r.Window, r.HostConnections = w, connections

@@ -105,9 +105,8 @@ func TestCanonBesideResolve(t *testing.T) {
 		ended <- err
 	}()
 	<-begun
-	if _, _, err := runBatch(t, dir, "r1", Options{Resolver: r, Now: now}, "one.test", "two.test"); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = runBatch(t, dir, "r1", Options{Resolver: r, Now: now}, "one.test", "two.test")
+	must.OK(t, err)
 	close(resolved)
 	must.OK(t, <-ended)
 	if names := len(cached(t, st)); names != 3 {

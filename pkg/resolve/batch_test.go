@@ -153,9 +153,8 @@ func TestBlocks(t *testing.T) {
 				left = 1 << random.IntN(13)
 			}
 		}
-		if _, err := w.Commit(record.Ledger{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = w.Commit(record.Ledger{})
+		must.OK(t, err)
 		reader, err := record.NewReader[record.URL](&in, record.ReaderOptions{})
 		must.OK(t, err)
 		if _, err := stage.Run(t.Context(), stage.Spec{Name: "test", Shape: stage.Sink}, reader, nil, func(ctx context.Context, b *stage.Batch[record.URL, record.URL]) error {

@@ -131,16 +131,14 @@ func TestABatchKeepsOrderAndFillsTheCache(t *testing.T) {
 
 	// What has expired is asked again, and leaves the file.
 	now = now.Add(599 * time.Second)
-	if _, stats, err = runBatch(t, dir, "r3", opt, "no.test", "more.test"); err != nil {
-		t.Fatal(err)
-	}
+	_, stats, err = runBatch(t, dir, "r3", opt, "no.test", "more.test")
+	must.OK(t, err)
 	if stats.Cached != 1 || asked.Load() != 5 {
 		t.Errorf("%d questions, %+v", asked.Load(), stats)
 	}
 	now = now.Add(time.Hour)
-	if _, _, err = runBatch(t, dir, "r4", opt, "last.test"); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = runBatch(t, dir, "r4", opt, "last.test")
+	must.OK(t, err)
 	st, err := store.Open(dir, StoreKind, StoreVersion, store.Options{})
 	must.OK(t, err)
 	if rows := cached(t, st); len(rows) != 1 || !strings.HasPrefix(rows[0], "last.test ") {
@@ -176,9 +174,8 @@ func TestReplayGivesTheSavedColumns(t *testing.T) {
 	var file []byte
 	add := func(rec *warc.Record) {
 		var err error
-		if file, err = enc.Append(file, rec); err != nil {
-			t.Fatal(err)
-		}
+		file, err = enc.Append(file, rec)
+		must.OK(t, err)
 	}
 	expires := record.TimeOf(testNow.Add(time.Hour))
 	for _, txn := range []string{"r1", "r2"} {
@@ -467,34 +464,36 @@ func TestCacheFileRefused(t *testing.T) {
 		files[fmt.Sprintf("cut at %d", i)], files[fmt.Sprintf("flipped at %d", i)] = whole[:i], flipped
 	}
 	for says, b := range files {
-		for _, how := range []string{"search", "merge"} {
-			f, err := openFile(fileOf(b), int64(len(b)), "cache.run")
-			table := newTable()
-			n, _ := table.find(good.Host)
-			m, _ := table.find("three.test")
-			switch {
-			case err != nil:
-			case how == "merge":
-				var out bytes.Buffer
-				w := run.NewWriter(&out, KindAnswers)
-				err = cmp.Or(cacheFiles{f}.merge(w, 0), w.Close())
-				if err == nil && bytes.Equal(out.Bytes(), whole) {
-					continue // it is the index that is damaged, which a merge does not need
+		t.Run(says, func(t *testing.T) {
+			for _, how := range []string{"search", "merge"} {
+				f, err := openFile(fileOf(b), int64(len(b)), "cache.run")
+				table := newTable()
+				n, _ := table.find(good.Host)
+				m, _ := table.find("three.test")
+				switch {
+				case err != nil:
+				case how == "merge":
+					var out bytes.Buffer
+					w := run.NewWriter(&out, KindAnswers)
+					err = cmp.Or(cacheFiles{f}.merge(w, 0), w.Close())
+					if err == nil && bytes.Equal(out.Bytes(), whole) {
+						continue // it is the index that is damaged, which a merge does not need
+					}
+				case strings.HasPrefix(says, "want the FP64"), strings.HasPrefix(says, "key 0"): // it is not met
+					continue
+				default:
+					_, err = f.search(table, table.sorted([]uint32{n, m}), func(uint32, *record.URL) bool { return says != "out of order" })
+					if err == nil && says == "out of order" {
+						continue // of two equal rows a search meets the first
+					}
 				}
-			case strings.HasPrefix(says, "want the FP64"), strings.HasPrefix(says, "key 0"): // it is not met
-				continue
-			default:
-				_, err = f.search(table, table.sorted([]uint32{n, m}), func(uint32, *record.URL) bool { return says != "out of order" })
-				if err == nil && says == "out of order" {
-					continue // of two equal rows a search meets the first
+				e := new(fault.Error)
+				isCut := strings.HasPrefix(says, "cut") || strings.HasPrefix(says, "flipped")
+				if !errors.As(err, &e) || e.File != "cache.run" || !isCut && (e.Class != fault.Corrupt || !strings.Contains(err.Error(), says)) {
+					t.Errorf("%s: %s: %v", says, how, err)
 				}
 			}
-			e := new(fault.Error)
-			isCut := strings.HasPrefix(says, "cut") || strings.HasPrefix(says, "flipped")
-			if !errors.As(err, &e) || e.File != "cache.run" || !isCut && (e.Class != fault.Corrupt || !strings.Contains(err.Error(), says)) {
-				t.Errorf("%s: %s: %v", says, how, err)
-			}
-		}
+		})
 	}
 }
 
@@ -590,8 +589,7 @@ func TestCrashAtEveryCall(t *testing.T) {
 		return cached(t, st)
 	}
 	base := crashtest.New()
-	must.OK(t, CreateStore("/dns", store.Options{FS: base}))
-	must.OK(t, batch(base, "r1", "one.test", "two.test"))
+	must.OK(t, CreateStore("/dns", store.Options{FS: base}), batch(base, "r1", "one.test", "two.test"))
 	before := found(base)
 	whole := base.AfterCrash(crashtest.KeepAll)
 	whole.CrashAt(0)
@@ -626,9 +624,8 @@ func keep(t *testing.T, st *store.Store, l *learnt, now time.Time) {
 	tx, _, err := st.Begin(t.Context(), "resolve", "")
 	must.OK(t, err)
 	must.OK(t, commit(tx, st, l, record.TimeOf(now)))
-	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = tx.Commit(0, "", record.Ledger{})
+	must.OK(t, err)
 }
 
 // TestCommitsMergeFiles: however many batches commit, the store has few files, a batch writes
@@ -701,10 +698,12 @@ func TestSpecialPurposeAddresses(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"public.test": "", "private.test": "private use", "lo.test": "loopback", "mapped.test": "private use"} {
-		kind, _, _ := strings.Cut(zone[name+"."], " ")
-		res := oneName(t, r, name, kind)
-		if len(res.Data.Answers) != 1 || res.Data.Answers[0].Special != want {
-			t.Errorf("%s: %+v, want %q", name, res.Data.Answers, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			kind, _, _ := strings.Cut(zone[name+"."], " ")
+			res := oneName(t, r, name, kind)
+			if len(res.Data.Answers) != 1 || res.Data.Answers[0].Special != want {
+				t.Errorf("%s: %+v, want %q", name, res.Data.Answers, want)
+			}
+		})
 	}
 }

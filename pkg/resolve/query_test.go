@@ -66,10 +66,12 @@ func TestBriefIsUsed(t *testing.T) {
 		"[] 3 0 true 30s":           func(m *dns.Msg) { m.Rcode = 3; m.Ns = append(m.Ns, rr(t, "test. 90 IN SOA a. b. 1 2 3 4 30")) },
 		"[] 0 0 false 0s":           func(*dns.Msg) {},
 	} {
-		b, ok := q.brief(reply(q.wire, func(m *dns.Msg) { change(m); m.Compress = true }))
-		if got := fmt.Sprintf("%v %d %v %v %v", b.addrs, b.rcode, b.ttl, b.soa, b.minimum); !ok || got != want {
-			t.Errorf("%s %v, want %s", got, ok, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			b, ok := q.brief(reply(q.wire, func(m *dns.Msg) { change(m); m.Compress = true }))
+			if got := fmt.Sprintf("%v %d %v %v %v", b.addrs, b.rcode, b.ttl, b.soa, b.minimum); !ok || got != want {
+				t.Errorf("%s %v, want %s", got, ok, want)
+			}
+		})
 	}
 	for why, change := range map[string]func(m *dns.Msg){
 		"two lives":        func(m *dns.Msg) { good(m); m.Answer = append(m.Answer, a(m.Question[0].Name, "127.0.0.9", 9)) },
@@ -141,9 +143,8 @@ func TestServerThatReadsNothing(t *testing.T) {
 			}
 		}
 		r.Close()
-		if r, err = New(Config{Servers: []string{bad}, Timeout: patience}); err != nil {
-			t.Fatal(err)
-		}
+		r, err = New(Config{Servers: []string{bad}, Timeout: patience})
+		must.OK(t, err)
 		if !r.reachable(t.Context()) {
 			t.Error("a server that answers is taken for none")
 		}

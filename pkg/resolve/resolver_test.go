@@ -169,14 +169,16 @@ func TestLookup(t *testing.T) {
 		{"x.onion", "", StatusNXDomain, "", maxNegativeTTL},
 		{"invalid", "", StatusNXDomain, "", maxNegativeTTL},
 	} {
-		r := patient
-		if c.status == StatusTimeout {
-			r = hasty
-		}
-		a := r.Lookup(t.Context(), c.name)
-		if got := FormatAddrs(a.Addrs); got != c.addrs || a.Status != c.status || a.CNAME != c.cname || !a.Expires.Equal(testNow.Add(c.ttl)) {
-			t.Errorf("%q: %q %q %q for %v; want %q %q %q for %v", c.name, got, a.Status, a.CNAME, a.Expires.Sub(testNow), c.addrs, c.status, c.cname, c.ttl)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			r := patient
+			if c.status == StatusTimeout {
+				r = hasty
+			}
+			a := r.Lookup(t.Context(), c.name)
+			if got := FormatAddrs(a.Addrs); got != c.addrs || a.Status != c.status || a.CNAME != c.cname || !a.Expires.Equal(testNow.Add(c.ttl)) {
+				t.Errorf("%q: %q %q %q for %v; want %q %q %q for %v", c.name, got, a.Status, a.CNAME, a.Expires.Sub(testNow), c.addrs, c.status, c.cname, c.ttl)
+			}
+		})
 	}
 }
 
@@ -307,16 +309,18 @@ func TestLookupKeepsAnswers(t *testing.T) {
 		{"nx.test", StatusNXDomain, 10 * time.Minute, 1},
 		{"mute.test", StatusTimeout, failureTTL, 2},
 	} {
-		for _, step := range []struct {
-			wait  time.Duration
-			asked int32
-		}{{0, c.questions}, {c.kept - time.Second, 0}, {time.Second, c.questions}} {
-			now = now.Add(step.wait)
-			asked.Store(0)
-			if a := r.Lookup(t.Context(), c.name); a.Status != c.want || asked.Load() != step.asked {
-				t.Errorf("%s after %v: %q by %d questions, want %q by %d", c.name, step.wait, a.Status, asked.Load(), c.want, step.asked)
+		t.Run(c.name, func(t *testing.T) {
+			for _, step := range []struct {
+				wait  time.Duration
+				asked int32
+			}{{0, c.questions}, {c.kept - time.Second, 0}, {time.Second, c.questions}} {
+				now = now.Add(step.wait)
+				asked.Store(0)
+				if a := r.Lookup(t.Context(), c.name); a.Status != c.want || asked.Load() != step.asked {
+					t.Errorf("%s after %v: %q by %d questions, want %q by %d", c.name, step.wait, a.Status, asked.Load(), c.want, step.asked)
+				}
 			}
-		}
+		})
 	}
 	for i := 0; r.known.size() <= maxKnown; i++ {
 		n, _ := r.known.find(strconv.Itoa(i))
@@ -432,9 +436,11 @@ func TestNameOfAHost(t *testing.T) {
 	for host, want := range map[string]string{
 		"a.test": "a.test", "a.test:8080": "a.test", "[::1]": "::1", "[::1]:80": "::1", "127.0.0.1:81": "127.0.0.1", "A.Test.": "a.test",
 	} {
-		if got := Name(host); got != want {
-			t.Errorf("Name(%q) = %q, want %q", host, got, want)
-		}
+		t.Run(host, func(t *testing.T) {
+			if got := Name(host); got != want {
+				t.Errorf("Name(%q) = %q, want %q", host, got, want)
+			}
+		})
 	}
 }
 
@@ -443,23 +449,25 @@ func TestManyAddresses(t *testing.T) {
 	for _, c := range []struct{ four, six, wantFour, wantSix int }{
 		{40, 40, 16, 16}, {40, 3, 29, 3}, {2, 40, 2, 30}, {40, 0, 32, 0}, {0, 40, 0, 32}, {3, 4, 3, 4},
 	} {
-		addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
-			for i := range map[uint16]int{dns.TypeA: c.four, dns.TypeAAAA: c.six}[q.Qtype] {
-				m.Answer = append(m.Answer, rr(t, fmt.Sprintf("%s 60 IN %s", q.Name, map[uint16]string{dns.TypeA: fmt.Sprintf("A 192.0.2.%d", i), dns.TypeAAAA: fmt.Sprintf("AAAA 2001:db8::%d", i)}[q.Qtype])))
+		t.Run(fmt.Sprint(c.four, " and ", c.six), func(t *testing.T) {
+			addr := serve(t, func(m *dns.Msg, q dns.Question, _ bool) bool {
+				for i := range map[uint16]int{dns.TypeA: c.four, dns.TypeAAAA: c.six}[q.Qtype] {
+					m.Answer = append(m.Answer, rr(t, fmt.Sprintf("%s 60 IN %s", q.Name, map[uint16]string{dns.TypeA: fmt.Sprintf("A 192.0.2.%d", i), dns.TypeAAAA: fmt.Sprintf("AAAA 2001:db8::%d", i)}[q.Qtype])))
+				}
+				return true
+			})
+			four, six := 0, 0
+			for _, a := range resolver(t, addr).Lookup(t.Context(), "host.test").Addrs {
+				if a.Is4() {
+					four++
+				} else {
+					six++
+				}
 			}
-			return true
+			if four != c.wantFour || six != c.wantSix {
+				t.Errorf("%d and %d addresses: kept %d and %d, want %d and %d", c.four, c.six, four, six, c.wantFour, c.wantSix)
+			}
 		})
-		four, six := 0, 0
-		for _, a := range resolver(t, addr).Lookup(t.Context(), "host.test").Addrs {
-			if a.Is4() {
-				four++
-			} else {
-				six++
-			}
-		}
-		if four != c.wantFour || six != c.wantSix {
-			t.Errorf("%d and %d addresses: kept %d and %d, want %d and %d", c.four, c.six, four, six, c.wantFour, c.wantSix)
-		}
 	}
 }
 
@@ -472,24 +480,26 @@ func TestSystemServers(t *testing.T) {
 		{"nameserver one.test\n", "no nameserver"},
 		{"", "no nameserver"},
 	} {
-		path := filepath.Join(t.TempDir(), "resolv.conf")
-		must.OK(t, os.WriteFile(path, []byte(c.conf), 0o666))
-		servers, err := systemServers(path)
-		if err != nil {
-			if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
-				t.Errorf("%q: %v, want %s", c.conf, err, c.want)
+		t.Run(fmt.Sprintf("%.60s", c.conf), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "resolv.conf")
+			must.OK(t, os.WriteFile(path, []byte(c.conf), 0o666))
+			servers, err := systemServers(path)
+			if err != nil {
+				if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+					t.Errorf("%q: %v, want %s", c.conf, err, c.want)
+				}
+				return
 			}
-			continue
-		}
-		var names []string
-		for _, s := range servers {
-			srv, err := parseServer(s, 0)
-			must.OK(t, err)
-			names = append(names, srv.name)
-		}
-		if got := strings.Join(names, " "); got != c.want {
-			t.Errorf("%q: %s, want %s", c.conf, got, c.want)
-		}
+			var names []string
+			for _, s := range servers {
+				srv, err := parseServer(s, 0)
+				must.OK(t, err)
+				names = append(names, srv.name)
+			}
+			if got := strings.Join(names, " "); got != c.want {
+				t.Errorf("%q: %s, want %s", c.conf, got, c.want)
+			}
+		})
 	}
 	if _, err := systemServers(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fault.Usage) {
 		t.Errorf("%v", err)
@@ -513,9 +523,8 @@ func TestRotateKeepsFamiliesInOrder(t *testing.T) {
 func oneName(t *testing.T, r *Resolver, name, recordType string) (res NameResult) {
 	t.Helper()
 	var out bytes.Buffer
-	if _, err := Names(t.Context(), r, recordType, time.Now, strings.NewReader(name+"\n"), &out); err != nil {
-		t.Fatal(err)
-	}
+	_, err := Names(t.Context(), r, recordType, time.Now, strings.NewReader(name+"\n"), &out)
+	must.OK(t, err)
 	must.OK(t, json.Unmarshal(out.Bytes(), &res))
 	return res
 }
@@ -645,9 +654,8 @@ func TestNamesTellWhy(t *testing.T) {
 	defer l.Close()
 	pc.Close() // so that nobody listens there
 	var out bytes.Buffer
-	if _, err := Names(t.Context(), resolver(t, pc.LocalAddr().String()), "A", time.Now, strings.NewReader("a.test\n"), &out); err != nil {
-		t.Fatal(err)
-	}
+	_, err := Names(t.Context(), resolver(t, pc.LocalAddr().String()), "A", time.Now, strings.NewReader("a.test\n"), &out)
+	must.OK(t, err)
 	var r NameResult
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Status != "ERROR" || r.Error != StatusNetwork {
 		t.Errorf("%s %v", out.Bytes(), err)
@@ -747,14 +755,16 @@ func TestLinesWaitAsText(t *testing.T) {
 
 func TestLiteralOfTheOtherFamily(t *testing.T) {
 	for family, want := range map[string][2]string{"any": {"", ""}, "4": {"", StatusNoAddress}, "6": {StatusNoAddress, ""}} {
-		r, err := New(Config{Servers: []string{"127.0.0.1"}, Family: family})
-		must.OK(t, err)
-		for i, name := range []string{"192.0.2.1", "2001:db8::1"} {
-			a := r.Lookup(t.Context(), name)
-			if a.Status != want[i] || (len(a.Addrs) == 0) != (a.Status != StatusOK) {
-				t.Errorf("family %s: %s: %+v, want status %q", family, name, a, want[i])
+		t.Run(family, func(t *testing.T) {
+			r, err := New(Config{Servers: []string{"127.0.0.1"}, Family: family})
+			must.OK(t, err)
+			for i, name := range []string{"192.0.2.1", "2001:db8::1"} {
+				a := r.Lookup(t.Context(), name)
+				if a.Status != want[i] || (len(a.Addrs) == 0) != (a.Status != StatusOK) {
+					t.Errorf("family %s: %s: %+v, want status %q", family, name, a, want[i])
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -787,12 +797,14 @@ func TestLongNames(t *testing.T) {
 		{strings.Repeat(long, 3) + long, "ILLEGAL_INPUT", StatusBadName},
 		{"a" + long + "test", "ILLEGAL_INPUT", StatusBadName},
 	} {
-		if res := oneName(t, r, c.name, "A"); res.Status != c.names || res.Error != "" {
-			t.Errorf("%d bytes: %s %s, want %s", len(c.name), res.Status, res.Error, c.names)
-		}
-		if a := r.Lookup(t.Context(), Name(c.name)); a.Status != c.lookup {
-			t.Errorf("lookup of %d bytes: %q, want %q", len(c.name), a.Status, c.lookup)
-		}
+		t.Run(fmt.Sprint(len(c.name), " ", c.names), func(t *testing.T) {
+			if res := oneName(t, r, c.name, "A"); res.Status != c.names || res.Error != "" {
+				t.Errorf("%d bytes: %s %s, want %s", len(c.name), res.Status, res.Error, c.names)
+			}
+			if a := r.Lookup(t.Context(), Name(c.name)); a.Status != c.lookup {
+				t.Errorf("lookup of %d bytes: %q, want %q", len(c.name), a.Status, c.lookup)
+			}
+		})
 	}
 }
 
@@ -814,18 +826,19 @@ func TestAnswersOfAllTypes(t *testing.T) {
 	})
 	r := resolver(t, addr)
 	for qtype, want := range zone {
-		kind := dns.Type(qtype).String()
-		for _, name := range []string{"host.test", "two words.test."} {
-			var out bytes.Buffer
-			if _, err := Names(t.Context(), r, strings.ToLower(kind), time.Now, strings.NewReader(name), &out); err != nil {
-				t.Fatal(err)
+		t.Run(dns.Type(qtype).String(), func(t *testing.T) {
+			kind := dns.Type(qtype).String()
+			for _, name := range []string{"host.test", "two words.test."} {
+				var out bytes.Buffer
+				_, err := Names(t.Context(), r, strings.ToLower(kind), time.Now, strings.NewReader(name), &out)
+				must.OK(t, err)
+				var res NameResult
+				must.OK(t, json.Unmarshal(out.Bytes(), &res))
+				if a := (NameAnswer{Name: name, Class: "IN", Type: kind, TTL: 60, Answer: want}); res.Type != kind || len(res.Data.Answers) != 1 || res.Data.Answers[0] != a {
+					t.Errorf("%+v, want %+v", res, a)
+				}
 			}
-			var res NameResult
-			must.OK(t, json.Unmarshal(out.Bytes(), &res))
-			if a := (NameAnswer{Name: name, Class: "IN", Type: kind, TTL: 60, Answer: want}); res.Type != kind || len(res.Data.Answers) != 1 || res.Data.Answers[0] != a {
-				t.Errorf("%+v, want %+v", res, a)
-			}
-		}
+		})
 	}
 	if res := oneName(t, r, "host.test", "NULL"); res.Status != "BADVERS" {
 		t.Errorf("%s, want BADVERS", res.Status)

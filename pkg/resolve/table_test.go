@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 )
 
 // TestTable: names keep their numbers and answers, whatever their length, and a full table is emptied.
@@ -55,9 +56,7 @@ func TestLearnt(t *testing.T) {
 				}
 			}
 		}
-		if err := l.flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.flush())
 		most = max(most, len(l.runs))
 		for _, f := range l.runs {
 			if !rows[f.file] {

@@ -60,10 +60,12 @@ func TestArchive(t *testing.T) {
 		{"GET", "secure.example.org", "/a?b=c", "HTTP/1.1 301 Moved Permanently\r\nLocation: /d\r\nContent-Length: 0\r\n\r\n"},
 		{"GET", "other.example.org:81", "/", "HTTP/1.1 404 Not Found\r\nServer: mweb\r\nContent-Length: 7\r\n\r\nnothing"},
 	} {
-		p, _ := a.Respond(nil, &Request{Method: c.method, Host: c.host, Target: c.target})
-		if got := string(p.AppendHTTP(nil, false, false, c.method == "HEAD")); got != c.want {
-			t.Errorf("%s %s%s: got\n%s\nwant\n%s", c.method, c.host, c.target, got, c.want)
-		}
+		t.Run(c.method+" "+c.host+c.target, func(t *testing.T) {
+			p, _ := a.Respond(nil, &Request{Method: c.method, Host: c.host, Target: c.target})
+			if got := string(p.AppendHTTP(nil, false, false, c.method == "HEAD")); got != c.want {
+				t.Errorf("%s %s%s: got\n%s\nwant\n%s", c.method, c.host, c.target, got, c.want)
+			}
+		})
 	}
 	for _, host := range []string{"other.example.org", "www.example.net"} {
 		if p, _ := a.Respond(nil, &Request{Method: "GET", Host: host, Target: "/"}); p.Status != 404 {
@@ -99,9 +101,11 @@ func TestArchiveRefuses(t *testing.T) {
 		{file("cut.warc.gz", whole[:len(whole)-3]), fault.Truncated},
 		{file("text.warc", []byte("hello\r\n\r\n")), fault.Corrupt},
 	} {
-		if _, err := OpenArchive([]warc.Part{{Path: c.path, Length: -1}}, 1, time.Time{}, nil); !errors.Is(err, c.want) {
-			t.Errorf("%s: got error %v, want %v", c.path, err, c.want)
-		}
+		t.Run(filepath.Base(c.path), func(t *testing.T) {
+			if _, err := OpenArchive([]warc.Part{{Path: c.path, Length: -1}}, 1, time.Time{}, nil); !errors.Is(err, c.want) {
+				t.Errorf("%s: got error %v, want %v", c.path, err, c.want)
+			}
+		})
 	}
 }
 

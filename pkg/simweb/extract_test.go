@@ -4,6 +4,7 @@ import (
 	"mime"
 	"testing"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/extract"
 	"mercator/pkg/web/canon"
 )
@@ -32,9 +33,7 @@ func findsLinks(t *testing.T, w *Web) {
 			}
 		}
 		mediaType, params, err := mime.ParseMediaType(w.contentType(v.r))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		page := extract.Find(&extract.Document{URL: v.URL, MIME: mediaType, Charset: params["charset"], Body: w.appendBody(nil, v.r, 0)}, extract.Options{})
 		got := map[string]bool{}
 		for _, l := range page.Links {

@@ -25,9 +25,8 @@ func talk(t *testing.T, respond Responder, sent string) net.Conn {
 	must.OK(t, err)
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(time.Minute))
-	if _, err := io.WriteString(conn, sent); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, sent)
+	must.OK(t, err)
 	return conn
 }
 
@@ -111,9 +110,8 @@ func TestServerFraming(t *testing.T) {
 				gzips++
 				z, err := gzip.NewReader(strings.NewReader(string(body)))
 				must.OK(t, err)
-				if body, err = io.ReadAll(z); err != nil {
-					t.Fatal(err)
-				}
+				body, err = io.ReadAll(z)
+				must.OK(t, err)
 			}
 			if len(resp.TransferEncoding) > 0 {
 				chunks++

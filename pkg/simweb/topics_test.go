@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/pdf"
 )
 
@@ -92,9 +93,7 @@ func TestTopicWords(t *testing.T) {
 		body := string(w.appendBody(nil, v.r, 0))
 		if w.contentType(v.r) == "application/pdf" {
 			file, err := pdf.Open([]byte(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			body, _ = file.Text(1 << 20)
 		}
 		count := func(topic int) (n int) {

@@ -1,6 +1,7 @@
 package addrguard
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -58,9 +59,11 @@ func TestPorts(t *testing.T) {
 		t.Fatal("the table is not in order")
 	}
 	for port, want := range map[uint16]bool{0: true, 22: true, 25: true, 80: false, 443: false, 6000: true, 6667: true, 8080: false, 10080: true, 65535: false} {
-		if PortRefused(port) != want {
-			t.Errorf("port %d: refused %v, want %v", port, !want, want)
-		}
+		t.Run(fmt.Sprint(port), func(t *testing.T) {
+			if PortRefused(port) != want {
+				t.Errorf("port %d: refused %v, want %v", port, !want, want)
+			}
+		})
 	}
 }
 
@@ -96,8 +99,10 @@ func TestOwn(t *testing.T) {
 
 func TestNetwork(t *testing.T) {
 	for addr, want := range map[string]string{"127.3.4.5": "127.0.0.0/8", "192.168.7.1": "192.168.0.0/16", "::1": "::1/128", "8.8.8.8": "8.8.8.8/32"} {
-		if got := Network(netip.MustParseAddr(addr)).String(); got != want {
-			t.Errorf("network of %s: got %s, want %s", addr, got, want)
-		}
+		t.Run(addr, func(t *testing.T) {
+			if got := Network(netip.MustParseAddr(addr)).String(); got != want {
+				t.Errorf("network of %s: got %s, want %s", addr, got, want)
+			}
+		})
 	}
 }

@@ -193,9 +193,11 @@ func TestPut(t *testing.T) {
 		{Domain: "localhost", Path: "/", Name: "all below it", Set: now}, {Domain: "192.0.2.1", Path: "/", Name: "all below it", Set: now},
 		{Domain: "ex.test", Path: "/", Name: "late", Set: now, Expires: now}, {Domain: "", Path: "/", Name: "w", Set: now},
 	} {
-		if again.Put(bad, now) {
-			t.Errorf("%+v is taken", bad)
-		}
+		t.Run(bad.Domain+" "+bad.Name, func(t *testing.T) {
+			if again.Put(bad, now) {
+				t.Errorf("%+v is taken", bad)
+			}
+		})
 	}
 	if got := again.All(now); len(got) != 1 || got[0].Value != "new" {
 		t.Errorf("%+v", got)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/addrguard"
 )
@@ -117,9 +118,7 @@ func FuzzDotReader(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		whole, err := io.ReadAll(&dotReader{in: bufio.NewReader(strings.NewReader(s))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		slow, err := io.ReadAll(iotest.OneByteReader(&dotReader{in: bufio.NewReader(iotest.OneByteReader(strings.NewReader(s)))}))
 		if err != nil || string(slow) != string(whole) {
 			t.Fatalf("%q and %q, %v", whole, slow, err)

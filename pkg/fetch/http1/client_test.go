@@ -237,10 +237,12 @@ func TestRefusedBeforeContact(t *testing.T) {
 		{"http://h:99999/", "1.1.1.1", record.OutcomeScheme},
 		{"http://h\r\nx/", "1.1.1.1", record.OutcomeScheme},
 	} {
-		x := client.once(context.Background(), &fetch.Request{URL: c.url, Addr: netip.MustParseAddr(c.addr)})
-		if x.Outcome != c.outcome || x.Sent != nil {
-			t.Errorf("%s at %s: %q (%s), want %q", c.url, c.addr, x.Outcome, x.Error, c.outcome)
-		}
+		t.Run(c.url+" "+c.addr, func(t *testing.T) {
+			x := client.once(context.Background(), &fetch.Request{URL: c.url, Addr: netip.MustParseAddr(c.addr)})
+			if x.Outcome != c.outcome || x.Sent != nil {
+				t.Errorf("%s at %s: %q (%s), want %q", c.url, c.addr, x.Outcome, x.Error, c.outcome)
+			}
+		})
 	}
 	if x := client.once(context.Background(), &fetch.Request{URL: "http://h/"}); x.Outcome != record.OutcomeAddress {
 		t.Errorf("without address: %q", x.Outcome)
@@ -485,20 +487,22 @@ func TestAmbiguousReplies(t *testing.T) {
 		"Content-Length:\r\n 2\r\n\r\nok":                                             false,
 		"X: a\rContent-Length: 9\r\nContent-Length: 2\r\n\r\nok":                      false,
 	} {
-		url := serve(t, func(c net.Conn) {
-			for range 2 {
-				request(c)
-				io.WriteString(c, "HTTP/1.1 200 OK\r\n"+head)
+		t.Run(fmt.Sprintf("%.60s", head), func(t *testing.T) {
+			url := serve(t, func(c net.Conn) {
+				for range 2 {
+					request(c)
+					io.WriteString(c, "HTTP/1.1 200 OK\r\n"+head)
+				}
+			})
+			client := testClient(t)
+			var conn Conn
+			x := client.do(context.Background(), &fetch.Request{URL: url, Addr: loopback}, &conn)
+			if b, _ := io.ReadAll(x.body()); string(b) != "ok" || conn.Open() != reused {
+				t.Errorf("%q: %q (%s), kept %v, want %v", head, b, x.Error, conn.Open(), reused)
 			}
+			x.Close()
+			conn.Close()
 		})
-		client := testClient(t)
-		var conn Conn
-		x := client.do(context.Background(), &fetch.Request{URL: url, Addr: loopback}, &conn)
-		if b, _ := io.ReadAll(x.body()); string(b) != "ok" || conn.Open() != reused {
-			t.Errorf("%q: %q (%s), kept %v, want %v", head, b, x.Error, conn.Open(), reused)
-		}
-		x.Close()
-		conn.Close()
 	}
 }
 
@@ -646,8 +650,10 @@ func TestEntityTags(t *testing.T) {
 		`"a-gzip"`: `"a-gzip", "a"`, `W/"a-br"`: `W/"a-br", W/"a"`, `"a-zstd"`: `"a-zstd", "a"`,
 		`"a"`: `"a"`, `a-gzip`: `a-gzip`, `"-gzip-x"`: `"-gzip-x"`, ``: ``,
 	} {
-		if got := entityTags(tag); got != want {
-			t.Errorf("%s: %s, want %s", tag, got, want)
-		}
+		t.Run(tag, func(t *testing.T) {
+			if got := entityTags(tag); got != want {
+				t.Errorf("%s: %s, want %s", tag, got, want)
+			}
+		})
 	}
 }

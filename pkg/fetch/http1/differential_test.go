@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/web/httpmsg"
 )
@@ -130,9 +131,7 @@ func TestAgainstNetHTTP(t *testing.T) {
 		}
 		peer := &http.Transport{DialContext: pipeTo(rnd, raw, closes), DisableCompression: true}
 		req, err := http.NewRequest(method, "http://h.test/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		want, err := peer.RoundTrip(req)
 		if err != nil {
 			fail("net/http: %v", err)

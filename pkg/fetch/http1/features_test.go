@@ -85,9 +85,8 @@ func TestLoginsAndHeaders(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte("# mine\n\nhttps://example.org anna:other\n"+strings.TrimSuffix(url, "/")+"  Aladdin:open:sesame\n"), 0o600))
 	client := testClient(t)
 	var err error
-	if client.Logins, err = ReadLogins(file); err != nil {
-		t.Fatal(err)
-	}
+	client.Logins, err = ReadLogins(file)
+	must.OK(t, err)
 	client.Header = []httpmsg.Field{{Name: "Accept-Language", Value: "de"}}
 	x := client.once(context.Background(), &fetch.Request{URL: url, Addr: loopback})
 	defer x.Close()
@@ -116,20 +115,24 @@ func TestLoginsAndHeaders(t *testing.T) {
 	}
 	must.OK(t, os.WriteFile(file, []byte("https://example.org anna:x\n"), 0o600))
 	for mode, good := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o700: true, 0o640: false, 0o644: false, 0o620: false, 0o604: false, 0o602: false} {
-		must.OK(t, os.Chmod(file, mode))
-		_, err := ReadLogins(file)
-		if f := (*fault.Error)(nil); good != (err == nil) || !good && (!errors.As(err, &f) || f.Class != fault.Usage || f.Hint != "chmod 600 "+file) {
-			t.Errorf("mode %v: %v", mode, err)
-		}
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			must.OK(t, os.Chmod(file, mode))
+			_, err := ReadLogins(file)
+			if f := (*fault.Error)(nil); good != (err == nil) || !good && (!errors.As(err, &f) || f.Class != fault.Usage || f.Hint != "chmod 600 "+file) {
+				t.Errorf("mode %v: %v", mode, err)
+			}
+		})
 	}
 	must.OK(t, os.Chmod(file, 0o600))
 	for line, good := range map[string]bool{
 		"DNT: 1": true, "X-A:b": true, "Accept: text/html": true, "Host: x": false, "cookie: a=b": false, "AUTHORIZATION: x": false, "no colon": false,
 		": x": false, "a b: c": false, "X:": false, "X: a\r\nHost: b": false, "Range: bytes=0-1": false, "Accept-Encoding: x": false,
 	} {
-		if _, err := ParseHeader(line); (err == nil) != good {
-			t.Errorf("%q: %v", line, err)
-		}
+		t.Run(fmt.Sprintf("%.60s", line), func(t *testing.T) {
+			if _, err := ParseHeader(line); (err == nil) != good {
+				t.Errorf("%q: %v", line, err)
+			}
+		})
 	}
 }
 
@@ -261,9 +264,8 @@ func TestSecrets(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(lines), 0o600))
 	client := testClient(t)
 	var err error
-	if client.Logins, err = ReadLogins(file); err != nil {
-		t.Fatal(err)
-	}
+	client.Logins, err = ReadLogins(file)
+	must.OK(t, err)
 	client.Cookies = cookies.New()
 	for _, field := range []string{"sid=anonymous; Domain=site.test", "theme=dark; Domain=site.test"} {
 		client.Cookies.Keep(cookies.Target{Name: "site.test", Path: "/"}, field, time.Now())
@@ -297,9 +299,8 @@ func TestSecrets(t *testing.T) {
 func TestLogout(t *testing.T) {
 	client := testClient(t)
 	var err error
-	if client.Logins, err = ParseLogins("", []byte("https://basic.test anna:x\nhttps://key.test header X-Key: k\nsite.test\tTRUE\t/\tTRUE\t0\tsid\tx\n")); err != nil {
-		t.Fatal(err)
-	}
+	client.Logins, err = ParseLogins("", []byte("https://basic.test anna:x\nhttps://key.test header X-Key: k\nsite.test\tTRUE\t/\tTRUE\t0\tsid\tx\n"))
+	must.OK(t, err)
 	for url, refused := range map[string]bool{
 		"https://www.site.test/logout": true, "https://site.test/users/sign_out": true, "https://site.test/wp-login.php?action=logout&_wpnonce=1": true,
 		"https://site.test/index.php?title=Special:UserLogout": true, "https://site.test/Account/LogOff": true, "https://site.test/accounts/log-out/": true, "https://key.test/signout": true,
@@ -310,9 +311,11 @@ func TestLogout(t *testing.T) {
 		"https://site.test/login": false, "https://site.test/catalogout": false, "https://site.test/logoutput.html": false, "https://site.test/design-outlook": false,
 		"https://basic.test/logout": false, "https://other.test/logout": false, "http://site.test/logout": false,
 	} {
-		if err := client.Check(url); (err != nil) != refused {
-			t.Errorf("%s: %v", url, err)
-		}
+		t.Run(url, func(t *testing.T) {
+			if err := client.Check(url); (err != nil) != refused {
+				t.Errorf("%s: %v", url, err)
+			}
+		})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"mercator/formats/record"
+	"mercator/pkg/base/must"
 	"mercator/pkg/fetch"
 	"mercator/pkg/fetch/cookies"
 )
@@ -110,9 +111,8 @@ func TestFormLogin(t *testing.T) {
 			client := testClient(t)
 			client.Cookies = cookies.New()
 			var err error
-			if client.Logins, err = ParseLogins("", []byte(lines)); err != nil {
-				t.Fatal(err)
-			}
+			client.Logins, err = ParseLogins("", []byte(lines))
+			must.OK(t, err)
 			asked, why := logIn(t, client, server.URL+"/a")
 			if s := strings.Join(asked, ", "); s != test.want {
 				t.Errorf("asked for %s, want %s", s, test.want)
@@ -161,9 +161,8 @@ func TestFormSession(t *testing.T) {
 		client := testClient(t)
 		client.Cookies = cookies.New()
 		var err error
-		if client.Logins, err = ParseLogins("", []byte(server.URL+" form /login user=anna&pass=a\n"+check)); err != nil {
-			t.Fatal(err)
-		}
+		client.Logins, err = ParseLogins("", []byte(server.URL+" form /login user=anna&pass=a\n"+check))
+		must.OK(t, err)
 		var conn Conn
 		defer conn.Close()
 		in, logins, forbidden = false, 0, false
@@ -230,9 +229,7 @@ func TestFormOverHTTP2(t *testing.T) {
 	})
 	logins := func() *Logins {
 		logins, err := ParseLogins("", []byte(url+" form /login user=anna&pass=a+b\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return logins
 	}
 	client.Logins = logins()
@@ -252,9 +249,8 @@ func TestFormOfDomain(t *testing.T) {
 	client := testClient(t)
 	client.Cookies = cookies.New()
 	var err error
-	if client.Logins, err = ParseLogins("", []byte("http://www.site.test"+port+" form /login a=b\n")); err != nil {
-		t.Fatal(err)
-	}
+	client.Logins, err = ParseLogins("", []byte("http://www.site.test"+port+" form /login a=b\n"))
+	must.OK(t, err)
 	jar := client.Logins.jars()[0]
 	jar.Keep(cookies.Target{Name: "www.site.test", Path: "/"}, "sid=s3cret-1; Domain=site.test", client.now())
 	for _, test := range []struct{ host, secret string }{{"img.site.test", "sid=s3cret-2; theme=dark"}, {"other.test", ""}} {

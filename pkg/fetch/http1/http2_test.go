@@ -290,10 +290,12 @@ func TestNghttpd(t *testing.T) {
 	client.TLS.RootCAs.AddCert(leaf.Leaf)
 	port := serveProgram(t, dir, nghttpd, "-a 127.0.0.1 -d . PORT key.pem cert.pem")
 	for path, status := range map[string]int{"index.html": 200, "no.html": 404, "100%?a%zz": 404} {
-		x := client.once(t.Context(), &fetch.Request{URL: "https://example.com:" + port + "/" + path, Addr: loopback})
-		if x.Outcome != record.OutcomeFetched || x.head.Status != status || x.Protocol != "h2" || x.Truncated != "" || status == 200 && body(x) != page {
-			t.Errorf("%s: %s %d %s %s", path, x.Outcome, x.head.Status, x.Error, x.Truncated)
-		}
-		x.Close()
+		t.Run(path, func(t *testing.T) {
+			x := client.once(t.Context(), &fetch.Request{URL: "https://example.com:" + port + "/" + path, Addr: loopback})
+			if x.Outcome != record.OutcomeFetched || x.head.Status != status || x.Protocol != "h2" || x.Truncated != "" || status == 200 && body(x) != page {
+				t.Errorf("%s: %s %d %s %s", path, x.Outcome, x.head.Status, x.Error, x.Truncated)
+			}
+			x.Close()
+		})
 	}
 }

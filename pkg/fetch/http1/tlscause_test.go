@@ -312,9 +312,8 @@ func TestClientCertificate(t *testing.T) {
 		want := record.OutcomeTLS
 		if with {
 			want = record.OutcomeFetched
-			if client.Logins, err = ReadLogins(filepath.Join(dir, "login.txt")); err != nil {
-				t.Fatal(err)
-			}
+			client.Logins, err = ReadLogins(filepath.Join(dir, "login.txt"))
+			must.OK(t, err)
 		}
 		x := client.once(t.Context(), &fetch.Request{URL: "https://example.com" + port + "/", Addr: loopback})
 		if x.Outcome != want {

@@ -52,10 +52,12 @@ func TestOf(t *testing.T) {
 		{errors.New("too many open files"), ""},
 		{nil, ""},
 	} {
-		got, ok := localfault.Of(c.err)
-		if got != c.want || ok != (c.want != "") || ok != localfault.Is(got) {
-			t.Errorf("%v: %q, %v, want %q", c.err, got, ok, c.want)
-		}
+		t.Run(fmt.Sprint(c.err), func(t *testing.T) {
+			got, ok := localfault.Of(c.err)
+			if got != c.want || ok != (c.want != "") || ok != localfault.Is(got) {
+				t.Errorf("%v: %q, %v, want %q", c.err, got, ok, c.want)
+			}
+		})
 	}
 }
 

@@ -65,9 +65,8 @@ func TestMatch(t *testing.T) {
 		must.OK(t, err)
 		c, text := parseContact(b)
 		var row record.URL
-		if _, err := record.ParseRow(string(text), &row, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err = record.ParseRow(string(text), &row, nil)
+		must.OK(t, err)
 		if c.n != uint64(len(order)+k) || c.epoch != 2 || row.URL != url(i) || int(row.Depth) != k/n {
 			t.Fatalf("contact %d of epoch %d has %s at depth %d, want %s at %d", c.n, c.epoch, row.URL, row.Depth, url(i), k/n)
 		}
