@@ -150,9 +150,8 @@ func TestFailedUpdateEndsItsMerges(t *testing.T) {
 	for _, r := range s.Hosts {
 		file, err := fs.OpenFile(b.f.st.Path(r.Path), os.O_RDWR, 0)
 		must.OK(t, err)
-		if _, err := file.WriteAt([]byte("damage"), int64(runfile.Start.Offset)); err != nil {
-			t.Fatal(err)
-		}
+		_, err = file.WriteAt([]byte("damage"), int64(runfile.Start.Offset))
+		must.OK(t, err)
 		file.Close()
 	}
 	fs.slow.Store(true)

@@ -37,9 +37,11 @@ func TestRest(t *testing.T) {
 		{"the longest", Host{Failures: 5, Contacts: 9, LastContact: hour, ParkedUntil: 4 * hour}, Host{Failures: 4, Contacts: 8, LastContact: hour, ParkedUntil: 4 * hour}, 5 * hour, 8 * hour},
 		{"asked for more", Host{Failures: 3, Contacts: 3, LastContact: hour, ParkedUntil: 9 * hour}, Host{}, hour, 9 * hour},
 	} {
-		if d.rest(&c.h, &c.before, c.ended); c.h.ParkedUntil != c.want {
-			t.Errorf("%s: parked until %d, want %d", c.name, c.h.ParkedUntil, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if d.rest(&c.h, &c.before, c.ended); c.h.ParkedUntil != c.want {
+				t.Errorf("%s: parked until %d, want %d", c.name, c.h.ParkedUntil, c.want)
+			}
+		})
 	}
 	b := open(t, crashtest.New(), Params{})
 	if err := b.updateDead("r1", Dead{After: -1}, nil); !errors.Is(err, fault.Usage) {
@@ -135,9 +137,8 @@ func TestDeadHostsAtRandom(t *testing.T) {
 				break
 			}
 			var err error
-			if now, err = b.f.Wait(context.Background(), now+record.Time(rng.IntN(20e6)), 1, func(context.Context, record.Time) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			now, err = b.f.Wait(context.Background(), now+record.Time(rng.IntN(20e6)), 1, func(context.Context, record.Time) error { return nil })
+			must.OK(t, err)
 			txn := fmt.Sprintf("r%d", round)
 			o := NextOptions{N: 1 + rng.IntN(9), PerHost: rng.IntN(4), Txn: txn}
 			batch, err := b.next(now, o)
@@ -291,11 +292,7 @@ func TestDeadHostRewrites(t *testing.T) {
 		t.Errorf("%d URLs were written again, %v, want some of dead.test alone", st.Rewritten, err)
 	}
 	b.check()
-	var outcomes []record.Fetch
-	for _, u := range batch {
-		outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 2e6))
-	}
-	must.OK(t, b.updateDead("r2", dead, outcomes))
+	must.OK(t, b.updateDead("r2", dead, fetchesOf(batch, record.OutcomeFetched, 200, 2e6)))
 	// Where a limit, and not the dead host, makes the batch small, more candidates end soon.
 	batch, err = b.next(3e6, NextOptions{N: 2, PerDomain: 1, Txn: "r3"})
 	if err != nil || len(batch) != 1 || batch[0].Host == "dead.test" {

@@ -16,10 +16,7 @@ import (
 
 // budgeted is an update of all that is in flight, all of it fetched.
 func (b *bench) budgeted(txn string, by Budgets, batch, fresh []record.URL, links []record.Link) error {
-	var outcomes []record.Fetch
-	for _, u := range batch {
-		outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
-	}
+	outcomes := fetchesOf(batch, record.OutcomeFetched, 200, 1)
 	return b.updateFrom(txn, recordtest.In(txn, fresh...), UpdateOptions{Txn: txn, Retries: DefaultRetries, Budgets: by,
 		Outcomes: given(txn, outcomes),
 		Links:    given(txn, links),
@@ -267,9 +264,11 @@ func TestBudgetRefusals(t *testing.T) {
 		"unused":   {Retries: DefaultRetries, Budgets: Budgets{Growth: 1}},
 		"huge":     {Retries: DefaultRetries, Budgets: Budgets{Base: maxBudget + 1}},
 	} {
-		if err := b.updateFrom("r1", recordtest.In[record.URL]("r1"), o); !errors.Is(err, fault.Usage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := b.updateFrom("r1", recordtest.In[record.URL]("r1"), o); !errors.Is(err, fault.Usage) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 }
 

@@ -97,24 +97,25 @@ func TestExportAndAdd(t *testing.T) {
 // A batch that is in flight does not change the order in which a host's URLs are exported.
 func TestExportOfABatch(t *testing.T) {
 	for _, p := range []Params{{Priority: Priority{Strict: true}}, {Policy: dynamic}, {Policy: fifo, Fifo: Fifo{Workers: 2}}} {
-		b := open(t, crashtest.New(), p)
-		var urls []record.URL
-		for i := range 60 {
-			urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%7), fmt.Sprint(i), 0))
-		}
-		must.OK(t, b.add("seed", urls...))
-		byHost := func() []record.URL {
-			all := b.exported()
-			slices.SortStableFunc(all, func(a, b record.URL) int { return strings.Compare(a.Host, b.Host) })
-			return all
-		}
-		before := byHost()
-		if _, err := b.next(1, NextOptions{N: 30, Txn: "r1"}); err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(before, byHost(), cmpopts.IgnoreUnexported(record.Extra{})); d != "" {
-			t.Errorf("%+v: %s", p, d)
-		}
+		t.Run("policy "+p.Policy, func(t *testing.T) {
+			b := open(t, crashtest.New(), p)
+			var urls []record.URL
+			for i := range 60 {
+				urls = append(urls, newURL(fmt.Sprintf("h%d.test", i%7), fmt.Sprint(i), 0))
+			}
+			must.OK(t, b.add("seed", urls...))
+			byHost := func() []record.URL {
+				all := b.exported()
+				slices.SortStableFunc(all, func(a, b record.URL) int { return strings.Compare(a.Host, b.Host) })
+				return all
+			}
+			before := byHost()
+			_, err := b.next(1, NextOptions{N: 30, Txn: "r1"})
+			must.OK(t, err)
+			if d := cmp.Diff(before, byHost(), cmpopts.IgnoreUnexported(record.Extra{})); d != "" {
+				t.Errorf("%+v: %s", p, d)
+			}
+		})
 	}
 }
 

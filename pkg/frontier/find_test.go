@@ -7,6 +7,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/durable/crashtest"
+	"mercator/pkg/base/must"
 )
 
 // TestFind: a URL is found in each queue, with the URLs of its host that come before it.
@@ -16,9 +17,7 @@ func TestFind(t *testing.T) {
 	for i := range 3 {
 		all = append(all, newURL("a.test", fmt.Sprint(i), 0), newURL("b.test", fmt.Sprint(i), 0))
 	}
-	if err := b.add("seed", all...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.add("seed", all...))
 	for _, c := range []struct {
 		name, host, path string
 		found            bool

@@ -85,9 +85,8 @@ func TestFresh(t *testing.T) {
 		s.Hosts[i].Fresh = true
 	}
 	must.OK(t, s.save(tx))
-	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = tx.Commit(0, "", record.Ledger{})
+	must.OK(t, err)
 	if err := b.f.Check(context.Background()); !errors.Is(err, fault.No) {
 		t.Error(err)
 	}

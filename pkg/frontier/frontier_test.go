@@ -504,9 +504,8 @@ func TestAgainstModel(t *testing.T) {
 						now += 3 * 3600e6 // a host that is silent then is gone
 					}
 					var err error
-					if now, err = b.f.Wait(context.Background(), now, 1+round%3, func(context.Context, record.Time) error { return nil }); err != nil {
-						t.Fatal(err)
-					}
+					now, err = b.f.Wait(context.Background(), now, 1+round%3, func(context.Context, record.Time) error { return nil })
+					must.OK(t, err)
 					parked := m.parked(t, b)
 					if empty, err := b.f.Empty(now); err != nil {
 						t.Fatal(err)
@@ -672,11 +671,7 @@ func TestPerHost(t *testing.T) {
 			t.Fatal(batch)
 		}
 		b.check()
-		var outcomes []record.Fetch
-		for _, u := range batch {
-			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
-		}
-		must.OK(t, b.update(txn, 1, outcomes))
+		must.OK(t, b.update(txn, 1, fetchesOf(batch, record.OutcomeFetched, 200, 1)))
 	}
 	batch, err := b.next(1, NextOptions{N: 100, PerHost: 3, Txn: "last"})
 	if err != nil || len(batch) != 3 {
@@ -693,9 +688,14 @@ func TestPerHost(t *testing.T) {
 }
 
 // deferred returns fetch rows that defer every URL of a batch.
-func deferred(batch []record.URL) (outcomes []record.Fetch) {
+func deferred(batch []record.URL) []record.Fetch {
+	return fetchesOf(batch, record.OutcomeDeferred, 0, 0)
+}
+
+// fetchesOf returns fetch rows of one outcome for every URL of a batch.
+func fetchesOf(batch []record.URL, kind string, status uint16, at record.Time) (outcomes []record.Fetch) {
 	for _, u := range batch {
-		outcomes = append(outcomes, fetchOf(u, record.OutcomeDeferred, 0, 0))
+		outcomes = append(outcomes, fetchOf(u, kind, status, at))
 	}
 	return outcomes
 }
@@ -727,9 +727,8 @@ func TestUpdateRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	must.OK(t, b.add("seed", urls...))
-	if _, err := b.next(1, NextOptions{N: 9, Txn: "r1"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.next(1, NextOptions{N: 9, Txn: "r1"})
+	must.OK(t, err)
 	if _, err := b.next(1, NextOptions{N: 9, Txn: "r2"}); !errors.Is(err, fault.Conflict) {
 		t.Fatal(err)
 	}
@@ -742,9 +741,11 @@ func TestUpdateRefusals(t *testing.T) {
 		"none": nil, "one missing": {ok}, "one twice": {ok, ok, ok2}, "one foreign": {ok, other}, "one more": {ok, ok2, other}, "checksum collides": {collides, ok2},
 		"collides too": {collides, ok, ok2},
 	} {
-		if err := b.update("r1", 1, outcomes); !errors.Is(err, fault.Conflict) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := b.update("r1", 1, outcomes); !errors.Is(err, fault.Conflict) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 	for name, in := range map[string]*recordtest.Input[record.Fetch]{
 		"another round": recordtest.In("r7", ok, ok2),
@@ -813,9 +814,8 @@ func TestHostState(t *testing.T) {
 	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true}})
 	a, c := newURL("a.test:8080", "1", 0), newURL("c.test", "1", 0)
 	must.OK(t, b.add("seed", a, c))
-	if _, err := b.next(1, NextOptions{N: 9, Txn: "r1"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.next(1, NextOptions{N: 9, Txn: "r1"})
+	must.OK(t, err)
 	f := fetchOf(a, record.OutcomeTimeout, 0, 100)
 	f.DurationUS, f.RequiredDelayUS, f.RetryAfter = 8000, 70, 9_000_000
 	g := fetchOf(c, record.OutcomeDNS, 0, 100)
@@ -910,9 +910,8 @@ func TestExportRestores(t *testing.T) {
 		urls = append(urls, u)
 	}
 	must.OK(t, b.add("seed", urls...))
-	if _, err := b.next(1, NextOptions{N: 9, Txn: "r1"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.next(1, NextOptions{N: 9, Txn: "r1"})
+	must.OK(t, err)
 	export := func(b *bench) (out []record.URL) {
 		must.OK(t, b.f.EachURL(context.Background(), func(u *record.URL) error { out = append(out, *u); return nil }))
 		return out
@@ -1011,9 +1010,8 @@ func TestStatTopAndDetail(t *testing.T) {
 		urls = append(urls, u)
 	}
 	must.OK(t, b.add("seed", append(urls, newURL("b.test", "", 0))...))
-	if _, err := b.next(1, NextOptions{N: 2, PerHost: 1}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.next(1, NextOptions{N: 2, PerHost: 1})
+	must.OK(t, err)
 	st, err := b.f.Stat(context.Background(), StatOptions{Top: 1, Detail: true, Now: now})
 	must.OK(t, err)
 	if want := []TopHost{{"a.test", 8, 1, 9}}; !slices.Equal(st.Top, want) {
@@ -1078,9 +1076,11 @@ func TestFewDueURLsWait(t *testing.T) {
 		enough int
 		want   record.Time
 	}{{1, 100, 65}, {1, 1, 60}, {1, 2, 61}, {1, 3, 64}, {62, 100, 65}, {62, 2, 62}, {65, 100, 65}, {70, 100, 70}} {
-		if got := wait(c.now*second, c.enough); got != c.want {
-			t.Errorf("at %d s, where %d URLs are enough, a round begins at %d s, want %d", c.now, c.enough, got, c.want)
-		}
+		t.Run(fmt.Sprint(c.now, " ", c.enough), func(t *testing.T) {
+			if got := wait(c.now*second, c.enough); got != c.want {
+				t.Errorf("at %d s, where %d URLs are enough, a round begins at %d s, want %d", c.now, c.enough, got, c.want)
+			}
+		})
 	}
 	must.OK(t, b.add("new", newURL("a.test", "new", 0)))
 	if got := wait(62*second, 100); got != 62 {

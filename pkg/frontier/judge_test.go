@@ -55,10 +55,12 @@ func TestJudge(t *testing.T) {
 		{"parked", record.Fetch{Outcome: record.OutcomeParked, RetryAfter: 500 * sec}, 2, park, 500 * sec},
 		{"deferred to a time", record.Fetch{Outcome: record.OutcomeDeferred, RetryAfter: 500 * sec}, 2, putOff, 500 * sec},
 	} {
-		got, due := r.judge(&c.row, c.attempt, now)
-		if got != c.want || due != c.due {
-			t.Errorf("%s: verdict %d due %d, want %d due %d", c.name, got, due, c.want, c.due)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			got, due := r.judge(&c.row, c.attempt, now)
+			if got != c.want || due != c.due {
+				t.Errorf("%s: verdict %d due %d, want %d due %d", c.name, got, due, c.want, c.due)
+			}
+		})
 	}
 	for _, c := range []struct {
 		name  string

@@ -23,15 +23,17 @@ func TestFull(t *testing.T) {
 		from, to int
 	}{
 		{"", "", 0, 0}, {"00", "00", 0, 0}, {"000", "000", 0, 3}, {"1000", "0000", 1, 4}, {"11100", "00000", 0, 3}, {"111000", "000000", 3, 6}, {"2110000", "0000000", 3, 7},
-		{"1111", "3344", 0, 0}, {"1111", "0033", 0, 4}, {"111100", "334400", 0, 0}, {"1111100", "3344500", 0, 5}, {"00", "00", 0, 0},
+		{"1111", "3344", 0, 0}, {"1111", "0033", 0, 4}, {"111100", "334400", 0, 0}, {"1111100", "3344500", 0, 5},
 	} {
-		var runs []run
-		for i, r := range c.tiers {
-			runs = append(runs, run{Tier: int(r - '0'), Chain: uint64(c.sequence[i] - '0')})
-		}
-		if from, to := fullTier(runs, 3); from != c.from || to != c.to {
-			t.Errorf("%q %q: %d to %d, want %d to %d", c.tiers, c.sequence, from, to, c.from, c.to)
-		}
+		t.Run(c.tiers+" "+c.sequence, func(t *testing.T) {
+			var runs []run
+			for i, r := range c.tiers {
+				runs = append(runs, run{Tier: int(r - '0'), Chain: uint64(c.sequence[i] - '0')})
+			}
+			if from, to := fullTier(runs, 3); from != c.from || to != c.to {
+				t.Errorf("%q %q: %d to %d, want %d to %d", c.tiers, c.sequence, from, to, c.from, c.to)
+			}
+		})
 	}
 }
 
@@ -42,13 +44,15 @@ func TestBuffer(t *testing.T) {
 		bytes int
 		rows  int
 	}{{Params{}, 64 << 10, 8192}, {Params{Priority: Priority{Queues: 4}}, 64 << 10, 8192}, {Params{Priority: Priority{Queues: 16}}, 16 << 10, 8192}, {Params{Policy: dynamic, Buffer: 600}, 512 << 10, 600}} {
-		text, err := c.p.Encode()
-		must.OK(t, err)
-		p, err := policyOf(&store.Manifest{Params: text})
-		must.OK(t, err)
-		if bytes, rows := p.blocks(); bytes != c.bytes || rows != c.rows {
-			t.Errorf("%+v: blocks of %d bytes and %d rows, want %d and %d", c.p, bytes, rows, c.bytes, c.rows)
-		}
+		t.Run(fmt.Sprint(c.p.Priority.Queues, " queues ", c.p.Policy), func(t *testing.T) {
+			text, err := c.p.Encode()
+			must.OK(t, err)
+			p, err := policyOf(&store.Manifest{Params: text})
+			must.OK(t, err)
+			if bytes, rows := p.blocks(); bytes != c.bytes || rows != c.rows {
+				t.Errorf("%+v: blocks of %d bytes and %d rows, want %d and %d", c.p, bytes, rows, c.bytes, c.rows)
+			}
+		})
 	}
 	b := open(t, crashtest.New(), Params{Buffer: 16})
 	var urls []record.URL
@@ -78,9 +82,11 @@ func TestBuffer(t *testing.T) {
 func TestMemory(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
 	for bytes, want := range map[int64]float64{Memory: 1, 2 * Memory: 1, LeastMemory: 0.2} {
-		if err := b.f.SetMemory(bytes); err != nil || b.f.layout.sort != want {
-			t.Errorf("%d bytes: %v of the sorters, %v", bytes, b.f.layout.sort, err)
-		}
+		t.Run(fmt.Sprint(bytes), func(t *testing.T) {
+			if err := b.f.SetMemory(bytes); err != nil || b.f.layout.sort != want {
+				t.Errorf("%d bytes: %v of the sorters, %v", bytes, b.f.layout.sort, err)
+			}
+		})
 	}
 	if err := b.f.SetMemory(LeastMemory - 1); !errors.Is(err, fault.Usage) {
 		t.Error(err)
@@ -120,9 +126,8 @@ func TestMergeBeside(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	gone := errors.New("gone")
 	cancel(gone)
-	if m, err = mergeBeside(ctx, b.f.st, tx, s, 1, 15_000, l); err != nil {
-		t.Fatal(err)
-	}
+	m, err = mergeBeside(ctx, b.f.st, tx, s, 1, 15_000, l)
+	must.OK(t, err)
 	if _, err := m.endMerges(tx); err != gone {
 		t.Error(err)
 	}
@@ -132,12 +137,10 @@ func TestMergeBeside(t *testing.T) {
 	path := b.f.st.Path(s.Ready[0][1].Path)
 	file, err := b.fs.OpenFile(path, os.O_RDWR, 0)
 	must.OK(t, err)
-	if _, err := file.WriteAt([]byte("damage"), 200); err != nil {
-		t.Fatal(err)
-	}
-	if m, err = mergeBeside(context.Background(), b.f.st, tx, s, 1, 15_000, l); err != nil {
-		t.Fatal(err)
-	}
+	_, err = file.WriteAt([]byte("damage"), 200)
+	must.OK(t, err)
+	m, err = mergeBeside(context.Background(), b.f.st, tx, s, 1, 15_000, l)
+	must.OK(t, err)
 	if _, err := m.endMerges(tx); !errors.Is(err, fault.Corrupt) {
 		t.Error(err)
 	}
@@ -197,14 +200,11 @@ func TestRewritesAreFewAndSpread(t *testing.T) {
 			txn := fmt.Sprintf("r%d", r)
 			batch, err := b.next(record.Time(r+1), NextOptions{N: 7, Txn: txn})
 			must.OK(t, err)
-			outcomes, fresh := []record.Fetch{}, []record.URL{}
-			for _, u := range batch {
-				outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, record.Time(r+1)))
-			}
+			var fresh []record.URL
 			for i := range each {
 				fresh = append(fresh, newURL(fmt.Sprintf("h%d.test", (r*each+i*i)%300), fmt.Sprint(r, i), uint8(i%3)))
 			}
-			must.OK(t, b.update(txn, record.Time(r+1), outcomes, fresh...))
+			must.OK(t, b.update(txn, record.Time(r+1), fetchesOf(batch, record.OutcomeFetched, 200, record.Time(r+1)), fresh...))
 			st, err := b.f.Stat(context.Background(), StatOptions{})
 			must.OK(t, err)
 			copied = append(copied, st.Rewritten-before)

@@ -265,9 +265,8 @@ func TestMoveRefused(t *testing.T) {
 	}
 	b = open(t, crashtest.New(), Params{})
 	must.OK(t, b.add("seed", newURL("h1.test", "a", 0)))
-	if _, err := b.next(1, NextOptions{N: 1, Txn: "r1"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.next(1, NextOptions{N: 1, Txn: "r1"})
+	must.OK(t, err)
 	if err := b.f.CheckMove(); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "1 URL is in flight") {
 		t.Error(err)
 	}

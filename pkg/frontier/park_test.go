@@ -131,10 +131,7 @@ func TestClockJumped(t *testing.T) {
 	must.OK(t, b.add("seed", newURL("a.test", "", 0), newURL("b.test", "", 0)))
 	batch, err := b.next(day, NextOptions{N: 2, Txn: "r1"})
 	must.OK(t, err)
-	var outcomes []record.Fetch
-	for _, u := range batch { // by a clock that is a year ahead
-		outcomes = append(outcomes, fetchOf(u, record.OutcomeTimeout, 0, 365*day))
-	}
+	outcomes := fetchesOf(batch, record.OutcomeTimeout, 0, 365*day) // by a clock that is a year ahead
 	must.OK(t, b.update("r1", day, outcomes))
 	if due, err := b.f.Jumped(day); err != nil || due < 365*day {
 		t.Fatal(due, err)

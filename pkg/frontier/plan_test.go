@@ -21,9 +21,8 @@ func TestPlan(t *testing.T) {
 	b.f.layout.sort = 1
 	slow := newURL("slow.test", "first", 0)
 	must.OK(t, b.add("seed", slow))
-	if _, err := b.next(1, NextOptions{N: 1, Txn: "r1"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.next(1, NextOptions{N: 1, Txn: "r1"})
+	must.OK(t, err)
 	f := fetchOf(slow, record.OutcomeFetched, 200, 1)
 	f.DurationUS = 2_000_000
 	var fresh []record.URL
@@ -183,9 +182,11 @@ func TestPace(t *testing.T) {
 		{Host{Contacts: 9, DurationUS: 1_000_000, DelayUS: 4_000_000}, time.Second, 4 * time.Second},
 		{Host{Contacts: 9, DurationUS: 9_000_000}, 9 * time.Second, 3 * time.Second},
 	} {
-		if got := p.pace(&c.host, 0); got.contact != c.contact || got.gap != c.gap {
-			t.Errorf("%+v: %+v, want %v and %v", c.host, got, c.contact, c.gap)
-		}
+		t.Run(fmt.Sprint(c.contact, " ", c.gap), func(t *testing.T) {
+			if got := p.pace(&c.host, 0); got.contact != c.contact || got.gap != c.gap {
+				t.Errorf("%+v: %+v, want %v and %v", c.host, got, c.contact, c.gap)
+			}
+		})
 	}
 }
 
@@ -353,15 +354,13 @@ func TestWindowsInBatches(t *testing.T) {
 		batch, err := b.next(c.at, o)
 		must.OK(t, err)
 		got := map[string]int{}
-		var outcomes []record.Fetch
 		for _, u := range batch {
 			got[u.Host]++
-			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, c.at))
 		}
 		if !maps.Equal(got, c.want) {
 			t.Errorf("at %v: %v, want %v", c.at.Go().UTC(), got, c.want)
 		}
-		must.OK(t, b.update(o.Txn, c.at, outcomes))
+		must.OK(t, b.update(o.Txn, c.at, fetchesOf(batch, record.OutcomeFetched, 200, c.at)))
 	}
 	b.check()
 	only := open(t, crashtest.New(), Params{})

@@ -115,13 +115,10 @@ func (w *web) crawl(t *testing.T, p Params, size, most int, fetched func(i int),
 			break
 		}
 		n += len(batch)
-		var outcomes []record.Fetch
 		var fresh []record.URL
 		b.links = b.links[:0]
 		for _, u := range batch {
-			i := index[u.URL]
-			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
-			for _, j := range w.links[i] {
+			for _, j := range w.links[index[u.URL]] {
 				b.links = append(b.links, linkOf(u, w.urls[j]))
 				if !seen[j] {
 					seen[j] = true
@@ -131,7 +128,7 @@ func (w *web) crawl(t *testing.T, p Params, size, most int, fetched func(i int),
 		}
 		// Links come in any order.
 		rand.New(rand.NewPCG(uint64(r), 2)).Shuffle(len(b.links), func(i, j int) { b.links[i], b.links[j] = b.links[j], b.links[i] })
-		must.OK(t, b.update("", 1, outcomes, fresh...))
+		must.OK(t, b.update("", 1, fetchesOf(batch, record.OutcomeFetched, 200, 1), fresh...))
 		for _, u := range batch {
 			fetched(index[u.URL])
 		}
@@ -279,9 +276,8 @@ func TestOpicPayments(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := open(t, crashtest.New(), Params{Policy: opic})
 			must.OK(t, f.add("seed", page))
-			if _, err := f.next(1, NextOptions{N: 3, Txn: "r1"}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := f.next(1, NextOptions{N: 3, Txn: "r1"})
+			must.OK(t, err)
 			f.links = test.links
 			must.OK(t, f.update("r1", 1, []record.Fetch{fetchOf(page, test.outcome, 0, 1)}, a, b, later))
 			f.check()
@@ -360,17 +356,15 @@ func TestOpicHostShare(t *testing.T) {
 			t.Fatal(len(batch), err)
 		}
 		big := 0
-		var outcomes []record.Fetch
 		for _, u := range batch {
 			if u.Host == "big.test" {
 				big++
 			}
-			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
 		}
 		if big != want.big {
 			t.Errorf("%d of one host in a batch of %d, want %d", big, want.n, want.big)
 		}
-		must.OK(t, b.update(txn, 1, outcomes))
+		must.OK(t, b.update(txn, 1, fetchesOf(batch, record.OutcomeFetched, 200, 1)))
 	}
 	b.check()
 	// The hosts of a batch are counted in memory, and so are the hosts of its candidates, where many are dead.
@@ -380,9 +374,11 @@ func TestOpicHostShare(t *testing.T) {
 	must.OK(t, err)
 	defer p.close()
 	for n, want := range map[int]bool{10: true, MaxCapped: true, MaxCapped + 1: false} {
-		if r := p.reserve(NextOptions{N: 10}, n); (r != nil) != want {
-			t.Errorf("%d candidates: reserve %v", n, r)
-		}
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			if r := p.reserve(NextOptions{N: 10}, n); (r != nil) != want {
+				t.Errorf("%d candidates: reserve %v", n, r)
+			}
+		})
 	}
 }
 

@@ -97,11 +97,13 @@ func TestBlindVisits(t *testing.T) {
 		{"changed after long, when is told", 300 * hour, true, record.Time(290 * hour), false},
 		{"changed soon", 12 * hour, true, 0, false},
 	} {
-		v, at, fp = blind, 1, 1
-		got := visit(c.wait, c.changed, c.modified)
-		if want := max(p.mean(v.Changes, v.ObservedUS), p.min); c.shorter && got != want || !c.shorter && got != long {
-			t.Errorf("%s: the next visit after %d h", c.what, got/hour)
-		}
+		t.Run(c.what, func(t *testing.T) {
+			v, at, fp = blind, 1, 1
+			got := visit(c.wait, c.changed, c.modified)
+			if want := max(p.mean(v.Changes, v.ObservedUS), p.min); c.shorter && got != want || !c.shorter && got != long {
+				t.Errorf("%s: the next visit after %d h", c.what, got/hour)
+			}
+		})
 	}
 	v, at, fp = blind, 1, 1
 	for n := 1; visit(300*hour, true, 0) < long; n++ {
@@ -164,17 +166,19 @@ func TestPromises(t *testing.T) {
 		{"a change after that, told", true, 30 * hour, hour, false},
 		{"no change", false, 10 * hour, 0, false},
 	} {
-		v = kept
-		v.Until = v.Last + record.Time(20*hour)
-		at, fp = v.Last, 1
-		modified := record.Time(0)
-		if c.modified > 0 {
-			modified = at + record.Time(c.wait-c.modified)
-		}
-		got := visit(c.wait, c.changed, modified, 20*hour, hour)
-		if broken := v.Broken > 0; broken != c.broken || broken != (got == 1) {
-			t.Errorf("%s: broken %v, want %v; the next visit after %d h", c.what, broken, c.broken, got)
-		}
+		t.Run(c.what, func(t *testing.T) {
+			v = kept
+			v.Until = v.Last + record.Time(20*hour)
+			at, fp = v.Last, 1
+			modified := record.Time(0)
+			if c.modified > 0 {
+				modified = at + record.Time(c.wait-c.modified)
+			}
+			got := visit(c.wait, c.changed, modified, 20*hour, hour)
+			if broken := v.Broken > 0; broken != c.broken || broken != (got == 1) {
+				t.Errorf("%s: broken %v, want %v; the next visit after %d h", c.what, broken, c.broken, got)
+			}
+		})
 	}
 	v = kept
 	at, fp = v.Last, 1
@@ -208,12 +212,14 @@ func TestWhatRepliesSay(t *testing.T) {
 		{record.Fetch{Outcome: record.OutcomeFetched, Status: 404, FetchTime: now, FreshUntil: later}, 0},
 		{record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 1, Truncated: "time", FetchTime: now, FreshUntil: later}, 0},
 	} {
-		s := sightingOf(&c.row, now)
-		var back sighting
-		back.decode(s.append(nil))
-		if s.until != c.want || back != s {
-			t.Errorf("%+v: stays until %d, want %d; %+v after it was kept", c.row, s.until, c.want, back)
-		}
+		t.Run(fmt.Sprint(c.row.Status, " ", int64(c.row.FreshUntil), c.row.Truncated), func(t *testing.T) {
+			s := sightingOf(&c.row, now)
+			var back sighting
+			back.decode(s.append(nil))
+			if s.until != c.want || back != s {
+				t.Errorf("%+v: stays until %d, want %d; %+v after it was kept", c.row, s.until, c.want, back)
+			}
+		})
 	}
 
 	const hour = record.Time(3600e6)
@@ -223,25 +229,26 @@ func TestWhatRepliesSay(t *testing.T) {
 		"Thu, 01 Jan 1970 00:00:01 GMT": uint64(2 * hour),
 		"Sat, 01 Jan 2000 00:00:00 GMT": uint64(hour), // after the last visit: it has changed, or so it says
 	} {
-		b := open(t, crashtest.New(), Params{Policy: revisit})
-		u := newURL("a.test", "", 0)
-		must.OK(t, b.add("seed", u))
-		s, _, err := b.f.current()
-		must.OK(t, err)
-		c := newChange(b.f, nil, s.policy)
-		c.s = s
-		p := s.policy.hooks.(*revisitPolicy)
-		e := Entry{URL: u, Visit: known}
-		p.rates()[p.kind(&Entry{URL: u, Visit: known})] = 1
-		o := outcome{outcome: record.OutcomeFetched}
-		p.judged(&record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 9, Truncated: "time", LastModified: modified, FetchTime: known.Last + hour}, &o, known.Last+hour)
-		if _, err := p.ended(c, &e, &o); err != nil {
-			t.Fatal(err)
-		}
-		if e.Visit.ObservedUS != want || e.Visit.Changes != known.Changes || e.URL.LastContentFP != u.LastContentFP {
-			t.Errorf("Last-Modified %q of a page that was cut: %+v", modified, e.Visit)
-		}
-		c.close()
+		t.Run(modified, func(t *testing.T) {
+			b := open(t, crashtest.New(), Params{Policy: revisit})
+			u := newURL("a.test", "", 0)
+			must.OK(t, b.add("seed", u))
+			s, _, err := b.f.current()
+			must.OK(t, err)
+			c := newChange(b.f, nil, s.policy)
+			c.s = s
+			p := s.policy.hooks.(*revisitPolicy)
+			e := Entry{URL: u, Visit: known}
+			p.rates()[p.kind(&Entry{URL: u, Visit: known})] = 1
+			o := outcome{outcome: record.OutcomeFetched}
+			p.judged(&record.Fetch{Outcome: record.OutcomeFetched, Status: 200, ContentFP: 9, Truncated: "time", LastModified: modified, FetchTime: known.Last + hour}, &o, known.Last+hour)
+			_, err = p.ended(c, &e, &o)
+			must.OK(t, err)
+			if e.Visit.ObservedUS != want || e.Visit.Changes != known.Changes || e.URL.LastContentFP != u.LastContentFP {
+				t.Errorf("Last-Modified %q of a page that was cut: %+v", modified, e.Visit)
+			}
+			c.close()
+		})
 	}
 }
 
@@ -321,9 +328,11 @@ func TestWrongClocks(t *testing.T) {
 
 func TestRate(t *testing.T) {
 	for perDay, want := range map[float64]string{0: "0", 1.0 / 15: "0.0667", 5.5: "5.5", 10416.4: "10416", 8e6: "8000000"} {
-		if got := rate(perDay); got != want {
-			t.Errorf("%v a day is %q, want %q", perDay, got, want)
-		}
+		t.Run(fmt.Sprint(perDay), func(t *testing.T) {
+			if got := rate(perDay); got != want {
+				t.Errorf("%v a day is %q, want %q", perDay, got, want)
+			}
+		})
 	}
 }
 

@@ -43,12 +43,10 @@ func TestBias(t *testing.T) {
 		if err != nil || len(batch) != n {
 			t.Fatal(len(batch), err)
 		}
-		var outcomes []record.Fetch
 		for _, u := range batch {
 			drawn[u.Priority]++
-			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
 		}
-		must.OK(t, b.update(txn, 1, outcomes))
+		must.OK(t, b.update(txn, 1, fetchesOf(batch, record.OutcomeFetched, 200, 1)))
 	}
 	chi := 0.0
 	for k, weight := range []float64{27, 9, 3, 1} {
@@ -279,9 +277,8 @@ func TestFor(t *testing.T) {
 	slow, fast := newURL("slow.test", "first", 0), newURL("fast.test", "first", 0)
 	parked := newURL("parked.test", "first", 0)
 	must.OK(t, b.add("seed", slow, fast, parked))
-	if _, err := b.next(1, NextOptions{N: 3, Txn: "r1"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.next(1, NextOptions{N: 3, Txn: "r1"})
+	must.OK(t, err)
 	s, f, p := fetchOf(slow, record.OutcomeFetched, 200, 1), fetchOf(fast, record.OutcomeFetched, 200, 1), fetchOf(parked, record.OutcomeFetched, 200, 1)
 	s.DurationUS, f.DurationUS, p.RetryAfter = 2_000_000, 100_000, record.Time(3600e6)
 	var fresh []record.URL
@@ -313,12 +310,14 @@ func TestFor(t *testing.T) {
 	must.OK(t, b.update("r2", 1, deferred(batch)))
 	// A number bounds it too, if it is met first.
 	for number, want := range map[int]int{1: 1, 20: 20, len(batch): len(batch), 3000: len(batch)} {
-		txn := fmt.Sprint(number)
-		few, err := b.next(now, NextOptions{N: number, For: time.Minute, Politeness: polite, Txn: txn})
-		if err != nil || len(few) != want {
-			t.Errorf("%d URLs, want %d: %v", len(few), want, err)
-		}
-		must.OK(t, b.update(txn, now, deferred(few)))
+		t.Run(fmt.Sprint(number), func(t *testing.T) {
+			txn := fmt.Sprint(number)
+			few, err := b.next(now, NextOptions{N: number, For: time.Minute, Politeness: polite, Txn: txn})
+			if err != nil || len(few) != want {
+				t.Errorf("%d URLs, want %d: %v", len(few), want, err)
+			}
+			must.OK(t, b.update(txn, now, deferred(few)))
+		})
 	}
 	// Few connections have less time than the hosts.
 	o = NextOptions{For: 10 * time.Second, Politeness: polite, Txn: "r3"}
@@ -352,9 +351,8 @@ func contacted(t *testing.T, p Params, took []int64, fresh []record.URL) *bench 
 		first, outcomes = append(first, u), append(outcomes, o)
 	}
 	must.OK(t, b.add("seed", first...))
-	if _, err := b.next(1, NextOptions{N: len(first), Txn: "r1"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.next(1, NextOptions{N: len(first), Txn: "r1"})
+	must.OK(t, err)
 	must.OK(t, b.update("r1", 1, outcomes, fresh...))
 	return b
 }
@@ -477,9 +475,8 @@ func TestForIsNotEmpty(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})
 	u, v := newURL("parked.test", "1", 0), newURL("parked.test", "2", 0)
 	must.OK(t, b.add("seed", u, v))
-	if _, err := b.next(1, NextOptions{N: 1, Txn: "r1"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.next(1, NextOptions{N: 1, Txn: "r1"})
+	must.OK(t, err)
 	o := fetchOf(u, record.OutcomeFetched, 200, 1)
 	o.RetryAfter = 3600e6
 	must.OK(t, b.update("r1", 1, []record.Fetch{o}))
@@ -488,9 +485,11 @@ func TestForIsNotEmpty(t *testing.T) {
 		t.Error(batch, err)
 	}
 	for _, bad := range []NextOptions{{For: -1}, {For: maxFor + 1, Politeness: Politeness{Connections: 1}}, {For: 1}} {
-		if err := bad.Check(); !errors.Is(err, fault.Usage) {
-			t.Errorf("%+v: %v", bad, err)
-		}
+		t.Run(fmt.Sprint(bad.For), func(t *testing.T) {
+			if err := bad.Check(); !errors.Is(err, fault.Usage) {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		})
 	}
 }
 

@@ -56,13 +56,11 @@ func (b *bench) round(g graph, txn string, n int) []record.URL {
 	b.t.Helper()
 	batch, err := b.next(1, NextOptions{N: n, Txn: txn})
 	must.OK(b.t, err)
-	var outcomes []record.Fetch
 	var links []record.Link
 	for _, u := range batch { // of a page that two walkers visit the links come twice, as they do from mextract
-		outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
 		links = append(links, g.links(u)...)
 	}
-	must.OK(b.t, b.walk(txn, outcomes, links))
+	must.OK(b.t, b.walk(txn, fetchesOf(batch, record.OutcomeFetched, 200, 1), links))
 	return batch
 }
 
@@ -165,8 +163,7 @@ func TestStartSetIsDrawnUniformly(t *testing.T) {
 			add = append(add, newURL(fmt.Sprintf("h%d.test", i), fmt.Sprint(part), 0))
 		}
 		add = append(add, add[0]) // twice: dropped as seen
-		must.OK(t, b.add(fmt.Sprintf("seed%d", part), add...))
-		must.OK(t, b.add(fmt.Sprintf("again%d", part), add...))
+		must.OK(t, b.add(fmt.Sprintf("seed%d", part), add...), b.add(fmt.Sprintf("again%d", part), add...))
 	}
 	n := map[string]float64{}
 	for round := range rounds + 1 {
@@ -220,11 +217,9 @@ func TestWalkTargetsOnce(t *testing.T) {
 			txn := fmt.Sprint("r", round)
 			batch, err := b.next(1, NextOptions{N: 3, Txn: txn})
 			must.OK(t, err)
-			var outcomes []record.Fetch
 			var links []record.Link
 			for _, u := range batch {
 				fmt.Fprintln(&all, u.URL, u.Via, u.Depth)
-				outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
 				for i, l := range smallWeb.links(u) {
 					for n := range 1 + i*texts {
 						l.Text = strings.Repeat("x", n)
@@ -232,7 +227,7 @@ func TestWalkTargetsOnce(t *testing.T) {
 					}
 				}
 			}
-			must.OK(t, b.walk(txn, outcomes, links))
+			must.OK(t, b.walk(txn, fetchesOf(batch, record.OutcomeFetched, 200, 1), links))
 		}
 		b.check()
 		return all.String()
@@ -294,9 +289,8 @@ func TestWalkAgainstModel(t *testing.T) {
 					add("d.test/", fmt.Sprintf("e.test/%d", round))
 				}
 				var err error
-				if now, err = b.f.Wait(context.Background(), now+1000, 1, func(context.Context, record.Time) error { return nil }); err != nil {
-					t.Fatal(err)
-				}
+				now, err = b.f.Wait(context.Background(), now+1000, 1, func(context.Context, record.Time) error { return nil })
+				must.OK(t, err)
 				batch, err := b.next(now, NextOptions{N: size})
 				if err != nil || len(batch) == 0 || len(batch) > size {
 					t.Fatal(len(batch), err)
@@ -394,10 +388,7 @@ func TestWalkRefusals(t *testing.T) {
 	if err != nil || len(batch) != 2 {
 		t.Fatal(batch, err)
 	}
-	var outcomes []record.Fetch
-	for _, u := range batch {
-		outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
-	}
+	outcomes := fetchesOf(batch, record.OutcomeFetched, 200, 1)
 	if err := b.update("r1", 1, outcomes, seeds...); !errors.Is(err, fault.Usage) {
 		t.Error("new URLs: ", err)
 	}
@@ -415,10 +406,12 @@ func TestWalkRefusals(t *testing.T) {
 		"budget":       {Budgets: Budgets{Base: 1}},
 		"growth":       {Budgets: Budgets{Growth: 1}},
 	} {
-		o.Txn, o.Retries, o.Outcomes = "r1", DefaultRetries, fetches
-		if err := b.walkFrom("r1", nil, o); !errors.Is(err, fault.Usage) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			o.Txn, o.Retries, o.Outcomes = "r1", DefaultRetries, fetches
+			if err := b.walkFrom("r1", nil, o); !errors.Is(err, fault.Usage) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
 	must.OK(t, b.walkFrom("r1", []record.Link{deep, long}, UpdateOptions{Txn: "r1", Retries: DefaultRetries, Limits: Limits{Depth: 2}, Outcomes: fetches}))
 	st, err := b.f.Stat(context.Background(), StatOptions{})
@@ -439,13 +432,11 @@ func TestWalkDepth(t *testing.T) {
 		txn := fmt.Sprint("r", round)
 		batch, err := b.next(1, NextOptions{N: min(round+1, 2), Txn: txn}) // in the first round one moves alone
 		must.OK(t, err)
-		var outcomes []record.Fetch
 		var links []record.Link
 		for _, u := range batch {
-			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, 1))
 			links = append(links, g.links(u)...)
 		}
-		o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Limits: Limits{Depth: most}, Outcomes: given(txn, outcomes)}
+		o := UpdateOptions{Txn: txn, Retries: DefaultRetries, Limits: Limits{Depth: most}, Outcomes: given(txn, fetchesOf(batch, record.OutcomeFetched, 200, 1))}
 		must.OK(t, b.walkFrom(txn, links, o))
 		var depths []int
 		must.OK(t, b.f.EachURL(context.Background(), func(u *record.URL) error { depths = append(depths, int(u.Depth)); return nil }))

@@ -74,9 +74,11 @@ func TestByScore(t *testing.T) {
 		score float32
 		want  uint8
 	}{{1, 0}, {2, 0}, {0.76, 0}, {0.74, 1}, {0.5, 2}, {0.26, 2}, {0.24, 3}, {0, 3}, {-1, 3}, {float32(math.NaN()), 3}, {float32(math.Inf(1)), 0}} {
-		if got := ScoreQueue(c.score, 4); got != c.want {
-			t.Errorf("score %v: queue %d, want %d", c.score, got, c.want)
-		}
+		t.Run(fmt.Sprint(c.score), func(t *testing.T) {
+			if got := ScoreQueue(c.score, 4); got != c.want {
+				t.Errorf("score %v: queue %d, want %d", c.score, got, c.want)
+			}
+		})
 	}
 	b := open(t, crashtest.New(), Params{Priority: Priority{Strict: true, Queues: 4}})
 	var urls []record.URL
@@ -86,9 +88,8 @@ func TestByScore(t *testing.T) {
 		urls = append(urls, u)
 	}
 	seed := newURL("seed.test", "seed", 1)
-	if _, err := b.addBy("seed", Prioritizer{Command: ByScore}, append(urls, seed)...); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.addBy("seed", Prioritizer{Command: ByScore}, append(urls, seed)...)
+	must.OK(t, err)
 	batch, err := b.next(1, NextOptions{N: 9, Txn: "r1"})
 	must.OK(t, err)
 	var got []string
@@ -120,21 +121,22 @@ func TestPrioritizerFails(t *testing.T) {
 		"sed -u s/.*/1/; echo why >&2; exit 3":    "it ended with exit status 3",
 		"echo cannot read my rules >&2; exit 127": "it ended without an answer",
 	} {
-		timeout := time.Minute // a busy machine is slow to start and to end programs
-		if strings.Contains(want, "300ms") {
-			timeout = 300 * time.Millisecond
-		}
-		_, err := b.addBy("seed", Prioritizer{Command: command, Timeout: timeout}, urls...)
-		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, fault.Program) {
-			t.Errorf("%s: %v, want %q", command, err, want)
-		}
-		if c := b.counts(); c.Discovered != 0 {
-			t.Fatalf("%s: %+v", command, c)
-		}
+		t.Run(command, func(t *testing.T) {
+			timeout := time.Minute // a busy machine is slow to start and to end programs
+			if strings.Contains(want, "300ms") {
+				timeout = 300 * time.Millisecond
+			}
+			_, err := b.addBy("seed", Prioritizer{Command: command, Timeout: timeout}, urls...)
+			if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, fault.Program) {
+				t.Errorf("%s: %v, want %q", command, err, want)
+			}
+			if c := b.counts(); c.Discovered != 0 {
+				t.Fatalf("%s: %+v", command, c)
+			}
+		})
 	}
-	if _, err := b.addBy("seed", Prioritizer{}, urls...); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.addBy("seed", Prioritizer{}, urls...)
+	must.OK(t, err)
 	// Repeated, it is not asked again.
 	if _, err := b.addBy("seed", Prioritizer{Command: "exit 1"}, urls...); err != nil {
 		t.Error(err)
@@ -144,10 +146,12 @@ func TestPrioritizerFails(t *testing.T) {
 
 func TestPrioritizerRefusals(t *testing.T) {
 	for _, p := range []Params{{Policy: dynamic}, {Policy: fifo}, {Priority: Priority{Queues: 1}}} {
-		b := open(t, crashtest.New(), p)
-		if _, err := b.addBy("seed", Prioritizer{Command: ByDepth}); !errors.Is(err, fault.Usage) {
-			t.Errorf("%+v: %v", p, err)
-		}
+		t.Run("policy "+p.Policy, func(t *testing.T) {
+			b := open(t, crashtest.New(), p)
+			if _, err := b.addBy("seed", Prioritizer{Command: ByDepth}); !errors.Is(err, fault.Usage) {
+				t.Errorf("%+v: %v", p, err)
+			}
+		})
 	}
 	b := open(t, crashtest.New(), Params{})
 	if _, err := b.addBy("seed", Prioritizer{Command: "cat", Timeout: -1}); !errors.Is(err, fault.Usage) {

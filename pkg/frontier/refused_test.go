@@ -252,10 +252,7 @@ func TestWalkRefused(t *testing.T) {
 		batch, err := b.next(1e12, o)
 		must.OK(t, err)
 		b.check()
-		var outcomes []record.Fetch
-		for _, u := range batch {
-			outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, 1e12))
-		}
+		outcomes := fetchesOf(batch, record.OutcomeRobotsDenied, 0, 1e12)
 		visited += len(batch)
 		must.OK(t, b.walk(o.Txn, outcomes, nil))
 		b.check()
@@ -298,10 +295,7 @@ func TestWalkAllRefused(t *testing.T) {
 				break
 			}
 			must.OK(t, err)
-			var outcomes []record.Fetch
-			for _, u := range batch {
-				outcomes = append(outcomes, fetchOf(u, record.OutcomeRobotsDenied, 0, 1e12))
-			}
+			outcomes := fetchesOf(batch, record.OutcomeRobotsDenied, 0, 1e12)
 			visited += len(batch)
 			must.OK(t, b.walk(o.Txn, outcomes, nil))
 			b.check()
@@ -327,11 +321,7 @@ func TestRevisitRefused(t *testing.T) {
 			t.Fatalf("round %d: %d URLs, want %d, %v", round, len(batch), want, err)
 		}
 		b.check()
-		var outcomes []record.Fetch
-		for _, u := range batch {
-			outcomes = append(outcomes, fetchOf(u, record.OutcomeFetched, 200, now))
-		}
-		must.OK(t, b.update(o.Txn, now, outcomes))
+		must.OK(t, b.update(o.Txn, now, fetchesOf(batch, record.OutcomeFetched, 200, now)))
 		b.check()
 		now += 1e9
 	}
@@ -425,11 +415,7 @@ func TestAgainCountsOnce(t *testing.T) {
 		txn := fmt.Sprintf("r%d", round)
 		batch, err := b.next(now, NextOptions{N: 100, Txn: txn})
 		must.OK(t, err)
-		var outcomes []record.Fetch
-		for _, u := range batch {
-			outcomes = append(outcomes, fetchOf(u, outcome, 404, now))
-		}
-		must.OK(t, b.update(txn, now, outcomes))
+		must.OK(t, b.update(txn, now, fetchesOf(batch, outcome, 404, now)))
 		b.check()
 	}
 	again := func(outcome string, urls ...record.URL) error {

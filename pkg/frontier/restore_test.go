@@ -199,9 +199,8 @@ func TestRestoreAgainstModel(t *testing.T) {
 					case op < 18:
 						at += record.Time(time.Hour.Microseconds())
 					case op < 19:
-						if _, err := crawl().Abandon(ctx); err != nil {
-							t.Fatal(err)
-						}
+						_, err := crawl().Abandon(ctx)
+						must.OK(t, err)
 						now = checkpoints[current].clone()
 						did["abandon"]++
 					default:
@@ -316,9 +315,8 @@ func TestCheckAfterRestore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.next(1, NextOptions{N: 1, Txn: "r3"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.next(1, NextOptions{N: 1, Txn: "r3"})
+	must.OK(t, err)
 	must.OK(t, c.Restore(ctx, 2))
 	m, err := b.f.Store().Current()
 	must.OK(t, err)

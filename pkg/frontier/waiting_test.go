@@ -69,10 +69,12 @@ func TestBetter(t *testing.T) {
 		is, other, want float32
 		higher          bool
 	}{{1, 2, 2, true}, {2, 1, 2, false}, {1, nan, 1, false}} {
-		u := record.URL{Score: c.is}
-		if higher := better(&u, &record.URL{Score: c.other}); higher != c.higher || u.Score != c.want {
-			t.Errorf("%v, %v: %v, %v", c.is, c.other, u.Score, higher)
-		}
+		t.Run(fmt.Sprint(c.is, " ", c.other), func(t *testing.T) {
+			u := record.URL{Score: c.is}
+			if higher := better(&u, &record.URL{Score: c.other}); higher != c.higher || u.Score != c.want {
+				t.Errorf("%v, %v: %v, %v", c.is, c.other, u.Score, higher)
+			}
+		})
 	}
 }
 
