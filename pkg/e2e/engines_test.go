@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -132,7 +131,7 @@ exec %[2]smcrawl "$@"
 func (c *onEngine) trap(t *testing.T, stage, shard, how string) (pid int, node string) {
 	t.Helper()
 	trap := strings.TrimSuffix(filepath.Join(enginesDir, "trap."+stage+"."+shard), ".")
-	must.OK(t, errors.Join(os.WriteFile(trap+".new", []byte(how), 0o666), os.Rename(trap+".new", trap), os.RemoveAll(filepath.Join(enginesDir, "round"))))
+	must.OK(t, os.WriteFile(trap+".new", []byte(how), 0o666), os.Rename(trap+".new", trap), os.RemoveAll(filepath.Join(enginesDir, "round")))
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if sprung, _ := filepath.Glob(trap + ".sprung.*"); len(sprung) > 0 {
 			os.Remove(sprung[0])

@@ -55,7 +55,7 @@ func TestFencing(t *testing.T) {
 				case stage.Stage != "fetch" && atOnce < 6 && s.Round != "seed":
 					atOnce++
 					a, b := unlocked(args...), unlocked(args...)
-					must.OK(t, errors.Join(a.Start(), b.Start()))
+					must.OK(t, a.Start(), b.Start())
 					codes["at once "+stage.Stage+" "+ended(t, a)+" "+ended(t, b)]++
 				}
 				output(t, "mcrawl", args...)

@@ -66,8 +66,7 @@ func writeKeys(t *testing.T, name string, n int, key func(i int) uint64) {
 	for i := range n {
 		fmt.Fprintf(w, "%016x\n", key(i))
 	}
-	must.OK(t, w.Flush())
-	must.OK(t, f.Close())
+	must.OK(t, w.Flush(), f.Close())
 }
 
 // script runs lines of sh in a folder, with the commands in PATH; every line must
@@ -171,8 +170,7 @@ func TestNewURLsEqualSortAndComm(t *testing.T) {
 		for range n {
 			fmt.Fprintln(w, next())
 		}
-		must.OK(t, w.Flush())
-		must.OK(t, f.Close())
+		must.OK(t, w.Flush(), f.Close())
 	}
 	script(t, dir, `
 		sort -u one.txt > one.sorted

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"mercator/pkg/base/fault"
+	"mercator/pkg/base/must"
 )
 
 // mishap is something that befalls a crawl folder.
@@ -25,30 +25,23 @@ type mishap struct {
 }
 
 var mishaps = []mishap{
-	{"deleted", func(t *testing.T, _, path string) { check(t, os.Remove(path)) }},
+	{"deleted", func(t *testing.T, _, path string) { must.OK(t, os.Remove(path)) }},
 	{"flipped", func(t *testing.T, _, path string) {
 		b, err := os.ReadFile(path)
-		check(t, err)
+		must.OK(t, err)
 		if len(b) == 0 {
 			t.Skip("an empty file")
 		}
 		b[len(b)*3/5] ^= 1
-		check(t, os.WriteFile(path, b, 0o666))
+		must.OK(t, os.WriteFile(path, b, 0o666))
 	}},
 	{"longer", func(t *testing.T, _, path string) {
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-		check(t, err)
+		must.OK(t, err)
 		_, err = f.WriteString("bytes after the end")
-		check(t, errors.Join(err, f.Close()))
+		must.OK(t, err, f.Close())
 	}},
-	{"emptied", func(t *testing.T, _, path string) { check(t, os.WriteFile(path, nil, 0o666)) }},
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	{"emptied", func(t *testing.T, _, path string) { must.OK(t, os.WriteFile(path, nil, 0o666)) }},
 }
 
 // pointers are mishaps of the files that say what counts, and of several files together.
@@ -58,23 +51,23 @@ var pointers = []mishap{
 	{"all HEAD files and CURRENT are gone", func(t *testing.T, dir, _ string) {
 		heads, _ := filepath.Glob(filepath.Join(dir, "*", "HEAD"))
 		for _, path := range append(heads, filepath.Join(dir, "CURRENT")) {
-			check(t, os.Remove(path))
+			must.OK(t, os.Remove(path))
 		}
 	}},
 	{"a HEAD and its newest manifest are gone", func(t *testing.T, dir, _ string) {
 		manifests, _ := filepath.Glob(filepath.Join(dir, "frontier", "MANIFEST-*"))
-		check(t, errors.Join(os.Remove(filepath.Join(dir, "frontier", "HEAD")), os.Remove(slices.Max(manifests))))
+		must.OK(t, os.Remove(filepath.Join(dir, "frontier", "HEAD")), os.Remove(slices.Max(manifests)))
 	}},
 	{"CURRENT and its checkpoint are gone", func(t *testing.T, dir, _ string) {
 		list, _ := filepath.Glob(filepath.Join(dir, "checkpoints", "[0-9]*"))
-		check(t, errors.Join(os.Remove(filepath.Join(dir, "CURRENT")), os.Remove(slices.Max(list))))
+		must.OK(t, os.Remove(filepath.Join(dir, "CURRENT")), os.Remove(slices.Max(list)))
 	}},
-	{"the checkpoints are gone", func(t *testing.T, dir, _ string) { check(t, os.RemoveAll(filepath.Join(dir, "checkpoints"))) }},
-	{"a store is gone", func(t *testing.T, dir, _ string) { check(t, os.RemoveAll(filepath.Join(dir, "content"))) }},
-	{"the rounds are gone", func(t *testing.T, dir, _ string) { check(t, os.RemoveAll(filepath.Join(dir, "rounds"))) }},
+	{"the checkpoints are gone", func(t *testing.T, dir, _ string) { must.OK(t, os.RemoveAll(filepath.Join(dir, "checkpoints"))) }},
+	{"a store is gone", func(t *testing.T, dir, _ string) { must.OK(t, os.RemoveAll(filepath.Join(dir, "content"))) }},
+	{"the rounds are gone", func(t *testing.T, dir, _ string) { must.OK(t, os.RemoveAll(filepath.Join(dir, "rounds"))) }},
 	{"unpublished files", func(t *testing.T, dir, _ string) {
 		for _, path := range []string{"rounds/r1/.links.arrows.zst.1-1-x.tmp", "urls/.HEAD.1-1-x.tmp", ".CURRENT.1-1-x.tmp", "checkpoints/.000009.1-1-x.tmp"} {
-			check(t, os.WriteFile(filepath.Join(dir, path), []byte("cut"), 0o666))
+			must.OK(t, os.WriteFile(filepath.Join(dir, path), []byte("cut"), 0o666))
 		}
 	}},
 }
@@ -82,30 +75,28 @@ var pointers = []mishap{
 func oldCurrent(t *testing.T, dir string, n int) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("kept-%d", n)))
-	check(t, err)
-	check(t, os.WriteFile(filepath.Join(dir, "CURRENT"), b, 0o666))
+	must.OK(t, err, os.WriteFile(filepath.Join(dir, "CURRENT"), b, 0o666))
 }
 
 // brokenOff is a crawl of a small web with checkpoints behind it, killed while a batch was fetched, and its copy of the last checkpoint.
 func brokenOff(t *testing.T, w *web) (c *crawl, remote string) {
 	t.Helper()
 	conf := filepath.Join(t.TempDir(), "crawl.toml")
-	check(t, os.WriteFile(conf, []byte("batch = 5\n\n[sets]\ncontent = \"bloom\"\nbloom_size = \"64K\"\n\n[extract]\nmodules = [\"tags\"]\nmodule_state = [\"tags\"]\n\n[fetch]\nwarc_size = \"20K\"\n"), 0o666))
+	must.OK(t, os.WriteFile(conf, []byte("batch = 5\n\n[sets]\ncontent = \"bloom\"\nbloom_size = \"64K\"\n\n[extract]\nmodules = [\"tags\"]\nmodule_state = [\"tags\"]\n\n[fetch]\nwarc_size = \"20K\"\n"), 0o666))
 	c = newCrawl(t, w, "CONFIG="+conf, "CONTACT=you@example.org")
 	remote = filepath.Join(t.TempDir(), "copy")
 	c.command(t, "mcrawl")
 	for n := 3; n >= 0; n-- {
 		output(t, "mcrawl", "run", "--quiet", "--rounds", strconv.Itoa(4-n), c.dir)
 		b, err := os.ReadFile(filepath.Join(c.dir, "CURRENT"))
-		check(t, err)
-		check(t, os.WriteFile(filepath.Join(c.dir, fmt.Sprintf("kept-%d", n)), b, 0o666))
+		must.OK(t, err, os.WriteFile(filepath.Join(c.dir, fmt.Sprintf("kept-%d", n)), b, 0o666))
 	}
 	output(t, "mckpt", "push", "--quiet", c.dir, remote)
 	output(t, "mcrawl", "set", "--quiet", c.dir, "politeness.min_delay=2s")
 	cmd := exec.Command(bin+"mcrawl", "run", c.dir)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	check(t, cmd.Start())
+	must.OK(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { cmd.Wait(); close(ended) }()
 	for {
@@ -238,7 +229,7 @@ func copyBack(t *testing.T, from, to string) {
 	if info, err := os.Stat(from); err == nil && !info.IsDir() {
 		os.RemoveAll(to)
 	} else if err == nil { // what was made since stays, also in the place of what the copy has
-		check(t, os.MkdirAll(to, 0o777))
+		must.OK(t, os.MkdirAll(to, 0o777))
 		since := t.TempDir()
 		steps = [][2]string{{to + "/.", since}, {from + "/.", to}, {since + "/.", to}}
 	}
@@ -275,7 +266,7 @@ func TestHints(t *testing.T) {
 		}
 		slices.Sort(matches)
 		rel, err := filepath.Rel(c.dir, matches[(k.which+len(matches))%len(matches)])
-		check(t, err)
+		must.OK(t, err)
 		for j, m := range mishaps {
 			if !long && (i%2 > 0 || j != i/2%len(mishaps)) {
 				continue

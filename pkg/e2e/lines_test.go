@@ -185,9 +185,11 @@ func TestSteps(t *testing.T) {
 		{"", "", true}, {"", "x\n", false}, {"a … b\n", "a 1 2 b\n", true}, {"a … b\n", "a 1\n b\n", false},
 		{"a\n…\n", "a\nb\nc\n", true}, {"a\n…\n", "a\n", true}, {"a.\n", "ab\n", false}, {"…\nc\n", "a\nb\nd\n", false},
 	} {
-		if masked(c.want).MatchString(c.got) != c.same {
-			t.Errorf("%q shows %q: want %v", c.want, c.got, c.same)
-		}
+		t.Run(fmt.Sprintf("%q %q", c.want, c.got), func(t *testing.T) {
+			if masked(c.want).MatchString(c.got) != c.same {
+				t.Errorf("%q shows %q: want %v", c.want, c.got, c.same)
+			}
+		})
 	}
 }
 

@@ -147,9 +147,7 @@ func TestOwnStages(t *testing.T) {
 			if driver != "mcrawl" {
 				return
 			}
-			if _, out, err := c.replay(t); err != nil {
-				t.Errorf("%v\n%s", err, tail(out))
-			}
+			c.replay(t)
 			// What cannot read the state says so.
 			for _, line := range []string{"murlset stat D/urls", "mfpset dump D/content", "mcrawl again D -f S", "mresolve canon D/dns --txn x"} {
 				words := strings.Fields(strings.NewReplacer("D", c.dir, "S", w.seeds).Replace(line))
@@ -176,7 +174,7 @@ func TestOwnStages(t *testing.T) {
 			had := output(t, "mcrawl", "set", c.dir, "stages.seen")
 			file := filepath.Join(c.dir, "crawl.toml")
 			text, err := os.ReadFile(file)
-			must.OK(t, errors.Join(err, os.WriteFile(file, []byte(regexp.MustCompile(`(?m)^seen = .*\n`).ReplaceAllString(string(text), "")), 0o666)))
+			must.OK(t, err, os.WriteFile(file, []byte(regexp.MustCompile(`(?m)^seen = .*\n`).ReplaceAllString(string(text), "")), 0o666))
 			if out, err := exec.Command("sh", "-c", "echo http://new.test/ | "+bin+"murlset new --text "+c.dir+"/urls --txn x").CombinedOutput(); err == nil || !strings.Contains(string(out), "set stages.seen to the program that the crawl was made with: mcrawl set "+c.dir+" stages.seen=COMMAND") {
 				t.Errorf("without stages.seen: %v\n%s", err, out)
 			}

@@ -181,17 +181,19 @@ func TestSurface(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for _, command := range commands {
-		link := filepath.Join(t.TempDir(), "link")
-		file, err := filepath.Abs(bin + command)
-		if err == nil {
-			err = os.Symlink(file, link)
-		}
-		must.OK(t, err)
-		for _, path := range []string{file, link} {
-			if out, err := exec.Command(path, "--version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), command+" ") {
-				t.Errorf("%s --version: %v: %s", path, err, out)
+		t.Run(command, func(t *testing.T) {
+			link := filepath.Join(t.TempDir(), "link")
+			file, err := filepath.Abs(bin + command)
+			if err == nil {
+				err = os.Symlink(file, link)
 			}
-		}
+			must.OK(t, err)
+			for _, path := range []string{file, link} {
+				if out, err := exec.Command(path, "--version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), command+" ") {
+					t.Errorf("%s --version: %v: %s", path, err, out)
+				}
+			}
+		})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"mercator/pkg/base/must"
 	"mercator/pkg/base/needs"
 )
 
@@ -76,9 +77,7 @@ func TestParkedHosts(t *testing.T) {
 		go server.Serve(l)
 	}
 	seeds := filepath.Join(t.TempDir(), "seeds.txt")
-	if err := os.WriteFile(seeds, []byte(at(1, "")+"\n"+at(2, "")+"\n"+at(3, "")+"\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(seeds, []byte(at(1, "")+"\n"+at(2, "")+"\n"+at(3, "")+"\n"), 0o666))
 	for driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			c := newCrawl(t, &web{seeds: seeds, dns: "127.0.0.1:9"}, "CONTACT=test@example.org", "UPDATE_FLAGS=")

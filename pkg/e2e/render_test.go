@@ -68,9 +68,8 @@ func newApp(t *testing.T, plainPages, routes int, framework string) *app {
 	a := &app{base: fmt.Sprintf("http://127.0.0.1:%d", port), api: fmt.Sprintf("http://127.0.0.2:%d/api", port), routes: map[string][]string{}, plain: plainPages, view: plain}
 	if file := os.Getenv(framework); file != "" {
 		var err error
-		if a.vendor, err = os.ReadFile(file); err != nil {
-			t.Fatal(err)
-		}
+		a.vendor, err = os.ReadFile(file)
+		must.OK(t, err)
 		a.view = map[string]string{"MERCATOR_VUE": vueJS, "MERCATOR_REACT": react}[framework]
 	}
 	a.classic = framework == "MERCATOR_VUE"

@@ -165,9 +165,8 @@ func TestVerifyTable(t *testing.T) {
 		for _, d := range damages {
 			var kept []byte
 			if other != "" {
-				if kept, err = os.ReadFile(other); err != nil {
-					t.Fatal(err)
-				}
+				kept, err = os.ReadFile(other)
+				must.OK(t, err)
 			}
 			done, err := d.do(path, other, whole)
 			must.OK(t, err)
