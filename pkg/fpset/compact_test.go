@@ -113,9 +113,8 @@ func TestRealBatches(t *testing.T) {
 			key += 0x9e3779b97f4a7c15 // odd: no key comes twice
 			keys[i] = key
 		}
-		if _, err := markAll(st, "", keys, size, 0, Options{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := markAll(st, "", keys, size, 0, Options{})
+		must.OK(t, err)
 		sum, err := Describe(st)
 		must.OK(t, err)
 		last := sum.Runs[len(sum.Runs)-1]

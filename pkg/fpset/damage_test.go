@@ -45,12 +45,14 @@ func TestDamageIsMet(t *testing.T) {
 		"the union, as for a merge": {true, func(s Set) error { return drain(s) }},
 	}
 	for name, r := range reads {
-		s, err := LoadCurrent(st, Options{Workers: 2})
-		must.OK(t, err)
-		if err := r.read(s); errors.Is(err, fault.Corrupt) != r.damaged || err != nil && !r.damaged {
-			t.Errorf("%s: %v", name, err)
-		}
-		s.Close()
+		t.Run(name, func(t *testing.T) {
+			s, err := LoadCurrent(st, Options{Workers: 2})
+			must.OK(t, err)
+			if err := r.read(s); errors.Is(err, fault.Corrupt) != r.damaged || err != nil && !r.damaged {
+				t.Errorf("%s: %v", name, err)
+			}
+			s.Close()
+		})
 	}
 	// Cut short, it is not even opened.
 	must.OK(t, os.WriteFile(path, b[:len(b)/2], 0o666))
@@ -106,9 +108,8 @@ func twoRuns(t *testing.T, st *store.Store, rnd *rand.Rand) (keys []uint64) {
 		for i := range keys {
 			keys[i] = rnd.Uint64()
 		}
-		if _, err := markAll(st, "", keys, 8192, 1<<20, Options{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := markAll(st, "", keys, 8192, 1<<20, Options{})
+		must.OK(t, err)
 	}
 	return keys
 }

@@ -119,8 +119,7 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 				next[i[j]] = true
 			}
 		}
-		must.OK(t, m.Commit(tx))
-		must.OK(t, errors.Join(m.Close(), set.Close()))
+		must.OK(t, m.Commit(tx), m.Close(), set.Close())
 		if rnd.IntN(4) == 0 { // it dies before it publishes, and may be run again
 			tx.Abort()
 			if got := contents(t, st, universe); !equal(got, now) {
@@ -133,17 +132,15 @@ func life(t *testing.T, impl string, rnd *rand.Rand) {
 			{Name: "mfpset mark", Store: "content", Txn: txn, Made: []record.Count{{Reason: "test", N: 1}}, Out: 1, OutHash: hash},
 			{Name: "mfrontier update", Store: "frontier", Txn: txn, In: 1, InHash: hash, Consumed: 1},
 		}}
-		if _, err := tx.Commit(1, "", ledger); err != nil {
-			t.Fatal(err)
-		}
+		_, err = tx.Commit(1, "", ledger)
+		must.OK(t, err)
 		if got := contents(t, st, universe); !equal(got, next) {
 			t.Fatalf("round %d: %d keys, want %d", round, len(got), len(next))
 		}
 		ftx, _, err := frontier.Begin(ctx, "update", txn)
 		must.OK(t, err)
-		if _, err := ftx.Commit(1, hash, ledger); err != nil {
-			t.Fatal(err)
-		}
+		_, err = ftx.Commit(1, hash, ledger)
+		must.OK(t, err)
 		if rnd.IntN(4) == 0 {
 			if _, err := crawl.Abandon(ctx); err != nil {
 				t.Fatal(err)
@@ -225,11 +222,9 @@ func mark(t *testing.T, st *store.Store, keys []uint64) {
 	defer set.Close()
 	m := NewMarker(set, 1<<20, "")
 	defer m.Close()
-	must.OK(t, m.Mark(keys, make([]bool, len(keys))))
-	must.OK(t, m.Commit(tx))
-	if _, err := tx.Commit(uint64(len(keys)), "", record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Mark(keys, make([]bool, len(keys))), m.Commit(tx))
+	_, err = tx.Commit(uint64(len(keys)), "", record.Ledger{})
+	must.OK(t, err)
 }
 
 // rateOf returns the expected and the counted rate of false drops that a filter tells.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"mercator/pkg/base/must"
 )
 
 // schedule gives the numbers 0, 1, … at times after the start, then err.
@@ -114,13 +116,10 @@ func TestIntakeCancelled(t *testing.T) {
 // Test answers a slow asker within a second of the first question.
 func TestSlowAsker(t *testing.T) {
 	st := newStore(t, nil)
-	if _, err := markAll(st, "", []uint64{0}, 1, 0, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := markAll(st, "", []uint64{0}, 1, 0, Options{})
+	must.OK(t, err)
 	set, err := LoadCurrent(st, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer set.Close()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

@@ -105,9 +105,8 @@ func TestMove(t *testing.T) {
 		}
 		var base [shards]*store.Manifest
 		for n, st := range sets {
-			if base[n], err = st.Current(); err != nil {
-				t.Fatal(err)
-			}
+			base[n], err = st.Current()
+			must.OK(t, err)
 		}
 		var ledgers []record.Ledger
 		for n, st := range sets {

@@ -24,9 +24,8 @@ func change(t testing.TB, st *store.Store, fn func(tx *store.Tx)) {
 	must.OK(t, err)
 	defer tx.Abort()
 	fn(tx)
-	if _, err := tx.Commit(0, "", record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = tx.Commit(0, "", record.Ledger{})
+	must.OK(t, err)
 }
 
 // putRun puts a run of keys into tx.
@@ -35,7 +34,7 @@ func putRun(t testing.TB, tx *store.Tx, polynomial uint64, keys ...uint64) {
 	f, err := tx.Create("runs/", ".fps", roleRun)
 	must.OK(t, err)
 	w := fpfile.NewWriter(f, polynomial)
-	must.OK(t, errors.Join(w.AddKeys(keys), w.Finish(), f.Close()))
+	must.OK(t, w.AddKeys(keys), w.Finish(), f.Close())
 }
 
 // refusals are a case for each rule of SPEC.md.
@@ -105,7 +104,7 @@ func checkAll(st *store.Store) error {
 // Checksums of URLs are no keys of documents.
 func TestAddRefusesOtherKind(t *testing.T) {
 	urls, content := t.TempDir()+"/urls", t.TempDir()+"/content"
-	must.OK(t, errors.Join(CreateKind(urls, "urls", CreateOptions{}, store.Options{}), Create(content, CreateOptions{}, store.Options{})))
+	must.OK(t, CreateKind(urls, "urls", CreateOptions{}, store.Options{}), Create(content, CreateOptions{}, store.Options{}))
 	in, err := OpenInputs([]string{urls}, false, 0, nil, 0)
 	must.OK(t, err)
 	defer CloseInputs(in)

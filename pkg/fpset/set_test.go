@@ -191,9 +191,8 @@ func testCrash(t *testing.T, opt Options) {
 
 func TestDamage(t *testing.T) {
 	st := newStore(t, nil)
-	if _, err := markAll(st, "", []uint64{1, 2, 3}, 10, 0, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := markAll(st, "", []uint64{1, 2, 3}, 10, 0, Options{})
+	must.OK(t, err)
 	sum, err := Describe(st)
 	must.OK(t, err)
 	path := st.Path(sum.Runs[0].Path)

@@ -164,21 +164,23 @@ func TestRadixSort(t *testing.T) {
 		"outlier":    func(i int) uint64 { return rnd.Uint64N(1<<20) | uint64(one(i == 7))<<63 },
 	}
 	for name, key := range shapes {
-		for _, n := range []int{0, 1, 2, insertionKeys, insertionKeys + 1, 1000, cacheKeys, cacheKeys + 1, 300_000} {
-			keys := make([]uint64, n)
-			for i := range keys {
-				keys[i] = key(i)
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{0, 1, 2, insertionKeys, insertionKeys + 1, 1000, cacheKeys, cacheKeys + 1, 300_000} {
+				keys := make([]uint64, n)
+				for i := range keys {
+					keys[i] = key(i)
+				}
+				want := slices.Clone(keys)
+				slices.Sort(want)
+				RadixSort(keys, make([]uint64, n+3))
+				if !slices.Equal(keys, want) {
+					t.Fatalf("%s: %d keys are not in order", name, n)
+				}
+				if got, want := Compact(keys), slices.Compact(want); !slices.Equal(got, want) {
+					t.Fatalf("%s: %d keys without repetitions, want %d", name, len(got), len(want))
+				}
 			}
-			want := slices.Clone(keys)
-			slices.Sort(want)
-			RadixSort(keys, make([]uint64, n+3))
-			if !slices.Equal(keys, want) {
-				t.Fatalf("%s: %d keys are not in order", name, n)
-			}
-			if got, want := Compact(keys), slices.Compact(want); !slices.Equal(got, want) {
-				t.Fatalf("%s: %d keys without repetitions, want %d", name, len(got), len(want))
-			}
-		}
+		})
 	}
 }
 

@@ -26,9 +26,8 @@ func links(t *testing.T, name, txn string, keys ...uint64) Rows[record.Link] {
 		must.OK(t, w.Write(&record.Link{Key: k}))
 	}
 	n := uint64(len(keys))
-	if _, err := w.Commit(record.Ledger{Stages: []record.Stage{{Name: name, Txn: txn, Made: []record.Count{{Reason: "test", N: n}}, Out: n}}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Commit(record.Ledger{Stages: []record.Stage{{Name: name, Txn: txn, Made: []record.Count{{Reason: "test", N: n}}, Out: n}}})
+	must.OK(t, err)
 	r, err := record.NewReader[record.Link](&b, record.ReaderOptions{})
 	must.OK(t, err)
 	return r

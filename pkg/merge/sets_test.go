@@ -41,8 +41,7 @@ func encode(t testing.TB, keys []uint64) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := fpfile.NewWriter(&b, fingerprint.Polynomial)
-	must.OK(t, w.AddKeys(keys))
-	must.OK(t, w.Finish())
+	must.OK(t, w.AddKeys(keys), w.Finish())
 	return b.Bytes()
 }
 
@@ -224,31 +223,29 @@ func TestAgainstSort(t *testing.T) {
 		return string(out)
 	}
 	a, b := text(), text()
-	for name, s := range map[string]string{"a.in": a, "b.in": b} {
-		t.Run(name, func(t *testing.T) {
-			must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(s), 0o666))
-		})
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "a.in"), []byte(a), 0o666), os.WriteFile(filepath.Join(dir, "b.in"), []byte(b), 0o666))
 	for _, c := range []struct {
 		script string
 		op     merge.Op
 	}{{"sort -m -u a b", merge.OpUnion}, {"comm -12 a b", merge.OpIntersect}, {"comm -23 a b", merge.OpDiff}} {
-		var sets []merge.Set
-		for _, s := range []string{a, b} {
-			k, err := merge.SortKeys(merge.NewText(strings.NewReader(s), "text"), 0, dir, fingerprint.Polynomial)
-			must.OK(t, err)
-			defer k.Close()
-			r, err := k.Finish()
-			must.OK(t, err)
-			sets = append(sets, merge.Set{r})
-		}
-		var keys list
-		must.OK(t, merge.Files(&keys, c.op, sets, merge.Options{}))
-		var got bytes.Buffer
-		must.OK(t, merge.WriteText(&got, merge.Keys(keys)))
-		if want := gnu(c.script); got.String() != want {
-			t.Errorf("%s: %d bytes, want %d", c.script, got.Len(), len(want))
-		}
+		t.Run(c.script, func(t *testing.T) {
+			var sets []merge.Set
+			for _, s := range []string{a, b} {
+				k, err := merge.SortKeys(merge.NewText(strings.NewReader(s), "text"), 0, dir, fingerprint.Polynomial)
+				must.OK(t, err)
+				defer k.Close()
+				r, err := k.Finish()
+				must.OK(t, err)
+				sets = append(sets, merge.Set{r})
+			}
+			var keys list
+			must.OK(t, merge.Files(&keys, c.op, sets, merge.Options{}))
+			var got bytes.Buffer
+			must.OK(t, merge.WriteText(&got, merge.Keys(keys)))
+			if want := gnu(c.script); got.String() != want {
+				t.Errorf("%s: %d bytes, want %d", c.script, got.Len(), len(want))
+			}
+		})
 	}
 }
 
@@ -343,32 +340,34 @@ func TestSortKeys(t *testing.T) {
 		"few":        func(int) uint64 { return rnd.Uint64N(1000) },
 	}
 	for name, key := range shapes {
-		for _, n := range []int{0, 1, 4096, 600_000} {
-			keys := make([]uint64, n)
-			for i := range keys {
-				keys[i] = key(i)
-			}
-			i := 0
-			f, err := merge.SortKeys(merge.KeysOf(func() (uint64, error) {
-				if i == n {
-					return 0, io.EOF
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{0, 1, 4096, 600_000} {
+				keys := make([]uint64, n)
+				for i := range keys {
+					keys[i] = key(i)
 				}
-				i++
-				return keys[i-1], nil
-			}), 0, t.TempDir(), fingerprint.Polynomial) // 147 runs of 4,096 keys
-			must.OK(t, err)
-			r, err := f.Finish()
-			must.OK(t, err)
-			var got list
-			must.OK(t, merge.Copy(&got, r.All()))
-			slices.Sort(keys)
-			if want := slices.Compact(keys); !slices.Equal(got, want) {
-				t.Errorf("%s: %d keys, want %d", name, len(got), len(want))
+				i := 0
+				f, err := merge.SortKeys(merge.KeysOf(func() (uint64, error) {
+					if i == n {
+						return 0, io.EOF
+					}
+					i++
+					return keys[i-1], nil
+				}), 0, t.TempDir(), fingerprint.Polynomial) // 147 runs of 4,096 keys
+				must.OK(t, err)
+				r, err := f.Finish()
+				must.OK(t, err)
+				var got list
+				must.OK(t, merge.Copy(&got, r.All()))
+				slices.Sort(keys)
+				if want := slices.Compact(keys); !slices.Equal(got, want) {
+					t.Errorf("%s: %d keys, want %d", name, len(got), len(want))
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
 			}
-			if err := f.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		})
 	}
 }
 

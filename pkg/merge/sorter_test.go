@@ -210,9 +210,8 @@ func TestSorterDamage(t *testing.T) {
 		must.OK(t, err)
 		at := (2*int64(i) + 1) * size / 80 // past the first blocks, which are in memory
 		var b [1]byte
-		if _, err := f.ReadAt(b[:], at); err != nil {
-			t.Fatal(err)
-		}
+		_, err = f.ReadAt(b[:], at)
+		must.OK(t, err)
 		b[0] ^= 1 << (i % 8)
 		if _, err := f.WriteAt(b[:], at); err != nil {
 			t.Fatal(err)

@@ -69,9 +69,8 @@ func TestMemory(t *testing.T) {
 	}
 	_, text, _ := strings.Cut(string(out), "VmHWM:")
 	var kib int
-	if _, err := fmt.Sscan(text, &kib); err != nil {
-		t.Fatal(err)
-	}
+	_, err = fmt.Sscan(text, &kib)
+	must.OK(t, err)
 	st, err := os.Stat(filepath.Join(crawl, "search.db"))
 	must.OK(t, err)
 	t.Logf("%d MiB at the peak, index of %d MiB", kib>>10, st.Size()>>20)

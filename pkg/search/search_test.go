@@ -69,9 +69,8 @@ func round(t testing.TB, crawl, under, name string, at int, visits ...visit) Fil
 			reply := "HTTP/1.1 304 Not Modified\r\n" + v.header + "\r\n"
 			rec := &warc.Record{Type: warc.TypeRevisit, Date: time.Unix(int64(at), 0), TargetURI: v.url, ContentType: warc.MediaResponse, Block: strings.NewReader(reply), Length: int64(len(reply))}
 			rec.Add(warc.FieldProfile, warc.ProfileNotModified)
-			if file, err = (&warc.Encoder{Codec: warc.None}).Append(file, rec); err != nil {
-				t.Fatal(err)
-			}
+			file, err = (&warc.Encoder{Codec: warc.None}).Append(file, rec)
+			must.OK(t, err)
 			row.WARCLength = int64(len(file)) - row.WARCOffset
 		}
 		if v.body != "" {
@@ -84,10 +83,8 @@ func round(t testing.TB, crawl, under, name string, at int, visits ...visit) Fil
 		}
 		must.OK(t, w.Write(&row))
 	}
-	if _, err := w.Commit(record.Ledger{}); err != nil {
-		t.Fatal(err)
-	}
-	must.OK(t, os.WriteFile(filepath.Join(store, name+".warc"), file, 0o666))
+	_, err = w.Commit(record.Ledger{})
+	must.OK(t, err, os.WriteFile(filepath.Join(store, name+".warc"), file, 0o666))
 	return File{Path: path}
 }
 
@@ -180,9 +177,7 @@ func TestPagesComeAndLeave(t *testing.T) {
 	check("delta")
 	check("resume")
 	// An index made anew counts each URL once, as it is in the end.
-	if err := os.Remove(filepath.Join(crawl, "search.db")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(crawl, "search.db")))
 	if r := upToDate(t, crawl, files...); r != (Report{Files: 3, New: 3}) {
 		t.Errorf("%+v", r)
 	}
@@ -304,7 +299,7 @@ func dump(t testing.TB, crawl string) string {
 			must.OK(t, rows.Scan(&line))
 			all.WriteString(line + "\n")
 		}
-		must.OK(t, errors.Join(rows.Err(), rows.Close()))
+		must.OK(t, rows.Err(), rows.Close())
 	}
 	return all.String()
 }
@@ -566,9 +561,8 @@ func TestForeignIndex(t *testing.T) {
 			must.OK(t, x.Close())
 			db, err := sql.Open("sqlite", path)
 			must.OK(t, err)
-			if _, err := db.Exec(c.change); err != nil {
-				t.Fatal(err)
-			}
+			_, err = db.Exec(c.change)
+			must.OK(t, err)
 			must.OK(t, db.Close())
 			for _, create := range []bool{false, true} {
 				x, err = Open(ctx, path, create, 0)

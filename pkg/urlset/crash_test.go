@@ -72,9 +72,8 @@ func TestCrashAtEveryCall(t *testing.T) {
 				r := recordtest.Reader[record.Link](t, bytes.NewReader(first))
 				var out recordtest.Output
 				var stats urlset.Stats
-				if _, err := stage.Run(context.Background(), w.spec(st, "new", "r0"), r, []stage.Output{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats)); err != nil {
-					t.Fatal(err)
-				}
+				_, err = stage.Run(context.Background(), w.spec(st, "new", "r0"), r, []stage.Output{&out}, body(w, st, urlset.Options[record.Link]{Convert: urlset.FromLink}, &stats))
+				must.OK(t, err)
 				before := seenOf(t, base, links)
 
 				whole := base.AfterCrash(crashtest.KeepAll)

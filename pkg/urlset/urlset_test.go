@@ -318,15 +318,17 @@ func TestScores(t *testing.T) {
 		links[i].Score = scores[i%len(scores)]
 	}
 	for _, w := range []way{{mem: 64 << 20}, {}, {online: true}} {
-		rows, _, _ := unseen(t, newStore(t), "r1", links, w)
-		for i := range rows {
-			if got, want := math.Float32bits(rows[i].Score), math.Float32bits(links[i].Score); got != want {
-				t.Fatalf("%+v, row %d: score %08x, want %08x", w, i, got, want)
+		t.Run(fmt.Sprintf("online %v, memory %d", w.online, w.mem), func(t *testing.T) {
+			rows, _, _ := unseen(t, newStore(t), "r1", links, w)
+			for i := range rows {
+				if got, want := math.Float32bits(rows[i].Score), math.Float32bits(links[i].Score); got != want {
+					t.Fatalf("%+v, row %d: score %08x, want %08x", w, i, got, want)
+				}
 			}
-		}
-		if len(rows) != len(links) {
-			t.Errorf("%+v: %d rows, want %d", w, len(rows), len(links))
-		}
+			if len(rows) != len(links) {
+				t.Errorf("%+v: %d rows, want %d", w, len(rows), len(links))
+			}
+		})
 	}
 }
 

@@ -45,9 +45,8 @@ func train(t testing.TB, subjects []Subject, pages ...[2]string) *Model {
 	for _, p := range pages {
 		topic := None
 		if p[0] != "" {
-			if topic, err = training.Topic(p[0]); err != nil {
-				t.Fatal(err)
-			}
+			topic, err = training.Topic(p[0])
+			must.OK(t, err)
 		}
 		training.Add(topic, Texts{Texts: []string{p[1]}})
 	}
@@ -66,15 +65,17 @@ func fitted(m *Model) *Fitted {
 func TestSenses(t *testing.T) {
 	s := NewScorer(fitted(train(t, senses)))
 	for _, n := range natural {
-		r := s.Texts(Texts{Texts: []string{n.text}}, 0)
-		topic := ""
-		if r.Score >= 0.5 {
-			topic = s.f.m.Topics[r.Topic].Name
-		}
-		t.Logf("%-10s %.3f %.40s…", topic, r.Score, n.text)
-		if topic != n.topic {
-			t.Errorf("%q, want %q: score %v, odds %v", topic, n.topic, r.Score, r.Alike)
-		}
+		t.Run(fmt.Sprintf("%.40s", n.text), func(t *testing.T) {
+			r := s.Texts(Texts{Texts: []string{n.text}}, 0)
+			topic := ""
+			if r.Score >= 0.5 {
+				topic = s.f.m.Topics[r.Topic].Name
+			}
+			t.Logf("%-10s %.3f %.40s…", topic, r.Score, n.text)
+			if topic != n.topic {
+				t.Errorf("%q, want %q: score %v, odds %v", topic, n.topic, r.Score, r.Alike)
+			}
+		})
 	}
 }
 

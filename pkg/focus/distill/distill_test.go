@@ -286,9 +286,8 @@ func TestBegunAnew(t *testing.T) {
 		if !undone.update("focus", 4) || !slices.Equal(undone.contents("focus"), undone.contents("two")) {
 			t.Errorf("cut %s: not made again", kind)
 		}
-		if s, err = Open(filepath.Join(w.dir, "focus"), options).state(); err != nil {
-			t.Fatal(err)
-		}
+		s, err = Open(filepath.Join(w.dir, "focus"), options).state()
+		must.OK(t, err)
 	}
 	if err := Open(filepath.Join(w.dir, "none"), options).Each(context.Background(), nil); !errors.Is(err, fault.Usage) {
 		t.Error(err)

@@ -41,9 +41,8 @@ func TestDatabase(t *testing.T) {
 	path := filepath.Join(dir, "urls ?#%41.sqlite")
 	update := func(wasCurrent bool) {
 		t.Helper()
-		if _, err := folder.Update(ctx, files); err != nil {
-			t.Fatal(err)
-		}
+		_, err := folder.Update(ctx, files)
+		must.OK(t, err)
 		if is, err := Current(path, folder); err != nil || is != wasCurrent {
 			t.Errorf("current: %v, %v; want %v", is, err, wasCurrent)
 		}
@@ -66,9 +65,11 @@ func TestDatabase(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for q, n := range map[Query]int{{By: "url", Most: 2}: 2, {By: "hub", Sense: "mouse.device"}: 1, {By: "authority", Status: "waiting"}: 1, {By: "url", Sense: "none"}: 0} {
-		if got := list(q); len(got) != n {
-			t.Errorf("%+v: %q", q, got)
-		}
+		t.Run(fmt.Sprint(q), func(t *testing.T) {
+			if got := list(q); len(got) != n {
+				t.Errorf("%+v: %q", q, got)
+			}
+		})
 	}
 	if got, err := Senses(ctx, path); err != nil || !slices.Equal(got, []string{"mouse.device", "mouse.rodent"}) {
 		t.Errorf("senses %q, %v", got, err)

@@ -118,24 +118,24 @@ func TestQueries(t *testing.T) {
 		{"mice mouse", Exact, "mouse.n.01 mouse.n.02 mouse.n.03"},
 		{"Creeping", Stem, "crawl.v.01"},
 	} {
-		path := filepath.Join(t.TempDir(), "words.db")
-		if _, err := expand(path, small, c.match, usual, c.query); err != nil {
-			t.Fatal(err)
-		}
-		found, err := ReadTopics(strings.NewReader(topics(t, path)), "topics")
-		var names []string
-		for _, f := range found {
-			names = append(names, f.Topic)
-		}
-		if got := strings.Join(names, " "); err != nil || got != c.topics {
-			t.Errorf("%s: %s, want %s (%v)", c.query, got, c.topics, err)
-		}
+		t.Run(c.query+" "+string(c.match), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "words.db")
+			_, err := expand(path, small, c.match, usual, c.query)
+			must.OK(t, err)
+			found, err := ReadTopics(strings.NewReader(topics(t, path)), "topics")
+			var names []string
+			for _, f := range found {
+				names = append(names, f.Topic)
+			}
+			if got := strings.Join(names, " "); err != nil || got != c.topics {
+				t.Errorf("%s: %s, want %s (%v)", c.query, got, c.topics, err)
+			}
+		})
 	}
 	// a file has no senses of similar words: those that have one are followed
 	path := filepath.Join(t.TempDir(), "words.db")
-	if _, err := expand(path, func() (Dictionary, error) { return OpenDictionary("testdata/table.tsv") }, Exact, usual, "mouse"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := expand(path, func() (Dictionary, error) { return OpenDictionary("testdata/table.tsv") }, Exact, usual, "mouse")
+	must.OK(t, err)
 	if got := topics(t, path); !strings.Contains(got, `"mouse.rodent","query":"mouse","words":[{"word":"mouse","weight":1},{"word":"rat","weight":0.6},{"word":"vole","weight":0.6},{"word":"rodent","weight":0.36}]`) ||
 		!strings.Contains(got, `{"word":"joystick","weight":0.36}`) {
 		t.Error(got)
@@ -146,31 +146,30 @@ func TestQueries(t *testing.T) {
 func TestLimitsRise(t *testing.T) {
 	dir := t.TempDir()
 	for _, last := range []Limits{{1, 200}, {2, 8}, {3, 12}, {5, 200}} {
-		steps, once := filepath.Join(dir, fmt.Sprint("steps", last)), filepath.Join(dir, fmt.Sprint("once", last))
-		for _, l := range []Limits{{1, 5}, {min(2, last.Depth), 7}, last, {1, 5}} {
-			if _, err := expand(steps, small, Exact, l, "mouse squirel"); err != nil {
-				t.Fatal(err)
+		t.Run(fmt.Sprint(last), func(t *testing.T) {
+			steps, once := filepath.Join(dir, fmt.Sprint("steps", last)), filepath.Join(dir, fmt.Sprint("once", last))
+			for _, l := range []Limits{{1, 5}, {min(2, last.Depth), 7}, last, {1, 5}} {
+				_, err := expand(steps, small, Exact, l, "mouse squirel")
+				must.OK(t, err)
 			}
-		}
-		if _, err := expand(once, small, Exact, last, "mouse squirel"); err != nil {
-			t.Fatal(err)
-		}
-		got, want := topics(t, steps), topics(t, once)
-		if got != want {
-			t.Errorf("%v:\n%s\nwant\n%s", last, got, want)
-		}
-		found, _ := ReadTopics(strings.NewReader(got), "topics")
-		for _, f := range found {
-			if len(f.Words) > last.Words {
-				t.Errorf("%s: %d words, want %d", f.Topic, len(f.Words), last.Words)
+			_, err := expand(once, small, Exact, last, "mouse squirel")
+			must.OK(t, err)
+			got, want := topics(t, steps), topics(t, once)
+			if got != want {
+				t.Errorf("%v:\n%s\nwant\n%s", last, got, want)
 			}
-		}
+			found, _ := ReadTopics(strings.NewReader(got), "topics")
+			for _, f := range found {
+				if len(f.Words) > last.Words {
+					t.Errorf("%s: %d words, want %d", f.Topic, len(f.Words), last.Words)
+				}
+			}
+		})
 	}
 	path := filepath.Join(dir, "match")
 	for _, m := range []Matching{Exact, Edit} {
-		if _, err := expand(path, small, m, usual, "squirel"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := expand(path, small, m, usual, "squirel")
+		must.OK(t, err)
 		if got, want := topics(t, path), map[Matching]string{Exact: `{"topic":"squirel"`, Edit: `{"topic":"squirrel.n.01"`}[m]; !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 1 {
 			t.Error(got)
 		}
@@ -202,18 +201,16 @@ func TestExpandKilled(t *testing.T) {
 	must.OK(t, err)
 	m := &mortal{Dictionary: d}
 	fmt.Sscan(os.Getenv("WORDS_LIVES"), &m.lives)
-	if _, err := expand(path, func() (Dictionary, error) { return m, nil }, Exact, Limits{5, 200}, "mouse", "squirrel computer"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = expand(path, func() (Dictionary, error) { return m, nil }, Exact, Limits{5, 200}, "mouse", "squirrel computer")
+	must.OK(t, err)
 }
 
 // TestKill: killed at each question to the dictionary, and run again by two at once, the result is the same.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	once := filepath.Join(dir, "once")
-	if _, err := expand(once, small, Exact, Limits{5, 200}, "mouse", "squirrel computer"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := expand(once, small, Exact, Limits{5, 200}, "mouse", "squirrel computer")
+	must.OK(t, err)
 	want := topics(t, once)
 	killed := 0
 	for lives := 0; lives < 20; lives += 3 {
@@ -266,9 +263,8 @@ func TestDatabases(t *testing.T) {
 		must.OK(t, err)
 	}
 	for _, name := range []string{"later", "damaged", "busy"} {
-		if _, err := expand(at(name), small, Exact, Limits{5, 200}, "mouse"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := expand(at(name), small, Exact, Limits{5, 200}, "mouse")
+		must.OK(t, err)
 	}
 	run(at("later"), "PRAGMA user_version = 2")
 	run(at("other"), "CREATE TABLE queue(x)")

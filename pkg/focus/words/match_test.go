@@ -1,6 +1,7 @@
 package words
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -79,15 +80,17 @@ func TestMatch(t *testing.T) {
 		{strings.Repeat("a", 80), strings.Repeat("a", 80), "exact stem edit trigram"},
 		{strings.Repeat("a", 80), strings.Repeat("a", 81), ""},
 	} {
-		var by []string
-		for _, m := range matchings {
-			if m.Similarity(c.a, c.b) > 0 {
-				by = append(by, string(m))
+		t.Run(fmt.Sprintf("%.20s %.20s %d", c.a, c.b, len(c.b)), func(t *testing.T) {
+			var by []string
+			for _, m := range matchings {
+				if m.Similarity(c.a, c.b) > 0 {
+					by = append(by, string(m))
+				}
 			}
-		}
-		if got := strings.Join(by, " "); got != c.by {
-			t.Errorf("%q and %q match by %q, want %q", c.a, c.b, got, c.by)
-		}
+			if got := strings.Join(by, " "); got != c.by {
+				t.Errorf("%q and %q match by %q, want %q", c.a, c.b, got, c.by)
+			}
+		})
 	}
 	d := open(t, "testdata/wordnet")
 	for _, c := range []struct {
@@ -95,8 +98,10 @@ func TestMatch(t *testing.T) {
 		by   Matching
 		want string
 	}{{"mouses", Stem, "mouse"}, {"mouze", Edit, "mouse"}, {"mouce", Edit, "mouse"}, {"squirel", Edit, "squirrel"}, {"computers", Trigram, "computer"}, {"mouses", Exact, ""}, {"zzz", Edit, ""}, {"", Edit, ""}} {
-		if found, names, err := Find(d, c.word, c.by); err != nil || len(names) > 0 && found != c.want || (len(names) > 0) != (c.want != "") {
-			t.Errorf("%q by %s: %q %v %v, want %q", c.word, c.by, found, names, err, c.want)
-		}
+		t.Run(fmt.Sprint(c.word, " ", c.by), func(t *testing.T) {
+			if found, names, err := Find(d, c.word, c.by); err != nil || len(names) > 0 && found != c.want || (len(names) > 0) != (c.want != "") {
+				t.Errorf("%q by %s: %q %v %v, want %q", c.word, c.by, found, names, err, c.want)
+			}
+		})
 	}
 }

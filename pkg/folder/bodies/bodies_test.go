@@ -12,6 +12,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/base/durable"
+	"mercator/pkg/base/must"
 	"mercator/pkg/web/httpmsg"
 )
 
@@ -97,29 +98,24 @@ func TestDamage(t *testing.T) {
 		lost := 0
 		for at := range used {
 			var was [1]byte
-			if _, err := f.ReadAt(was[:], at); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := f.WriteAt([]byte{was[0] ^ 1<<rand.IntN(8)}, at); err != nil {
-				t.Fatal(err)
-			}
+			_, err := f.ReadAt(was[:], at)
+			must.OK(t, err)
+			_, err = f.WriteAt([]byte{was[0] ^ 1<<rand.IntN(8)}, at)
+			must.OK(t, err)
 			for i := range n {
 				if !found(t, r, i) {
 					lost++
 				}
 			}
-			if _, err := f.WriteAt(was[:], at); err != nil {
-				t.Fatal(err)
-			}
+			_, err = f.WriteAt(was[:], at)
+			must.OK(t, err)
 		}
 		if lost == 0 {
 			t.Error("no damage was noticed")
 		}
 		end := tableLen + w.next
 		for _, cut := range []int64{end - 1, end - w.next/2, tableLen, tableLen - 1, tableLen / 2, 1, 0} {
-			if err := f.Truncate(cut); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.Truncate(cut))
 			there := 0
 			for i := range n {
 				if found(t, r, i) {
@@ -146,12 +142,10 @@ func TestEntryOfTwo(t *testing.T) {
 	w.Enter(row, w.Put(append(head, body...), len(head)))
 	first, _, _ := document(a)
 	rest := make([]byte, entryLen-8)
-	if _, err := w.f.ReadAt(rest, int64(keyOf(row)%buckets)*ways*entryLen+8); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.f.WriteAt(rest, int64(keyOf(first)%buckets)*ways*entryLen+8); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.f.ReadAt(rest, int64(keyOf(row)%buckets)*ways*entryLen+8)
+	must.OK(t, err)
+	_, err = w.f.WriteAt(rest, int64(keyOf(first)%buckets)*ways*entryLen+8)
+	must.OK(t, err)
 	r := Open(dir)
 	defer r.Close()
 	if found(t, r, a) {

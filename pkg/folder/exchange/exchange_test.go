@@ -267,15 +267,17 @@ func TestRefusedAddresses(t *testing.T) {
 		{"127.0.0.1,127.0.0.2", "127.0.0.1,127.0.0.2"},
 		{"not an address,127.0.0.2", "not an address"},
 	} {
-		for i := range 20 {
-			row := record.URL{Host: fmt.Sprintf("h%d.test", i), Addr: c.addr}
-			to := s.choose(&row)
-			for addr := range strings.SplitSeq(row.Addr, ",") {
-				if !slices.Contains(strings.Split(c.from, ","), addr) || m.OfAddress(addr) != to {
-					t.Errorf("of %s shard %d got %s", c.addr, to, row.Addr)
+		t.Run(c.addr, func(t *testing.T) {
+			for i := range 20 {
+				row := record.URL{Host: fmt.Sprintf("h%d.test", i), Addr: c.addr}
+				to := s.choose(&row)
+				for addr := range strings.SplitSeq(row.Addr, ",") {
+					if !slices.Contains(strings.Split(c.from, ","), addr) || m.OfAddress(addr) != to {
+						t.Errorf("of %s shard %d got %s", c.addr, to, row.Addr)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 

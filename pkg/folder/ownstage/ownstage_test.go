@@ -147,7 +147,7 @@ func empty(t *testing.T, dir string) {
 func leave(t *testing.T, dir, attempt string, mode os.FileMode) {
 	t.Helper()
 	locked := filepath.Join(dir, store.WorkDir, attempt, "mercator-module-urls-1", "locked")
-	must.OK(t, errors.Join(os.MkdirAll(locked, 0o777), os.WriteFile(filepath.Join(locked, "seen"), []byte("a"), 0o666), os.Chmod(locked, mode)))
+	must.OK(t, os.MkdirAll(locked, 0o777), os.WriteFile(filepath.Join(locked, "seen"), []byte("a"), 0o666), os.Chmod(locked, mode))
 	t.Cleanup(func() { _ = os.Chmod(locked, 0o700) }) // if it is there still
 }
 
@@ -176,7 +176,7 @@ func TestTakeover(t *testing.T) {
 	crawl := t.TempDir()
 	dir := filepath.Join(crawl, "shard", "000", "urls")
 	opt := store.Options{FS: noLocks{durable.OS}}
-	must.OK(t, errors.Join(store.CreateCurrent(durable.OS, crawl, 1), process.CreateStore(dir, opt)))
+	must.OK(t, store.CreateCurrent(durable.OS, crawl, 1), process.CreateStore(dir, opt))
 	leave(t, dir, "000001-1", 0o500)
 	begun, ended, all := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var got string
@@ -200,7 +200,7 @@ func TestTakeover(t *testing.T) {
 func TestOpenWithoutTheProgram(t *testing.T) {
 	crawl := t.TempDir()
 	dir := filepath.Join(crawl, "urls")
-	must.OK(t, errors.Join(store.CreateCurrent(durable.OS, crawl, 0), process.CreateStore(dir, store.Options{})))
+	must.OK(t, store.CreateCurrent(durable.OS, crawl, 0), process.CreateStore(dir, store.Options{}))
 	want := "set stages.seen to the program that the crawl was made with: mcrawl set " + crawl + " stages.seen=COMMAND"
 	var f *fault.Error
 	if _, err := (ownstage.Program{Setting: "stages.seen"}).Open(crawl, "urls", 1, store.Options{}); !errors.As(err, &f) || f.Class != fault.WrongKind || f.Hint != want {

@@ -213,8 +213,7 @@ func TestAt(t *testing.T) {
 	}
 	must.OK(t, store.CreateCurrent(durable.OS, dir, 1))
 	inner := filepath.Join(dir, "shard", "008") // a crawl folder that happens to lie there
-	must.OK(t, os.MkdirAll(inner, 0o777))
-	must.OK(t, store.CreateCurrent(durable.OS, inner, 0))
+	must.OK(t, os.MkdirAll(inner, 0o777), store.CreateCurrent(durable.OS, inner, 0))
 	for path, want := range map[string]int{
 		"": -1, "urls": -1, "modules/tags": -1, "shard": -1, "shard/7": -1, "shard/512": -1, "shard/abc": -1,
 		"shard/007": 7, "shard/007/urls": 7, "shard/511/modules/tags": 511, "shard/008/urls": -1,

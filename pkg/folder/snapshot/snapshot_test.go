@@ -197,8 +197,7 @@ func (c *testCrawl) round(txn string) {
 	_, err = tx.Commit(0, "", record.Ledger{})
 	must.OK(t, err)
 	dir, err := c.c.BeginRound(txn)
-	must.OK(t, err)
-	must.OK(t, os.WriteFile(filepath.Join(dir, "kept.txt"), []byte(txn), 0o666))
+	must.OK(t, err, os.WriteFile(filepath.Join(dir, "kept.txt"), []byte(txn), 0o666))
 	_, _, err = c.c.Commit(t.Context(), txn, time.Unix(0, 0), 0)
 	must.OK(t, err)
 	// A tail that no generation has.
@@ -536,8 +535,7 @@ func TestRestoredMeanwhile(t *testing.T) {
 		_, err := c.c.TidyRounds(t.Context())
 		must.OK(t, err)
 		dir, err := c.c.BeginRound("r2")
-		must.OK(t, err)
-		must.OK(t, os.WriteFile(filepath.Join(dir, "kept.txt"), []byte("another"), 0o666))
+		must.OK(t, err, os.WriteFile(filepath.Join(dir, "kept.txt"), []byte("another"), 0o666))
 	}
 	opt := options(m)
 	opt.Check = true

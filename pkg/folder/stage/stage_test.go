@@ -295,9 +295,8 @@ func TestNothingStaysOfAFailure(t *testing.T) {
 				// The same transaction can run at once, so the lock is free.
 				ok := &bufferSink{}
 				spec.Store = open(t, st.Dir())
-				if _, err := Run(t.Context(), spec, input(t, whole), []Output{ok}, shape.body); err != nil {
-					t.Fatal(err)
-				}
+				_, err = Run(t.Context(), spec, input(t, whole), []Output{ok}, shape.body)
+				must.OK(t, err)
 				if urls, _ := ok.rows(t); len(urls) != 5 {
 					t.Errorf("%d rows", len(urls))
 				}
@@ -318,9 +317,8 @@ func TestSinkFails(t *testing.T) {
 			}
 			ok := &bufferSink{}
 			spec.Store = open(t, st.Dir())
-			if _, err := Run(t.Context(), spec, input(t, stream(t, "r1", 50000)), []Output{ok}, shape.body); err != nil {
-				t.Fatal(err)
-			}
+			_, err := Run(t.Context(), spec, input(t, stream(t, "r1", 50000)), []Output{ok}, shape.body)
+			must.OK(t, err)
 			if urls, _ := ok.rows(t); len(urls) != 25000 {
 				t.Errorf("%d rows", len(urls))
 			}
@@ -349,9 +347,8 @@ func TestUnchangedCommitsNothing(t *testing.T) {
 
 func TestWithoutStoreTheRoundPassesThrough(t *testing.T) {
 	out := &bufferSink{}
-	if _, err := Run(t.Context(), Spec{Name: "evens"}, input(t, stream(t, "r9", 3)), []Output{out}, evens); err != nil {
-		t.Fatal(err)
-	}
+	_, err := Run(t.Context(), Spec{Name: "evens"}, input(t, stream(t, "r9", 3)), []Output{out}, evens)
+	must.OK(t, err)
 	r, err := record.NewReader[record.URL](bytes.NewReader(out.Bytes()), record.ReaderOptions{})
 	must.OK(t, err)
 	if s := r.Schema(); s.Txn != "r9" || s.Now != 7 {
@@ -452,9 +449,8 @@ func TestStreamsOfSeveralTransactionsAreRefused(t *testing.T) {
 	// Without a store they are copied, and a store does not take the copy for either round.
 	var mixed bufferSink
 	in := input(t, append(stream(t, "r1", 3), stream(t, "r2", 2)...))
-	if _, err := Run(t.Context(), Spec{Name: "evens"}, in, []Output{&mixed}, evens); err != nil {
-		t.Fatal(err)
-	}
+	_, err := Run(t.Context(), Spec{Name: "evens"}, in, []Output{&mixed}, evens)
+	must.OK(t, err)
 	if _, tr := mixed.rows(t); tr.Txn != "" || tr.Ledger.Balance() != nil {
 		t.Errorf("trailer of the copy: %+v", tr)
 	}
@@ -471,12 +467,14 @@ func TestStreamsOfSeveralTransactionsAreRefused(t *testing.T) {
 func TestShapes(t *testing.T) {
 	var out bufferSink
 	for name, spec := range map[string]Spec{"source with an input": {Shape: Source}, "sink with an output": {Shape: Sink}, "gate without Begin": {Shape: Gate}} {
-		st := newStore(t)
-		spec.Name, spec.Verb, spec.Store, spec.Txn = "evens", "even", st, "r1"
-		_, err := Run(t.Context(), spec, input(t, stream(t, "r1", 3)), []Output{&out}, evens)
-		if err == nil || out.Len() > 0 || generation(t, st) != 1 {
-			t.Errorf("%s: %v, %d bytes out, generation %d", name, err, out.Len(), generation(t, st))
-		}
+		t.Run(name, func(t *testing.T) {
+			st := newStore(t)
+			spec.Name, spec.Verb, spec.Store, spec.Txn = "evens", "even", st, "r1"
+			_, err := Run(t.Context(), spec, input(t, stream(t, "r1", 3)), []Output{&out}, evens)
+			if err == nil || out.Len() > 0 || generation(t, st) != 1 {
+				t.Errorf("%s: %v, %d bytes out, generation %d", name, err, out.Len(), generation(t, st))
+			}
+		})
 	}
 }
 
