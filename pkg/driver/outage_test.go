@@ -68,9 +68,12 @@ func TestSiteGoesAway(t *testing.T) {
 				}
 				return now.Checkpoint
 			}
+			var lock sync.Mutex // shards ask, and so does the status line
 			before := uint64(0) // the checkpoint as the server went
 			back := sync.OnceFunc(func() { listen(addr) })
 			now := func() time.Time { // the driver asks in each round
+				lock.Lock()
+				defer lock.Unlock()
 				select {
 				case <-gone:
 					if before == 0 {
