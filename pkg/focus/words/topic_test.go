@@ -25,7 +25,7 @@ func TestReadTopics(t *testing.T) {
 		`{"topic":"a","words":[{"word":"","weight":1}]}`:               `word "" of weight 1`,
 		good + `{"topic":"` + strings.Repeat("a", maxTopicLine) + `"}`: "t: line 2: a longer line",
 	} {
-		t.Run(text, func(t *testing.T) {
+		t.Run(want, func(t *testing.T) {
 			if _, err := ReadTopics(strings.NewReader(text), "t"); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%.80s: %v, want %s", text, err, want)
 			}

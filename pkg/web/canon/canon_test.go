@@ -133,7 +133,7 @@ func TestMaxURL(t *testing.T) {
 		"http://h/" + strings.Repeat("\u00e4", 4):       false,
 		"http://h/" + strings.Repeat("a/../", 10) + "b": true,
 	} {
-		t.Run(in, func(t *testing.T) {
+		t.Run(in[:min(len(in), 60)], func(t *testing.T) {
 			if _, _, err := o.URL(in); (err == nil) != ok {
 				t.Errorf("%q: %v", in, err)
 			}
