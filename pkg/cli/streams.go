@@ -490,16 +490,16 @@ func (t *text) skip(said string, bad error) error {
 // refuseBinary returns a fault if text input begins like records or compressed data:
 // one message instead of an error for each line.
 func refuseBinary(r *bufio.Reader, name string) error {
-	head, _ := r.Peek(4) // an error is met again by who reads
+	head, _ := r.Peek(6) // an error is met again by who reads
 	e := &fault.Error{Class: fault.WrongKind, File: name, Want: "text, one entry a line"}
 	switch {
-	case bytes.HasPrefix(head, []byte{0x28, 0xB5, 0x2F, 0xFD}), bytes.Equal(head, []byte{0xFF, 0xFF, 0xFF, 0xFF}):
+	case bytes.HasPrefix(head, []byte{0x28, 0xB5, 0x2F, 0xFD}), bytes.HasPrefix(head, []byte{0xFF, 0xFF, 0xFF, 0xFF}):
 		e.Found = "a record stream, or other zstd or Arrow data"
 		e.Hint = "records are read without --text, and become text with: mcat --format tsv --columns url"
-	case bytes.HasPrefix(head, []byte{0x1F, 0x8B}):
-		e.Found, e.Hint = "gzip data", "unpack it: zcat FILE | …"
 	default:
-		return nil
+		if e.Found, e.Hint = fault.Packed(string(head), name); e.Found == "" {
+			return nil
+		}
 	}
 	return e
 }

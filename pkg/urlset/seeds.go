@@ -99,11 +99,16 @@ func (s *Seeds) row(row *record.URL) error {
 // A line that is no URL is fault.Usage, with its place, and so is a file without any: the caller
 // makes nothing visible then.
 func (s *Seeds) File(r io.Reader, file string) (n int, err error) {
+	in := bufio.NewReader(r)
+	head, _ := in.Peek(6) // an error is met again by who reads
+	if found, hint := fault.Packed(string(head), file); found != "" {
+		return 0, &fault.Error{Class: fault.Usage, File: file, Found: found, Want: "text", Hint: hint}
+	}
 	read, wanted := s.lines, "seeds, one a line, such as https://www.example.org/"
 	if record.FormOf(file) != "" {
 		read, wanted = s.table, "a row for each seed"
 	}
-	n, line, err := read(r, file)
+	n, line, err := read(in, file)
 	var f *fault.Error
 	switch {
 	case errors.As(err, &f):

@@ -47,6 +47,7 @@ func TestSeeds(t *testing.T) {
 		"":         "seeds.txt: no URL, want seeds, one a line, such as https://www.example.org/",
 		"# none\n": "seeds.txt: no URL, want seeds, one a line, such as https://www.example.org/",
 		"PK\x03\x04" + strings.Repeat("\x00\xff", 500): `seeds.txt: line 1: "PK\x03\x04` + strings.Repeat(`\x00\xff`, 8) + `" is no URL to crawl, want one such as https://www.example.org/`,
+		"\xfd7zXZ\x00\x00\x04":                         `seeds.txt: xz data, want text`,
 		"http://a.example\nb":                          `seeds.txt: line 2: "b" is no URL to crawl, want one such as https://www.example.org/`,
 		"http://a.example:70000/":                      `seeds.txt: line 1: "http://a.example:70000/" is no URL to crawl: a port above 65535, want one such as https://www.example.org/`,
 		"\n" + strings.Repeat("a", maxSeed+1):          "seeds.txt: line 2: a longer line, want a URL, of at most 65536 bytes",

@@ -69,7 +69,11 @@ func (p *Proxy) failed(err error) error {
 // down is a proxy that cannot be used, whichever server is asked for. It is a failure of this
 // side: no URL is to bear it.
 func (p *Proxy) down(err error) error {
-	return &fault.Error{Place: "proxy " + p.scheme + "://" + p.addr, Err: err, Hint: "what was fetched is kept: run again when the proxy serves"}
+	e := &fault.Error{Place: "proxy " + p.scheme + "://" + p.addr, Err: err, Hint: "what was fetched is kept: run again when the proxy serves"}
+	if err == errNoLogin {
+		e.Hint = fmt.Sprintf("what was fetched is kept: name and password go into the file of fetch.login, as a line %q", p.scheme+"://"+p.addr+" USER:PASSWORD")
+	}
+	return e
 }
 
 // errNoLogin is status 407, to CONNECT or to a request.
