@@ -45,7 +45,7 @@ func Open(in io.Reader, opt ReaderOptions) (*Source, error) {
 		return nil, s.cut("only a part of a record stream's first four bytes")
 	case err == errCut, err == nil && magic != zstdMagic && magic != arrowMagic:
 		if found, hint := fault.Packed(string(s.frames.buf), opt.Name); found != "" {
-			return nil, &fault.Error{Class: fault.WrongKind, File: opt.Name, Found: found, Want: "a record stream", Hint: hint}
+			return nil, &fault.Error{Class: fault.WrongKind, File: opt.Name, Found: found, Want: "a record stream", Hint: hint, Err: ErrNoStream}
 		}
 		return nil, &fault.Error{Class: fault.WrongKind, File: opt.Name, Found: fmt.Sprintf("it begins with %q", s.frames.buf), Want: "a record stream", Err: ErrNoStream,
 			Hint: "mcat shows what a file is; text becomes records with mcat --from json"}

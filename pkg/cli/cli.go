@@ -624,7 +624,9 @@ func (s *Std) fail(err error) int {
 		return code // the answer is the exit code alone
 	}
 	hint := fault.HintOf(err)
-	if s.takesText && errors.Is(err, record.ErrNoStream) {
+	if errors.Is(err, record.ErrNoStream) && strings.HasPrefix(hint, "unpack it") {
+		// that is said
+	} else if s.takesText && errors.Is(err, record.ErrNoStream) {
 		hint = "add --text if that is text, one URL a line; mcat shows what a file is"
 	} else if s.Name == "mcat" && errors.Is(err, record.ErrNoStream) {
 		hint = "text becomes records with mcat --from json"

@@ -25,7 +25,7 @@ var packings = []struct{ magic, name, command string }{
 func Packed(head, file string) (found, hint string) {
 	for _, p := range packings {
 		if strings.HasPrefix(head, p.magic) {
-			if file == "" || file == "-" {
+			if file == "" || file == "-" || strings.Contains(file, "standard input") {
 				return p.name, "unpack it first: put " + Quote(p.command, "-c") + " | before this command"
 			}
 			return p.name, "unpack it first: " + Quote(p.command, "-k", file)

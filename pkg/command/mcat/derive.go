@@ -84,6 +84,9 @@ func (g *grammar) derive(ctx context.Context, std *cli.Std, to io.Writer, format
 	if err := lax.Nothing(); err != nil {
 		return err
 	}
+	if !w.Replies() {
+		std.Warn("no reply in it, and so no page: WET and WAT files have none")
+	}
 	return out.Flush()
 }
 

@@ -181,6 +181,9 @@ func (c *linksCmd) Run(ctx context.Context, std *cli.Std) error {
 			std.Warn("%s searched only up to %d bytes, the limit of --max-body", cli.Count(n, "document"), c.MaxBody)
 		}
 		t := in.Trailer()
+		if settings.WARC != nil && t.Rows == 0 {
+			std.Warn("no reply in it, and so no link: WET and WAT files have none")
+		}
 		if err := refused.Publish(record.Stage{Name: "mextract refused", In: t.Rows, InHash: t.Hash.String(), Consumed: t.Rows}, t.Ledger); err != nil {
 			return err
 		}
