@@ -311,7 +311,6 @@ func (c *Config) Shardable() error {
 		found any
 		want  string
 	}{
-		{f.Frontier.Policy == "opic", "frontier.policy", f.Frontier.Policy, "another policy: a page gives credit to pages of all shards, and each shard sees its own alone"},
 		{f.Frontier.Policy == "walk", "frontier.policy", f.Frontier.Policy, "another policy: a walk goes on from the page before, which another shard may have"},
 		{f.PerDomain > 0, "frontier.per_domain", f.PerDomain, "none: the hosts of a domain are in several shards"},
 		{f.Frontier.DomainBudget > 0, "frontier.domain_budget", f.Frontier.DomainBudget, "none: the hosts of a domain are in several shards"},

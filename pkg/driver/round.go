@@ -14,6 +14,7 @@ import (
 // A plan says which commands make a round. It depends on the crawl's settings and its policy.
 type plan struct {
 	crawl     string // folder of the crawl, or of the shard
+	credit    bool   // pages give credit to those that they link to
 	fromLinks bool   // the frontier reads links: a walk, which goes by both seen-tests
 	modules   bool   // crawl.toml has processing modules
 	focused   bool   // crawl.toml has a model of topics

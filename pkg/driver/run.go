@@ -74,7 +74,10 @@ func Open(dir string, opt Options) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{Crawl: c, opt: opt, plan: plan{crawl: pipe.Path(dir), fromLinks: c.Walk}}
-	if d.plan.shards, err = c.Shards(); err != nil {
+	if d.plan.shards, err = c.Shards(); err == nil {
+		d.plan.credit, err = c.Frontiers[0].OwnScores()
+	}
+	if err != nil {
 		return nil, err
 	}
 	d.connectReporter(&d.runner, 0)

@@ -73,6 +73,14 @@ func (p plan) shardStages(round string) []stage {
 	if c.score != nil { // where the documents are
 		back.pipe = pipe.Pipe{append(c.score, "-o", back.file)}
 	}
+	var give, given []step
+	if p.credit {
+		give = []step{
+			{pipe: pipe.Pipe{{"mfrontier", "give", p.path("frontier"), "--outcomes", kept("marked"), kept("links"), "-o", kept("gifts")}}, file: kept("gifts")},
+			send("gifts", exchange.ByHost, kept("gifts"))}
+		given = []step{{from: of("gifts", exchange.ByHost), file: kept("given")}}
+		c.update = append(c.update, "--links", kept("given"))
+	}
 	// Outcomes leave in the order of the contacts, which tells the frontier which failure was the last.
 	return []stage{
 		{"batch", []step{
@@ -85,13 +93,13 @@ func (p plan) shardStages(round string) []stage {
 		{"mark", []step{
 			{from: of("doc", exchange.ByDocument), pipe: pipe.Pipe{append(c.mark, "-o", kept("verdicts"))}, file: kept("verdicts")},
 			send("back", exchange.ByAddress, kept("verdicts"))}},
-		{"extract", []step{
+		{"extract", append([]step{
 			back,
 			{pipe: c.linked([]string{kept("marked")}, "-o", kept("links")), file: kept("links")},
-			send("links", exchange.ByHost, kept("links"))}},
-		{"update", []step{
-			{from: of("outcomes", exchange.ByHost), file: kept("outcomes")},
-			{from: of("links", exchange.ByHost), pipe: c.updated(nil, "--outcomes", kept("outcomes")), verb: "update"}}},
+			send("links", exchange.ByHost, kept("links"))}, give...)},
+		{"update", append(given,
+			step{from: of("outcomes", exchange.ByHost), file: kept("outcomes")},
+			step{from: of("links", exchange.ByHost), pipe: c.updated(nil, "--outcomes", kept("outcomes")), verb: "update"})},
 	}
 }
 

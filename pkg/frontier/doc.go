@@ -77,7 +77,7 @@
 //     kept     what the policy keeps in the manifest from round to round
 //
 // policy_dynamic.go is the smallest, policy_priority.go has parameters and front queues, policy_fifo.go
-// keeps something, policy_revisit.go comes back to URLs, and policy_opic.go takes over the whole order.
+// keeps something, policy_revisit.go comes back to URLs, and policy_opic.go takes over the whole order, and with give.go goes on from shard to shard.
 //
 // A parameter is a string, bool, int, uint64 or float64; a duration is a string (duration in params.go). The
 // settings' table in pkg/config/SPEC.md is made anew by "go test ./pkg/config -update". The

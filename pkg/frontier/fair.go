@@ -78,9 +78,9 @@ func (fair) allRefused(context.Context, files, Judge) error { return nil }
 
 func (fair) raised(*Entry, uint8) {}
 
-func (fair) moved(string, uint64) {}
+func (fair) moved(*Entry) {}
 
-func (fair) passed(*Entry, bool) {}
+func (fair) passed(*Entry, hooks) {}
 
 func (fair) kept() any { return nil }
 

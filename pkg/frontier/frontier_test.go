@@ -88,6 +88,9 @@ func (b *bench) add(txn string, urls ...record.URL) error {
 func (b *bench) next(now record.Time, o NextOptions) ([]record.URL, error) {
 	var out recordtest.Output
 	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: b.f.Store(), Txn: o.Txn, Now: now, Shape: stage.Source}
+	if o.Always {
+		spec.Like = CreditColumns
+	}
 	_, err := stage.Run(context.Background(), spec, nil, []stage.Output{&out}, func(ctx context.Context, s *stage.Batch[record.URL, record.URL]) error {
 		return b.f.Next(ctx, s, o)
 	})

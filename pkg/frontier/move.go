@@ -27,7 +27,7 @@ func (s *state) checkMove(st *store.Store) error {
 		return &fault.Error{Class: fault.Usage, File: st.Dir(), Found: found, Want: want + ", to move buckets"}
 	}
 	switch {
-	case s.policy.links != noLinks:
+	case s.policy.links == onlyLinks:
 		return refuse("policy "+s.policy.name, "one that keeps its state by host")
 	case len(s.Domains)+len(s.Held) > 0:
 		return refuse("budgets of domains", "none")
@@ -249,7 +249,7 @@ func (v *mover) sendRows() error {
 			gone[to].addRow(&l, row)
 			v.lots.To(to).Add(l.what, 1, row.payload)
 			if !l.table {
-				v.s.policy.passed(&row.url, false)
+				v.s.policy.passed(&row.url, nil)
 			}
 			return nil
 		})
@@ -303,7 +303,8 @@ func (v *mover) receiveRows(from int) error {
 	lot := v.lots.From(from)
 	own := v.sections(v.s)
 	for i, l := range v.sections(src) {
-		out := lazyRun{tx: v.tx, l: &l}
+		come := v.s.layout.sorter(smallSort)
+		defer come.Close()
 		err := v.each(st, &l, func(row *movedRow) error {
 			if !v.m.Comes(row.bucket, from) {
 				return nil
@@ -317,15 +318,18 @@ func (v *mover) receiveRows(from int) error {
 				}
 				return addRow(l.into, row.key, &row.host)
 			}
-			v.s.policy.passed(&row.url, true)
+			v.s.policy.passed(&row.url, src.policy.hooks)
 			if l.level >= 0 {
-				time := shift(l.level, virtualTimeOf(row.key))
-				v.s.policy.moved(row.url.URL.Host, time)
-				return out.addPayload(keyOf(uint8(l.level), time), row.payload)
+				row.url.Key = keyOf(uint8(l.level), shift(l.level, virtualTimeOf(row.key)))
+				v.s.policy.moved(&row.url)
 			}
-			return out.addPayload(row.key, row.payload)
+			return come.addTaken(row.url.Key, row.payload, row.url.VirtualTime)
 		})
 		if err != nil {
+			return err
+		}
+		out := lazyRun{tx: v.tx, l: &l}
+		if err := come.each(out.addPayload); err != nil {
 			return err
 		}
 		if err := out.finish(own[i].runs); err != nil {

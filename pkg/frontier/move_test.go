@@ -259,8 +259,8 @@ func TestMove(t *testing.T) {
 func TestMoveRefused(t *testing.T) {
 	old, err := shard.New(2)
 	must.OK(t, err)
-	b := open(t, crashtest.New(), Params{Policy: opic})
-	if err := b.f.CheckMove(); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "policy opic, want one that keeps its state by host") {
+	b := open(t, crashtest.New(), Params{Policy: "walk"})
+	if err := b.f.CheckMove(); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "policy walk, want one that keeps its state by host") {
 		t.Error(err)
 	}
 	b = open(t, crashtest.New(), Params{})

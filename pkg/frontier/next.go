@@ -327,6 +327,9 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	}
 	out.take = func(e *Entry, row []byte) error {
 		taken[levelOf(e.Key)]++
+		if o.Always && s.policy.links == withLinks { // Give will want the credit
+			s.policy.export(queueReady, e)
+		}
 		if err := b.Make("scheduled", &e.URL); err != nil {
 			return err
 		}

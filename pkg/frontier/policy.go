@@ -53,10 +53,10 @@ type hooks interface {
 
 	// raised notes that a waiting URL has got a higher priority than it had.
 	raised(e *Entry, had uint8)
-	// moved notes that a URL has come from another shard, with its virtual time here.
-	moved(host string, time uint64)
-	// passed notes that a URL has come from another shard (in), or has gone to one.
-	passed(e *Entry, in bool)
+	// moved notes that a URL has come into a front queue from another shard, with its key here, and may change that.
+	moved(e *Entry)
+	// passed notes that a URL has come from another shard, with the policy from, or (nil) has gone to one.
+	passed(e *Entry, from hooks)
 
 	// These are about what a policy keeps besides the queues.
 

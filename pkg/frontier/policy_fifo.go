@@ -47,10 +47,10 @@ func (p *fifoPolicy) arrive(c *change, h *Host, a *arrival) error {
 }
 
 // moved puts new URLs behind the URLs that the host has brought along.
-func (p *fifoPolicy) moved(host string, time uint64) {
-	worker := p.fairnessGroup(host)
+func (p *fifoPolicy) moved(e *Entry) {
+	worker := p.fairnessGroup(e.URL.Host)
 	p.startWorkers()
-	p.next[worker] = max(p.next[worker], time+1)
+	p.next[worker] = max(p.next[worker], virtualTimeOf(e.Key)+1)
 }
 
 func (p *fifoPolicy) startWorkers() {

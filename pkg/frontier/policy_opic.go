@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"math/bits"
-	"slices"
 
 	"mercator/formats/record"
 	"mercator/pkg/base/fault"
@@ -52,6 +51,7 @@ func (o *Opic) complete() error {
 //   - The lambda page is served as any other, when it has more credit than each URL
 //     that waits: it gives to all URLs in equal parts, fetched or not.
 //   - A URL that was put off, or is to be tried again, keeps its credit.
+//   - Each of several shards has a lambda page for its own URLs (give.go).
 //
 // With Refetch a page that was found (status 2xx or 3xx) waits again, without credit. It is
 // fetched again when links and the lambda page have given it enough: the credit since the last
@@ -73,8 +73,9 @@ func (o *Opic) complete() error {
 // instead, it would come back in equal parts for all that wait: service by age, not by importance.
 const (
 	seedCredit = 1 << 32
-	mostCredit = 1 << 62 // in all; URLs that Add puts in beyond bring none
-	maxTargets = 1 << 16 // one page gives to so many URLs, the lowest keys first
+	mostCredit = 1 << 62 // in all, of a shard; URLs that Add puts in beyond bring none
+	maxTargets = 1 << 16 // one page gives to so many URLs, the lowest hashes first
+	maxRows    = 8 << 20 // and in a crawl of several shards to those with rows of so many bytes
 
 	hostShare = 4 // one URL of a batch in this many may be of one host
 
@@ -90,10 +91,12 @@ const (
 
 // credits are the state of a frontier of policy opic beside its URLs.
 type credits struct {
-	Total  uint64 `json:"total"`          // credit of all URLs and the lambda page
+	Total  uint64 `json:"total"`          // credit that Add has brought; with Moved, that of all URLs and the lambda page
 	Lambda uint64 `json:"lambda"`         // credit of the lambda page
 	Share  uint64 `json:"share"`          // credit of each waiting URL, beside its row's VirtualTime
 	Kept   uint64 `json:"kept,omitempty"` // credit given to URLs that did not wait
+	// Moved is the credit that has come from other shards, less what has gone to them; of all shards together it is 0.
+	Moved int64 `json:"moved,omitempty"`
 }
 
 func (o *Opic) policy(all *Params) hooks {
@@ -126,7 +129,12 @@ func (p *opicPolicy) order(e *Entry) uint64 {
 	return steps(e.VirtualTime) | mix(fingerprint.SHA256(e.URL.URL)^p.seed)>>(64-tieBits)
 }
 
-func (p *opicPolicy) link(c *change, l *record.Link) error { return p.begun(c).addLink(l) }
+func (p *opicPolicy) link(c *change, l *record.Link) error {
+	if n, given := l.Extra.Number(columnCredit); given {
+		return p.begun(c).takeGift(l, n)
+	}
+	return p.begun(c).addLink(l, nil)
+}
 
 func (p *opicPolicy) begun(c *change) *settlement {
 	if p.settlement == nil {
@@ -142,7 +150,8 @@ func (p *opicPolicy) judged(o *record.Fetch, out *outcome, _ record.Time) {
 }
 
 func (p *opicPolicy) ended(c *change, e *Entry, o *outcome) (back bool, err error) {
-	if err := p.begun(c).giveCredit(e); err != nil || !o.open {
+	p.Lambda += e.VirtualTime // until distribute
+	if err := p.begun(c).addGiver(e.URL.URL, e.VirtualTime, nil); err != nil || !o.open {
 		return false, err
 	}
 	e.VirtualTime, e.URL.Attempt, e.URL.Due = 0, 0, 0
@@ -185,6 +194,18 @@ func (p *opicPolicy) arrive(c *change, _ *Host, a *arrival) error {
 	return p.queueByCredit(c, &e, queue)
 }
 
+// passed: the row's credit goes along, and in the frontier that it comes to its VirtualTime is without that one's share.
+func (p *opicPolicy) passed(e *Entry, from hooks) {
+	if from == nil {
+		p.Moved -= int64(e.VirtualTime + p.Share)
+		return
+	}
+	e.VirtualTime += from.(*opicPolicy).Share - p.Share
+	p.Moved += int64(e.VirtualTime + p.Share)
+}
+
+func (p *opicPolicy) moved(e *Entry) { e.Key = p.order(e) }
+
 // importRow gives an added URL the credit that it had in the frontier that exported it, or seedCredit.
 func (p *opicPolicy) importRow(e *Entry) {
 	e.VirtualTime = seedCredit
@@ -196,13 +217,14 @@ func (p *opicPolicy) importRow(e *Entry) {
 // columnCredit is the credit's column in exported rows.
 const columnCredit = "credit"
 
-var creditColumns = record.NewSchema(record.KindURL, record.Column{Name: columnCredit})
+// CreditColumns are the further columns of exported rows and, in a crawl of several shards, of batches and the rows of Give.
+var CreditColumns = record.NewSchema(record.KindURL, record.Column{Name: columnCredit})
 
-func (p *opicPolicy) columns() *record.Schema { return creditColumns }
+func (p *opicPolicy) columns() *record.Schema { return CreditColumns }
 
 func (p *opicPolicy) export(q queue, e *Entry) {
 	credit := p.creditOf(q, e)
-	e.URL.Extra = creditColumns.Extra(func(string) uint64 { return credit })
+	e.URL.Extra = CreditColumns.Extra(func(string) uint64 { return credit })
 }
 
 // outcomesApplied takes out of the queues what is paid: an Update has read all links and outcomes.
@@ -228,19 +250,16 @@ func steps(credit uint64) uint64 {
 
 // settlement is the change of credits by an update.
 type settlement struct {
-	c       *change
-	opic    *opicPolicy
-	links   *sorter // of all pages: by source, the target's order and key
-	n       int     // number of links
-	source  string  // source of the last link
-	order   uint64  // of source
-	givers  *sorter // pages that give their credit away: by order, the credit
-	gifts   *sorter // by target
-	marked  marks   // targets of gifts
-	waiting *sorter // rows that may be targets, by order, each after a byte that tells its queue
-	rows    uint64  // of URLs that wait
-	most    uint64  // credit of one of them
-	buf     []byte
+	*giving
+	c        *change
+	opic     *opicPolicy
+	sent     uint64  // what URLs of this shard have given, as rows of Give say
+	received uint64  // what they were given, likewise
+	gifts    *sorter // by target
+	marked   marks   // targets of gifts
+	waiting  *sorter // rows that may be targets, by order, each after a byte that tells its queue
+	rows     uint64  // of URLs that wait
+	most     uint64  // credit of one of them
 }
 
 const (
@@ -250,27 +269,24 @@ const (
 )
 
 func newSettlement(c *change, p *opicPolicy) *settlement {
-	return &settlement{c: c, opic: p, links: c.sorter(creditSort), givers: c.sorter(smallSort), gifts: c.sorter(creditSort), waiting: c.sorter(largeSort)}
+	return &settlement{giving: newGiving(c, p.tax), c: c, opic: p, gifts: c.sorter(creditSort), marked: newMarks(maxMarks), waiting: c.sorter(largeSort)}
 }
 
-// addLink notes a link, for the case that its source gives.
-func (t *settlement) addLink(l *record.Link) error {
-	if l.Nofollow || l.URL == l.SrcURL {
+// takeGift takes a row of Give: credit for a URL of this shard or, of a page to itself, what it has given in all.
+func (t *settlement) takeGift(l *record.Link, credit uint64) error {
+	if l.URL == l.SrcURL {
+		t.sent += credit
 		return nil
 	}
-	if l.SrcURL != t.source {
-		t.source, t.order = l.SrcURL, fingerprint.SHA256(l.SrcURL)
-	}
-	t.n++
-	t.buf = binary.BigEndian.AppendUint64(t.buf[:0], fingerprint.SHA256(l.URL))
-	t.buf = binary.BigEndian.AppendUint64(t.buf, l.Key)
-	return t.links.addPayload(t.order, t.buf)
+	t.received += credit
+	return t.gift(target{order: fingerprint.SHA256(l.URL), key: l.Key}, credit)
 }
 
-// giveCredit notes that a page has its final outcome.
-func (t *settlement) giveCredit(e *Entry) error {
-	t.buf = binary.AppendUvarint(t.buf[:0], e.VirtualTime)
-	return t.givers.addPayload(fingerprint.SHA256(e.URL.URL), t.buf)
+// gift notes a gift for a URL.
+func (t *settlement) gift(to target, credit uint64) error {
+	t.marked.set(to.key)
+	t.buf = binary.AppendUvarint(t.buf[:0], credit)
+	return t.gifts.addPayload(to.order, t.buf)
 }
 
 // wait notes a row that waits, and may be paid.
@@ -279,94 +295,24 @@ func (t *settlement) wait(e *Entry, queue byte) error {
 	return t.waiting.addPayload(fingerprint.SHA256(e.URL.URL), t.buf)
 }
 
-// target is a URL that is linked to.
-type target struct{ order, key uint64 }
-
-// distinct sorts targets, and drops repetitions and all beyond maxTargets.
-func distinct(all []target) []target {
-	slices.SortFunc(all, func(a, b target) int {
-		switch {
-		case a.order < b.order:
-			return -1
-		case a.order > b.order:
-			return 1
-		}
-		return 0
-	})
-	all = slices.CompactFunc(all, func(a, b target) bool { return a.order == b.order })
-	return all[:min(len(all), maxTargets)]
-}
-
-// distribute turns the credit of the givers into gifts.
-func (t *settlement) distribute(ctx context.Context) error {
-	t.marked = newMarks(t.n)
-	links, err := t.links.sorted()
-	if err != nil {
-		return err
-	}
-	givers, err := t.givers.sorted()
-	if err != nil {
-		return err
-	}
-	var tick ticker
-	var targets []target
-	for !givers.done {
-		if err := tick.err(ctx); err != nil {
-			return err
-		}
-		order, credit := givers.key, uint64(0)
-		for !givers.done && givers.key == order {
-			n, _ := binary.Uvarint(givers.row)
-			credit += n
-			if err := givers.takeRow(); err != nil {
-				return err
-			}
-		}
-		targets = targets[:0]
-		for !links.done && links.key <= order {
-			if links.key == order {
-				targets = append(targets, target{binary.BigEndian.Uint64(links.row), binary.BigEndian.Uint64(links.row[8:])})
-				if len(targets) == 2*maxTargets {
-					targets = distinct(targets)
-				}
-			}
-			if err := links.takeRow(); err != nil {
-				return err
-			}
-		}
-		targets = distinct(targets)
-		part := uint64(0)
-		if len(targets) > 0 {
-			part = (credit - taxOf(credit, t.opic.tax)) / uint64(len(targets))
-		}
-		t.opic.Lambda += credit - part*uint64(len(targets))
-		if part == 0 {
-			continue
-		}
-		t.buf = binary.AppendUvarint(t.buf[:0], part)
-		for _, to := range targets {
-			t.marked.set(to.key)
-			if err := t.gifts.addPayload(to.order, t.buf); err != nil {
-				return err
-			}
-		}
-	}
-	return t.links.Close() // gives its memory back
-}
-
-// taxOf is that many millionths of a credit, rounded down.
-func taxOf(credit, rate uint64) uint64 {
-	hi, lo := bits.Mul64(credit, rate)
-	n, _ := bits.Div64(hi, lo, millionths)
-	return n
-}
-
 // collect reads all that waits. Rows that are marked wait to be paid; others are written again
 // at once, with the share of the lambda page.
 func (t *settlement) collect(ctx context.Context) error {
-	if err := t.distribute(ctx); err != nil {
+	err := t.distribute(ctx, func(_ target, to []target, part uint64) (err error) {
+		for i := 0; i < len(to) && err == nil; i++ {
+			t.opic.Lambda -= part
+			err = t.gift(to[i], part)
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
+	if t.sent > t.opic.Lambda {
+		return &fault.Error{Class: fault.Conflict, File: "links", Found: fmt.Sprintf("%d units given by pages of this shard", t.sent), Want: "no more than they had"}
+	}
+	t.opic.Lambda -= t.sent
+	t.opic.Moved += int64(t.received - t.sent)
 	s := t.c.s
 	ready, err := t.rewrite(ctx, s.Ready[0], "ready/0-", "ready", toReady, func(e *Entry) uint64 {
 		return steps(e.VirtualTime) | e.Key&(1<<tieBits-1)
@@ -570,7 +516,10 @@ func (k *Credit) Lines() (key string, lines [][2]string) {
 	return "credit", [][2]string{{"credit", fmt.Sprintf("%d units", k.Total)}, {"  lambda page", fmt.Sprint(k.Lambda)}, {"  of URLs that did not wait", fmt.Sprint(k.Kept)}}
 }
 
-func (p *opicPolicy) stat() PolicyStat { return &Credit{p.Total, p.Lambda, p.Kept} }
+func (p *opicPolicy) stat() PolicyStat { return &Credit{p.here(), p.Lambda, p.Kept} }
+
+// here is the credit of all URLs of this shard and its lambda page.
+func (k *credits) here() uint64 { return k.Total + uint64(k.Moved) }
 
 func (p *opicPolicy) creditOf(q queue, e *Entry) uint64 {
 	if q == queueFlight {
@@ -583,8 +532,8 @@ func (p *opicPolicy) creditOf(q queue, e *Entry) uint64 {
 func (p *opicPolicy) check(_ context.Context, f *Frontier, _ *state) (each func(queue, *Entry), end func() error) {
 	sum := p.Lambda + p.Kept
 	return func(q queue, e *Entry) { sum += p.creditOf(q, e) }, func() error {
-		if sum != p.Total {
-			return &fault.Error{Class: fault.No, File: f.st.Dir(), Found: fmt.Sprintf("credit of %d units", sum), Want: fmt.Sprint(p.Total)}
+		if sum != p.here() {
+			return &fault.Error{Class: fault.No, File: f.st.Dir(), Found: fmt.Sprintf("credit of %d units", sum), Want: fmt.Sprint(p.here())}
 		}
 		return nil
 	}

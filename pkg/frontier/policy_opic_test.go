@@ -15,9 +15,11 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/record/recordtest"
+	"mercator/formats/store"
 	"mercator/pkg/base/durable/crashtest"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/must"
+	"mercator/pkg/folder/shard"
 	"mercator/pkg/folder/stage"
 )
 
@@ -30,13 +32,14 @@ type web struct {
 	known  []bool
 	waits  []bool
 	credit []uint64 // of those that were fetched too: nobody gives it away, unless they wait again
-	lambda uint64
-	again  bool // pages are fetched again
+	again  bool     // pages are fetched again
+	owner  []int    // shard of each page
+	lambda []uint64 // of each shard
 }
 
 func newWeb(pages int, seed uint64) *web {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	w := &web{links: make([][]int, pages), known: make([]bool, pages), waits: make([]bool, pages), credit: make([]uint64, pages)}
+	w := &web{links: make([][]int, pages), known: make([]bool, pages), waits: make([]bool, pages), credit: make([]uint64, pages), owner: make([]int, pages), lambda: make([]uint64, 1)}
 	popular := func() int { return int(float64(pages) * math.Pow(rng.Float64(), 3)) }
 	for i := range pages {
 		w.urls = append(w.urls, newURL(fmt.Sprintf("h%d.test", i*i%97), fmt.Sprint(i), 0))
@@ -52,48 +55,54 @@ func newWeb(pages int, seed uint64) *web {
 	return w
 }
 
-// most returns the waiting page with the highest credit, the first of several, and its credit.
-func (w *web) most() (page int, credit uint64) {
+// most returns the waiting page of a shard with the highest credit, the first of several, and its credit.
+func (w *web) most(shard int) (page int, credit uint64) {
 	page = -1
 	for i, waits := range w.waits {
-		if waits && (page < 0 || w.credit[i] > credit) {
+		if waits && w.owner[i] == shard && (page < 0 || w.credit[i] > credit) {
 			page, credit = i, w.credit[i]
 		}
 	}
 	return page, credit
 }
 
-// fetch gives the credit of page i away, and then the lambda page's credit if that page has most.
-func (w *web) fetch(i int) {
-	credit := w.credit[i]
-	w.waits[i], w.credit[i] = w.again, 0
-	to := map[int]bool{}
-	for _, j := range w.links[i] {
-		to[j] = true
+// fetch gives the credit of pages away, and then that of each lambda page that has most.
+func (w *web) fetch(pages ...int) {
+	had := map[int]uint64{}
+	for _, i := range pages {
+		had[i] = w.credit[i]
+		w.waits[i], w.credit[i] = w.again, 0
 	}
-	delete(to, i)
-	w.lambda += credit
-	for j := range to {
-		if !w.known[j] {
-			w.known[j], w.waits[j] = true, true
+	for i, credit := range had {
+		to := map[int]bool{}
+		for _, j := range w.links[i] {
+			to[j] = true
 		}
-		part := (credit - credit/10) / uint64(len(to))
-		w.credit[j] += part
-		w.lambda -= part
-	}
-	if next, most := w.most(); next >= 0 && w.lambda > most {
-		var n uint64
-		for _, known := range w.known {
-			if known {
-				n++
+		delete(to, i)
+		w.lambda[w.owner[i]] += credit
+		for j := range to {
+			if !w.known[j] {
+				w.known[j], w.waits[j] = true, true
 			}
+			part := (credit - credit/10) / uint64(len(to))
+			w.credit[j] += part
+			w.lambda[w.owner[i]] -= part
 		}
+	}
+	for shard := range w.lambda {
+		if next, most := w.most(shard); next < 0 || w.lambda[shard] <= most {
+			continue
+		}
+		var all []int
 		for j, known := range w.known {
-			if known {
-				w.credit[j] += w.lambda / n
+			if known && w.owner[j] == shard {
+				all = append(all, j)
 			}
 		}
-		w.lambda %= n
+		for _, j := range all {
+			w.credit[j] += w.lambda[shard] / uint64(len(all))
+		}
+		w.lambda[shard] %= uint64(len(all))
 	}
 }
 
@@ -173,7 +182,7 @@ func opicIsGreedy(t *testing.T, pages, fetches int, refetch string) {
 	w.again = refetch != ""
 	n := 0
 	w.crawl(t, Params{Policy: opic, Seed: 3, Opic: Opic{Refetch: refetch}}, 1, fetches, func(i int) {
-		if _, most := w.most(); !w.waits[i] || w.credit[i] != most {
+		if _, most := w.most(0); !w.waits[i] || w.credit[i] != most {
 			t.Fatalf("fetch %d is of a URL with credit %d, another has %d", n, w.credit[i], most)
 		}
 		n++
@@ -183,14 +192,8 @@ func opicIsGreedy(t *testing.T, pages, fetches int, refetch string) {
 			return
 		}
 		got, k := b.credits()
-		want := map[string]uint64{}
-		for i, waits := range w.waits {
-			if waits {
-				want[w.urls[i].URL] = w.credit[i]
-			}
-		}
-		if !maps.Equal(got, want) || k.Lambda != w.lambda {
-			t.Fatalf("after %d fetches: credits %v, lambda %d, want %v, %d", n, got, k.Lambda, want, w.lambda)
+		if want := w.credits(0); !maps.Equal(got, want) || k.Lambda != w.lambda[0] {
+			t.Fatalf("after %d fetches: credits %v, lambda %d, want %v, %d", n, got, k.Lambda, want, w.lambda[0])
 		}
 	})
 	if n != fetches {
@@ -199,13 +202,153 @@ func opicIsGreedy(t *testing.T, pages, fetches int, refetch string) {
 	t.Logf("%d fetches of %d pages, each of a page of most credit", n, pages)
 }
 
+// credits are the credits of a shard's URLs that wait.
+func (w *web) credits(shard int) map[string]uint64 {
+	all := map[string]uint64{}
+	for i, waits := range w.waits {
+		if waits && w.owner[i] == shard {
+			all[w.urls[i].URL] = w.credit[i]
+		}
+	}
+	return all
+}
+
+// In two shards every URL has the credit that it has by the definition, with a lambda page for each shard, to the unit, also when hosts go
+// from one to the other. Half of the pages are fetched by the shard that does not own them.
+func TestOpicInShards(t *testing.T) {
+	for _, refetch := range []string{"", "0s"} {
+		opicInShards(t, refetch)
+	}
+}
+
+func opicInShards(t *testing.T, refetch string) {
+	w := newWeb(300, 4)
+	w.again, w.lambda = refetch != "", make([]uint64, 2)
+	index, seen := map[string]int{}, map[int]bool{0: true}
+	m, err := shard.New(2)
+	must.OK(t, err)
+	own := func() {
+		for i, u := range w.urls {
+			index[u.URL], w.owner[i] = i, m.Of(u.Key)
+		}
+	}
+	own()
+	var s sides
+	for n := range s {
+		dir := fmt.Sprintf("/crawl/shard/%03d/frontier", n)
+		fs := crashtest.New()
+		must.OK(t, Create(dir, Params{Policy: opic, Seed: 3, Opic: Opic{Refetch: refetch}}, store.Options{FS: fs}))
+		f, err := Open(dir, store.Options{FS: fs})
+		must.OK(t, err)
+		s[n] = &bench{t: t, fs: fs, f: f}
+	}
+	must.OK(t, s[w.owner[0]].add("seed", w.urls[0]))
+	gifts, moved := 0, 0
+	for r := range 60 {
+		txn := fmt.Sprintf("r%d", r)
+		var pages []int
+		var outcomes, fetched [2][]record.Fetch // by owner, and by the shard that fetches
+		var links, given [2][]record.Link
+		var fresh [2][]record.URL
+		for n, b := range s {
+			batch, err := b.next(1, NextOptions{N: 5, Txn: txn, Always: true})
+			must.OK(t, err)
+			for k, u := range batch {
+				i := index[u.URL]
+				o, by := fetchOf(u, record.OutcomeFetched, 200, 1), (n+i)%2
+				if o.Extra = u.Extra; (k+r)%4 == 0 && u.Attempt == 0 { // it is tried again, and keeps its credit
+					o.Outcome = record.OutcomeDeferred
+				} else {
+					pages = append(pages, i)
+					for _, j := range w.links[i] {
+						links[by] = append(links[by], linkOf(u, w.urls[j]))
+						if !seen[j] {
+							seen[j] = true
+							fresh[w.owner[j]] = append(fresh[w.owner[j]], w.urls[j])
+						}
+					}
+				}
+				outcomes[n], fetched[by] = append(outcomes[n], o), append(fetched[by], o)
+			}
+		}
+		for n, b := range s {
+			rand.New(rand.NewPCG(uint64(r), 2)).Shuffle(len(links[n]), func(i, j int) { links[n][i], links[n][j] = links[n][j], links[n][i] })
+			for _, l := range b.give(txn, fetched[n], links[n]) {
+				to := m.Of(l.Key)
+				given[to] = append(given[to], l)
+				gifts++
+			}
+		}
+		w.fetch(pages...)
+		var moves int64
+		for n, b := range s {
+			b.links = given[n]
+			must.OK(t, b.update(txn, 1, outcomes[n], fresh[n]...))
+			b.check()
+			got, k := b.credits()
+			if want := w.credits(n); !maps.Equal(got, want) || k.Lambda != w.lambda[n] {
+				t.Fatalf("round %d, shard %d: credits %v, lambda %d, want %v, %d", r, n, got, k.Lambda, want, w.lambda[n])
+			}
+			moves += k.Moved
+		}
+		if moves != 0 {
+			t.Fatalf("round %d: %d units have come out of nothing", r, moves)
+		}
+		if r%7 != 6 {
+			continue
+		}
+		next := &shard.Map{Version: m.Version + 1, Shards: 2, Owners: slices.Clone(m.Owners)}
+		for i, u := range w.urls {
+			if i%5 == r%5 && w.known[i] {
+				next.Owners[shard.Bucket(u.Key)] = r % 2
+			}
+		}
+		must.OK(t, s.move(fmt.Sprintf("move%d", r), m, next))
+		was := slices.Clone(w.owner)
+		m = next
+		own()
+		for n, b := range s {
+			b.check()
+			got, k := b.credits()
+			if want := w.credits(n); !maps.Equal(got, want) || k.Lambda != w.lambda[n] {
+				t.Fatalf("after move %d, shard %d: credits %v, lambda %d, want %v, %d", r, n, got, k.Lambda, want, w.lambda[n])
+			}
+			moves += k.Moved
+		}
+		if moves != 0 {
+			t.Fatalf("after move %d: %d units have come out of nothing", r, moves)
+		}
+		if !slices.Equal(was, w.owner) {
+			moved++
+		}
+	}
+	t.Logf("%d rows of gifts, %d moves", gifts, moved)
+	if gifts < 500 || moved < 5 {
+		t.Error("the test shows little")
+	}
+}
+
+// give is what the pages of a shard give.
+func (b *bench) give(txn string, outcomes []record.Fetch, links []record.Link) []record.Link {
+	b.t.Helper()
+	var out recordtest.Output
+	spec := stage.Spec{Name: "mfrontier give", Txn: txn, Like: CreditColumns}
+	in := &recordtest.Input[record.Link]{All: links, Of: record.Schema{Kind: record.KindLink, Txn: txn}}
+	_, err := stage.Run(context.Background(), spec, in, []stage.Output{&out}, func(ctx context.Context, s *stage.Batch[record.Link, record.Link]) error {
+		return b.f.Give(ctx, s, given(txn, outcomes))
+	})
+	must.OK(b.t, err)
+	rows, _ := recordtest.Rows[record.Link](b.t, &out)
+	return rows
+}
+
 // In batches the order of a crawl is near to the order of the definition.
 func TestOpicInBatches(t *testing.T) {
 	const pages, size = 10_000, 200
 	w := newWeb(pages, 2)
 	greedy := make([]float64, pages) // rank of each page
 	for n := range pages {
-		best, _ := w.most()
+		best, _ := w.most(0)
 		greedy[best] = float64(n)
 		w.fetch(best)
 	}
@@ -323,10 +466,10 @@ func TestOpicDistinct(t *testing.T) {
 		order := rng.Uint64N(3 * maxTargets)
 		lowest[order] = true
 		if all = append(all, target{order: order}); len(all) == 2*maxTargets {
-			all = distinct(all)
+			all, _ = distinct(all)
 		}
 	}
-	all = distinct(all)
+	all, _ = distinct(all)
 	want := slices.Sorted(maps.Keys(lowest))[:maxTargets]
 	if len(all) != maxTargets {
 		t.Fatal(len(all))
@@ -425,7 +568,7 @@ func TestCreditIsBounded(t *testing.T) {
 	var urls []record.URL
 	for i, credit := range []uint64{1 << 61, math.MaxUint64, 5} {
 		u := newURL("a.test", fmt.Sprint(i), 0)
-		u.Extra = creditColumns.Extra(func(string) uint64 { return credit })
+		u.Extra = CreditColumns.Extra(func(string) uint64 { return credit })
 		urls = append(urls, u)
 	}
 	must.OK(t, b.add("", urls...))

@@ -172,10 +172,10 @@ func (p *revisitPolicy) raised(e *Entry, had uint8) {
 }
 
 // passed: the page asks for its visits where it waits now, from the next batch on (taken).
-func (p *revisitPolicy) passed(e *Entry, in bool) {
+func (p *revisitPolicy) passed(e *Entry, from hooks) {
 	switch {
 	case e.Visit.Visits == 0:
-	case in:
+	case from != nil:
 		p.rates()[p.kind(e)]++
 	default:
 		p.rates()[p.kind(e)]--

@@ -3,6 +3,7 @@ package frontier
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/store"
 	"mercator/pkg/base/durable"
+	"mercator/pkg/base/fault"
 	"mercator/pkg/folder/shard"
 )
 
@@ -102,8 +104,12 @@ func (all Shards) Stat(ctx context.Context, o StatOptions) (*Stat, error) {
 		take(st)
 		sum.Discovered, sum.Pending, sum.InFlight, sum.Finished = sum.Discovered+st.Discovered, sum.Pending+st.Pending, sum.InFlight+st.InFlight, sum.Finished+st.Finished
 		sum.Visits += st.Visits
-		if pages, ok := sum.Own.(*Pages); ok {
-			pages.Add(st.Own.(*Pages))
+		switch own := sum.Own.(type) {
+		case *Pages:
+			own.Add(st.Own.(*Pages))
+		case *Credit:
+			o := st.Own.(*Credit)
+			own.Total, own.Lambda, own.Kept = own.Total+o.Total, own.Lambda+o.Lambda, own.Kept+o.Kept
 		}
 		sum.Retried, sum.Deferred, sum.Waiting, sum.Held = sum.Retried+st.Retried, sum.Deferred+st.Deferred, sum.Waiting+st.Waiting, sum.Held+st.Held
 		sum.NextDue = earlier(sum.NextDue, st.NextDue)
@@ -130,6 +136,27 @@ func earlier(a, b string) string {
 		return cmp.Or(a, b)
 	}
 	return min(a, b)
+}
+
+// CheckCredit refuses a crawl in whose checkpoint credit went from one shard and came to none. Of damage crawl.Verify tells.
+func CheckCredit(dir string) error {
+	cur, err := store.ReadCurrent(durable.OS, dir)
+	all, _ := OpenShards(dir) // none where one is damaged
+	var sum int64
+	for _, f := range all {
+		var s *state
+		m, errAt := f.st.At(cur.Stores[f.st.NameInCrawl()])
+		if err = cmp.Or(err, errAt); err == nil {
+			s, err = f.load(m)
+		}
+		if err == nil && s.policy.links == withLinks {
+			sum += s.policy.kept().(*credits).Moved
+		}
+	}
+	if err != nil || sum == 0 {
+		return nil
+	}
+	return &fault.Error{Class: fault.No, File: dir, Place: "credit of all shards", Found: fmt.Sprintf("%d units more than were added", sum), Want: "as many"}
 }
 
 // PlanRest plans what is left in all shards, which work at the same time. It is nil if one shard has no plan.

@@ -23,6 +23,7 @@ import (
 	"mercator/pkg/cli"
 	"mercator/pkg/config"
 	"mercator/pkg/crawl"
+	"mercator/pkg/frontier"
 )
 
 const about = "Make a crawl folder, close its rounds with checkpoints, and go back to them."
@@ -545,6 +546,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *cli.Std) error {
 		func() error {
 			return eachPart(c.Crawl, func(dir string) error { return checkSeen(ctx, std, dir, len(v.Problems) > 0) })
 		},
+		func() error { return frontier.CheckCredit(c.Crawl) },
 	} {
 		err := check()
 		if fewFiles := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, fs.ErrPermission); ctx.Err() != nil || fewFiles {

@@ -161,7 +161,7 @@ func (c *fetchCmd) Run(ctx context.Context, std *cli.Std) error {
 			progress.Add(1)
 		}
 	}
-	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Stores: states.stores(), Txn: c.Txn, Now: now, Threads: std.Threads()}
+	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Stores: states.stores(), Txn: c.Txn, Now: now, Threads: std.Threads(), Like: in.Schema()}
 	if len(c.Replay) > 0 {
 		opt := replay.Options{Files: parts, Txn: c.Txn, Schema: in.Schema(), OnRow: onRow}
 		err = cli.RunStage(ctx, std, spec, in, sinks, func(ctx context.Context, b *stage.Batch[record.URL, record.Fetch]) error {

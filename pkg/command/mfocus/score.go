@@ -135,9 +135,9 @@ func (c *ScoreCmd) checkPolicy() error {
 	if crawl == "" || c.Txn == "" {
 		return nil
 	}
-	f, err := frontier.Open(filepath.Join(crawl, frontier.Kind), store.Options{})
+	f, err := frontier.Open(filepath.Join(filepath.Dir(filepath.Clean(c.WARC)), frontier.Kind), store.Options{})
 	if err != nil {
-		return nil // one of several shards: such crawls have no policy of that kind
+		return nil // there is none: a crawl of one's own
 	}
 	if own, err := f.OwnScores(); err != nil || !own {
 		return err

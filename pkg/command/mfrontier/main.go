@@ -43,6 +43,7 @@ type grammar struct {
 	Add      addCmd      `cmd:"" help:"Add URLs."`
 	Raise    raiseCmd    `cmd:"" help:"Give waiting URLs a higher priority."`
 	Next     nextCmd     `cmd:"" help:"Take the next batch; wait if nothing is due yet."`
+	Give     giveCmd     `cmd:"" help:"Policy opic, several shards: divide the credit of pages."`
 	Update   updateCmd   `cmd:"" help:"End the batch with its outcomes, and add new URLs."`
 	Plan     planCmd     `cmd:"" help:"Estimate how long a batch will take, and name the slowest hosts."`
 	Release  releaseCmd  `cmd:"" help:"Put parked URLs back into the queue."`
@@ -283,6 +284,11 @@ func (c *nextCmd) Run(ctx context.Context, std *cli.Std) error {
 		return err
 	}
 	spec := stage.Spec{Name: "mfrontier next", Verb: "next", Store: f.Store(), Txn: c.Txn, Now: now, Shape: stage.Source}
+	if credit, err := f.OwnScores(); err != nil {
+		return err
+	} else if credit && o.Always {
+		spec.Like = frontier.CreditColumns
+	}
 	if std.MemoryLimit() < frontier.Memory {
 		spec.Threads = 1 // that compress the batch: each takes some 3 MiB
 	}
@@ -433,6 +439,43 @@ func committed(f *frontier.Frontier, verb, txn string) (found bool, err error) {
 		_, found, err = f.Store().Lookup(verb, txn)
 	}
 	return found, err
+}
+
+type giveCmd struct {
+	Store    string   `arg:"" help:"The frontier."`
+	Files    []string `arg:"" optional:"" help:"Link records; default: standard input."`
+	Outcomes string   `required:"" type:"path" placeholder:"FILE" help:"Fetch records of the pages, with their credit."`
+	cli.Output
+}
+
+// Help is part of --help.
+func (*giveCmd) Help() string {
+	return `For "mfrontier update --links" of the shards that own the targets.
+
+Examples:
+  mfrontier give crawl/shard/000/frontier --outcomes marked.arrows.zst \
+    links.arrows.zst -o gifts.arrows.zst`
+}
+
+func (c *giveCmd) Run(ctx context.Context, std *cli.Std) error {
+	f, err := open(std, c.Store, cli.TxnFlags{})
+	if err != nil {
+		return err
+	}
+	in, err := cli.OpenRecords[record.Link](std, c.Files)
+	if err != nil {
+		return err
+	}
+	sinks, err := std.Sinks(c.Output)
+	if err != nil {
+		return err
+	}
+	spec := stage.Spec{Name: "mfrontier give", Like: frontier.CreditColumns}
+	return cli.RunStage(ctx, std, spec, counting(std, in, "links"), sinks, func(ctx context.Context, b *stage.Batch[record.Link, record.Link]) error {
+		return f.Give(ctx, b, func() (stage.Input[record.Fetch], error) {
+			return cli.OpenRecords[record.Fetch](std, []string{c.Outcomes})
+		})
+	})
 }
 
 type updateCmd struct {

@@ -87,7 +87,7 @@ type Spec struct {
 	Now      record.Time    // the round's clock; 0: the input's
 	Threads  int            // for compression
 	Resolver string         // how names were looked up (record.WriterOptions.Resolver)
-	Like     *record.Schema // further columns of the output, where there is no input that has them (mfrontier export)
+	Like     *record.Schema // further columns of the output, where they are not those of an input of its kind (mfrontier export)
 }
 
 // locksLate: the body takes the lock itself, by Batch.Begin.
@@ -239,7 +239,8 @@ func (b *Batch[In, Out]) declare(o record.WriterOptions) record.WriterOptions {
 	o.Threads = b.spec.Threads
 	if b.in != nil && b.in.Schema().Kind == kindOf[Out]() {
 		o.Like, o.Resolver = b.in.Schema(), b.in.Schema().Resolver
-	} else if b.spec.Like != nil {
+	}
+	if b.spec.Like != nil {
 		o.Like = b.spec.Like
 	}
 	if b.spec.Resolver != "" {
