@@ -12,7 +12,7 @@ import (
 
 // ceilings bound the size of the project, in lines or words. Whoever raises one adds behind it for which user.
 var ceilings = map[string]int{
-	"lines of floor 0": 3_450, // whoever reads tests: must has how three packages wait for the end of a child; who builds on Windows: what differs by system stands here; whoever reads tests: package must took 2,000 lines from them; whoever needs a temporary file: its one maker came from floor 1
+	"lines of floor 0": 3_480, // whoever gives a compressed list is told how to unpack it; whoever reads tests: must has how three packages wait for the end of a child; who builds on Windows: what differs by system stands here; whoever reads tests: package must took 2,000 lines from them; whoever needs a temporary file: its one maker came from floor 1
 	"lines of floor 1": 19_400,
 	"lines of floor 2": 53_600, // who crawls by importance on many machines; whoever archives pages that name no encoding: Russian among English, IBM866, Thai; who exports a part of a crawl whose documents are kept once; who searches or archives slides, workbooks and books: their text and links
 	"lines of floor 3": 30_400,
