@@ -114,8 +114,11 @@ func (c *children) run(ctx context.Context, missing func(code int, stderr string
 		// The other side's message is lost when it ends before this side has read it.
 		said = ": error in file I/O (a full disk?)"
 	}
-	return nil, false, &fault.Error{File: c.remote, Found: fmt.Sprintf("%s: %v%.300s", program, err, said), Err: err,
-		Hint: "what is there is kept; the same command goes on"}
+	hint := "what is there is kept; the same command goes on"
+	if daemon := strings.HasPrefix(c.remote, "rsync://") || strings.Contains(c.remote, "::"); daemon && program == "rsync" && exit != nil && exit.ExitCode() == 24 {
+		hint = "rsync's daemon finds no named file below a folder of a module with \"use chroot = no\": set yes, or give the copy a module of its own"
+	}
+	return nil, false, &fault.Error{File: c.remote, Found: fmt.Sprintf("%s: %v%.300s", program, err, said), Err: err, Hint: hint}
 }
 
 // limited keeps the first bytes.

@@ -546,18 +546,22 @@ func TestRestoredMeanwhile(t *testing.T) {
 	}
 }
 
-// TestSilentRsync: a program that fails without a word still leaves an error that says what may be wrong.
+// TestSilentRsync: where a program says nothing of use, the error and its hint do.
 func TestSilentRsync(t *testing.T) {
-	bin := t.TempDir()
-	must.OK(t, os.WriteFile(filepath.Join(bin, "rsync"), []byte("#!/bin/sh\nexit 11\n"), 0o777))
-	t.Setenv("PATH", bin)
-	own := t.TempDir()
-	lock, err := os.Create(filepath.Join(own, "lock"))
-	must.OK(t, err)
-	defer lock.Close()
-	r, err := openRemote("host:copy", own, lock)
-	must.OK(t, err)
-	if _, err = r.list(t.Context()); err == nil || !strings.Contains(err.Error(), "a full disk?") {
-		t.Fatalf("%v, want a word about the disk", err)
+	for exit, want := range map[string]struct{ remote, text string }{"11": {"host:copy", "a full disk?"}, "24": {"rsync://host/module/copy", "use chroot = no"}} {
+		t.Run(exit, func(t *testing.T) {
+			bin := t.TempDir()
+			must.OK(t, os.WriteFile(filepath.Join(bin, "rsync"), []byte("#!/bin/sh\nexit "+exit+"\n"), 0o777))
+			t.Setenv("PATH", bin)
+			own := t.TempDir()
+			lock, err := os.Create(filepath.Join(own, "lock"))
+			must.OK(t, err)
+			defer lock.Close()
+			r, err := openRemote(want.remote, own, lock)
+			must.OK(t, err)
+			if _, err = r.list(t.Context()); err == nil || !strings.Contains(err.Error()+fault.HintOf(err), want.text) {
+				t.Fatalf("%v, want %s", err, want.text)
+			}
+		})
 	}
 }
