@@ -424,9 +424,12 @@ func (c *keyCmd) Run(std *cli.Std) error {
 		"surt": func(u *record.URL) string { return canon.SURT(u.URL) },
 		"cdx":  func(u *record.URL) string { return canon.CDXKey(u.URL) },
 	}[c.Form]
-	out := bufio.NewWriter(std.Out)
+	out, terminal := bufio.NewWriter(std.Out), std.OnTerminal()
 	err = record.Each(in, func(row *record.URL) error {
-		_, err := fmt.Fprintf(out, "%s\t%s\t%s\n", fingerprint.Format(urlset.KeyOf(poly, form, row)), show(row), record.AppendEscaped(nil, line))
+		if terminal {
+			line = string(record.AppendEscaped(nil, line)) // a list may have codes that a terminal obeys
+		}
+		_, err := fmt.Fprintf(out, "%s\t%s\t%s\n", fingerprint.Format(urlset.KeyOf(poly, form, row)), show(row), line)
 		return err
 	})
 	return cmp.Or(err, out.Flush())
