@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -41,8 +42,9 @@ type Result struct {
 
 // Marks in snippets of FTS5: clean has left none in texts.
 const (
-	opening = '\x02'
-	closing = '\x03'
+	opening = "\x02"
+	closing = "\x03"
+	marking = opening + closing
 )
 
 // Expression returns the query of FTS5 (https://www.sqlite.org/fts5.html, section 3) for some words. All of them have to stand on a page:
@@ -85,11 +87,19 @@ func Expression(words string) (string, error) {
 			begins = true
 		}
 		words = rest
-		if !strings.ContainsFunc(term, counts) {
+		of := slices.Collect(wordsOf(term))
+		if n := len(of); n == 0 {
 			continue
+		} else if of[n-1].unspaced && n > 1 && of[n-2].to == of[n-1].to {
+			of = of[:n-1] // whatever follows the last pair
+		} else if of[n-1].unspaced {
+			begins = true
 		}
-		term = `"` + strings.ReplaceAll(term, `"`, " ") + `"`
-		if begins {
+		term = `"`
+		for _, w := range of {
+			term += " " + w.folded
+		}
+		if term += `"`; begins {
 			term += "*"
 		}
 		if not {
@@ -113,13 +123,10 @@ func Expression(words string) (string, error) {
 	return e, nil
 }
 
-// counts reports whether the tokenizer takes a character as part of a word.
-func counts(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.Co) }
-
 // Find gives the best results of a query, the best first, and how many documents there are in all.
 func (x *Index) Find(ctx context.Context, q Query) (results []Result, total int64, err error) {
 	defer func() { err = x.named(ctx, err) }()
-	words, err := Expression(q.Words)
+	query, err := Expression(q.Words)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -129,10 +136,10 @@ func (x *Index) Find(ctx context.Context, q Query) (results []Result, total int6
 	defer x.exec(context.WithoutCancel(ctx), "ROLLBACK")
 	const matching = ` FROM text WHERE text MATCH ?1 AND (?2 = '' OR EXISTS (SELECT 1 FROM page WHERE doc = text.rowid AND ` + onSite + `))`
 	site := strings.ToLower(strings.Trim(q.Site, "."))
-	if err := x.conn.QueryRowContext(ctx, `SELECT count(*)`+matching, words, site).Scan(&total); err != nil {
+	if err := x.conn.QueryRowContext(ctx, `SELECT count(*)`+matching, query, site).Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	rows, err := x.conn.QueryContext(ctx, `SELECT rowid, rank`+matching+` ORDER BY rank, rowid LIMIT ?3`, words, site, q.Most)
+	rows, err := x.conn.QueryContext(ctx, `SELECT rowid, rank`+matching+` ORDER BY rank, rowid LIMIT ?3`, query, site, q.Most)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -151,13 +158,13 @@ func (x *Index) Find(ctx context.Context, q Query) (results []Result, total int6
 	}
 	for i, doc := range docs {
 		r := &results[i]
-		var snippet string
-		err := x.conn.QueryRowContext(ctx, `SELECT title, snippet(text, 1, char(2), char(3), '…', 32) FROM text WHERE text MATCH ? AND rowid = ?`, words, doc).Scan(&r.Title, &snippet)
+		var body, snippet string
+		err := x.conn.QueryRowContext(ctx, `SELECT doc.title, msearch_unpack(packed), snippet(text, 1, char(2), char(3), '', 32) FROM text LEFT JOIN doc ON id = text.rowid WHERE text MATCH ? AND text.rowid = ?`, query, doc).Scan(&r.Title, &body, &snippet)
 		if err != nil {
 			return nil, 0, err
 		}
 		r.Title = strings.Join(strings.Fields(r.Title), " ")
-		r.Snippet, r.Marks = marks(snippet)
+		r.Snippet, r.Marks = marks(original(body, snippet, query))
 		if err := x.urls(ctx, r, doc, site, q.Also); err != nil {
 			return nil, 0, err
 		}
@@ -202,9 +209,9 @@ func marks(s string) (line string, of [][2]int) {
 	space := true // no space is due
 	for _, r := range s {
 		switch {
-		case r == opening:
+		case r == rune(opening[0]):
 			begin = at
-		case r == closing:
+		case r == rune(closing[0]):
 			of = append(of, [2]int{begin, at})
 		case unicode.IsSpace(r) && space:
 		case unicode.IsSpace(r):

@@ -2,7 +2,7 @@
 //
 //	page   a URL that ever had a document, where the archive has it, and the number of its document in the index
 //	doc    a document, by its content fingerprint: URLs with the same content share it; its title, and its text as a zstd frame
-//	text   the words of each document and where they stand: the FTS5 table (unicode61, without diacritics), which reads titles and texts through view shown
+//	text   the words of each document and where they stand: the FTS5 table, which reads the words of titles and texts through view shown, as join gives them
 //	file   the record files that were read, in their order
 //
 // # Invariants
@@ -40,7 +40,7 @@ import (
 )
 
 // Version is the version of the tables.
-const Version = 3
+const Version = 4
 
 // application marks our databases (SQLite's application_id): "MFTX".
 const application = 0x4d465458
@@ -54,8 +54,8 @@ CREATE TABLE doc(id INTEGER PRIMARY KEY, fp INTEGER NOT NULL UNIQUE, title TEXT 
 CREATE TABLE page(url TEXT PRIMARY KEY, host TEXT NOT NULL, doc INTEGER, gone INTEGER NOT NULL, fp INTEGER NOT NULL, fetched INTEGER NOT NULL,
 	store TEXT NOT NULL, warc TEXT NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL, body INTEGER NOT NULL, mime TEXT NOT NULL, charset TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX page_doc ON page(doc) WHERE doc IS NOT NULL;
-CREATE VIEW shown AS SELECT id, title, msearch_unpack(packed) AS body FROM doc;
-CREATE VIRTUAL TABLE text USING fts5(title, body, content = 'shown', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2');
+CREATE VIEW shown AS SELECT id, msearch_words(title) AS title, msearch_words(msearch_unpack(packed)) AS body FROM doc;
+CREATE VIRTUAL TABLE text USING fts5(title, body, content = 'shown', content_rowid = 'id', tokenize = 'ascii');
 INSERT INTO text(text, rank) VALUES('rank', 'bm25(4.0, 1.0)');
 `
 
@@ -142,7 +142,7 @@ func (x *Index) make(ctx context.Context) error {
 	})
 }
 
-// maxValue bounds what SQLite reads as one value or row, in bytes, and what a text unpacks to: the file may be another's. A title and a text take at most twice MaxText.
+// maxValue bounds what SQLite reads as one value or row, in bytes, and what a text unpacks to: the file may be another's. A title and a text have at most twice maxWords.
 const maxValue = 4 << 20
 
 // schemaOf lists what a database is made of.

@@ -417,7 +417,7 @@ func (u *update) document(ctx context.Context, store string, j *job) (doc sql.Nu
 	if err != nil {
 		return doc, err
 	}
-	_, err = u.addText.ExecContext(ctx, id, j.text.title, j.text.body)
+	_, err = u.addText.ExecContext(ctx, id, j.text.words[0], j.text.words[1])
 	return sql.NullInt64{Int64: id, Valid: true}, err
 }
 
@@ -484,8 +484,9 @@ func (u *update) release(ctx context.Context, doc sql.NullInt64) error {
 
 // text is the indexed text of a document.
 type text struct {
-	title, body string
-	packed      []byte // the body
+	title  string
+	words  [2]string // of the title and of the body
+	packed []byte    // the body
 }
 
 // The options are constants: there is no error.
@@ -505,9 +506,13 @@ func init() {
 		}
 		return string(body), nil
 	})
+	sqlite.MustRegisterDeterministicScalarFunction("msearch_words", 1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+		text, _ := args[0].(string)
+		return join(text), nil
+	})
 }
 
-func (t *text) empty() bool { return t.title == "" && t.body == "" }
+func (t *text) empty() bool { return t.words[0] == "" && t.words[1] == "" }
 
 // reader reads documents. One goroutine.
 type reader struct {
@@ -561,12 +566,11 @@ func (d reader) read(store string, j *job) error {
 	if err != nil {
 		return nil // nobody can read it
 	}
-	t := &text{title: clean(title), body: clean(body)}
-	if rest, ok := strings.CutPrefix(t.body, t.title); ok {
-		t.body = strings.TrimPrefix(rest, "\n") // of HTML the title comes first
+	title, body = clean(title), clean(body)
+	if rest, ok := strings.CutPrefix(body, title); ok {
+		body = strings.TrimPrefix(rest, "\n") // of HTML the title comes first
 	}
-	t.packed = packer.EncodeAll([]byte(t.body), nil)
-	j.text = t
+	j.text = &text{title, [2]string{join(title), join(body)}, packer.EncodeAll([]byte(body), nil)}
 	return nil
 }
 

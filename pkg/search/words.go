@@ -1,0 +1,159 @@
+package search
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// maxWords bounds the words of a title or a text, in bytes. Three times MaxText holds all, except of characters that stand for many, such as U+FDFA.
+const maxWords = 3 * MaxText
+
+// unspaced are the scripts that put no spaces between words. Korean puts endings on them.
+var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo, unicode.Yi, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+
+// accented are the scripts whose marks are accents, or vowels that most people leave out. Marks of other scripts are letters.
+var accented = []*unicode.RangeTable{unicode.Inherited, unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Hebrew, unicode.Arabic, unicode.Syriac}
+
+// word is a word of a text: what the index has of it, and where it stands, in bytes.
+type word struct {
+	folded        string
+	from, mid, to int  // mid is the end of a pair's first character; else to
+	unspaced      bool // a pair or a character of an unspaced script
+}
+
+// A character is no part of words, or begins or goes on with a word, or is a character of an unspaced script, or belongs to the one before.
+const (
+	gap = iota
+	letter
+	single
+	mark
+)
+
+// wordsOf gives the words of a text in their order. A word is a run of letters and digits. A run in an unspaced script is cut into pairs that overlap, as by
+// Lucene's CJKAnalyzer, and its last character: 安装器 is 安装, 装器 and 器. So whatever stands in a run is found as a phrase, and one character as what words begin with.
+func wordsOf(text string) iter.Seq[word] {
+	return func(yield func(word) bool) {
+		var last word // the character before
+		kind, from := gap, 0
+		for at, size := 0, 1; size > 0; at += size {
+			var r rune
+			next := gap
+			if r, size = utf8.DecodeRuneInString(text[at:]); size > 0 {
+				next = kindOf(r)
+			}
+			if next == mark || next == kind && kind != single {
+				continue
+			}
+			if kind != gap {
+				w := word{fold(text[from:at]), from, at, at, kind == single}
+				if last.folded != "" && !yield(word{last.folded + w.folded, last.from, last.to, at, true}) {
+					return
+				}
+				if last = w; next != single || kind != single {
+					last = word{}
+					if w.folded != "" && !yield(w) {
+						return
+					}
+				}
+			}
+			kind, from = next, at
+		}
+	}
+}
+
+func kindOf(r rune) int {
+	switch {
+	case r < utf8.RuneSelf:
+		if 'a' <= r|' ' && r|' ' <= 'z' || '0' <= r && r <= '9' {
+			return letter
+		}
+		return gap
+	case unicode.In(r, unicode.M, unicode.Cf) || 0x1160 <= r && r <= 0x11ff || r == 0xff9e || r == 0xff9f: // vowels and final consonants of Hangul; voiced marks
+		return mark
+	case r >= 0xe00 && counts(r) && (unicode.In(r, unspaced...) || r == 'ー' || r == 'ｰ'):
+		return single
+	case counts(r):
+		return letter
+	}
+	return gap
+}
+
+// counts reports whether a character makes a word.
+func counts(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.Co) }
+
+// fold returns a word without what does not matter: case, the forms of compatibility of Unicode, accents, and what is invisible, such as soft hyphens.
+func fold(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return strings.ToLower(s)
+	}
+	return norm.NFC.String(strings.Map(func(r rune) rune {
+		switch {
+		case r < utf8.RuneSelf && kindOf(r) == gap, unicode.Is(unicode.Cf, r): // ⑴ has brackets
+			return -1
+		case unicode.Is(unicode.M, r) && r != '\u3099' && r != '\u309a' && unicode.In(r, accented...): // が is another letter than か
+			return -1
+		}
+		return r
+	}, cases.Fold().String(norm.NFKD.String(s))))
+}
+
+// join returns the words of a title or text as the index takes them: FTS5's tokenizer ascii cuts them at the spaces. Its snippets begin after stops.
+func join(text string) string {
+	var b strings.Builder
+	end := 0
+	for w := range wordsOf(text) {
+		if b.Len()+len(w.folded)+2 > maxWords {
+			break
+		}
+		if b.WriteByte(' '); strings.ContainsAny(text[min(end, w.from):w.from], ".:。！？") {
+			b.WriteByte('.')
+		}
+		b.WriteString(w.folded)
+		end = w.to
+	}
+	return b.String()
+}
+
+// original returns what a snippet of a text's words stands for in the text, with its marks. query is the expression that was looked for.
+func original(text, snippet, query string) string {
+	tokens := strings.FieldsFunc(snippet, func(r rune) bool { return r == ' ' || r == '.' })
+	all := slices.Collect(wordsOf(text))
+	n := len(tokens)
+	for i := 0; n > 0 && i <= len(all)-n; i++ {
+		of := all[i : i+n]
+		if !slices.EqualFunc(of, tokens, func(w word, token string) bool { return w.folded == strings.Trim(token, marking) }) {
+			continue
+		}
+		var b strings.Builder
+		at := 0
+		if i > 0 {
+			b.WriteString("…")
+			at = of[0].from
+		}
+		for j, w := range of {
+			if strings.HasPrefix(tokens[j], opening) {
+				from := max(at, w.from)
+				b.WriteString(text[at:from] + opening)
+				at = from
+			}
+			if strings.HasSuffix(tokens[j], closing) {
+				if !strings.Contains(query, w.folded) {
+					w.to = w.mid // the query has one character of the pair
+				}
+				b.WriteString(text[at:w.to] + closing)
+				at = w.to
+			}
+		}
+		if i+n < len(all) {
+			return b.String() + text[at:max(at, of[n-1].to)] + "…"
+		}
+		return b.String() + text[at:]
+	}
+	return ""
+}
