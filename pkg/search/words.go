@@ -14,6 +14,9 @@ import (
 // maxWords bounds the words of a title or a text, in bytes. Three times MaxText holds all, except of characters that stand for many, such as U+FDFA.
 const maxWords = 3 * MaxText
 
+// maxSeen bounds the words of a text that are folded once.
+const maxSeen = 4096
+
 // unspaced are the scripts that put no spaces between words. Korean puts endings on them.
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo, unicode.Yi, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
@@ -40,6 +43,7 @@ const (
 func wordsOf(text string) iter.Seq[word] {
 	return func(yield func(word) bool) {
 		var last word // the character before
+		seen := map[string]string{} // folded
 		kind, from := gap, 0
 		for at, size := 0, 1; size > 0; at += size {
 			var r rune
@@ -51,7 +55,15 @@ func wordsOf(text string) iter.Seq[word] {
 				continue
 			}
 			if kind != gap {
-				w := word{fold(text[from:at]), from, at, at, kind == single}
+				w := word{text[from:at], from, at, at, kind == single}
+				f, ok := seen[w.folded]
+				if !ok {
+					f = fold(w.folded)
+					if len(seen) < maxSeen {
+						seen[w.folded] = f
+					}
+				}
+				w.folded = f
 				if last.folded != "" && !yield(word{last.folded + w.folded, last.from, last.to, at, true}) {
 					return
 				}
@@ -74,6 +86,8 @@ func kindOf(r rune) int {
 			return letter
 		}
 		return gap
+	case r < 0xe00 && unicode.IsLetter(r):
+		return letter
 	case unicode.In(r, unicode.M, unicode.Cf) || 0x1160 <= r && r <= 0x11ff || r == 0xff9e || r == 0xff9f: // vowels and final consonants of Hangul; voiced marks
 		return mark
 	case r >= 0xe00 && counts(r) && (unicode.In(r, unspaced...) || r == 'ー' || r == 'ｰ'):
