@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
@@ -337,13 +338,112 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// Words are found in all their forms, also inside runs without spaces, and are marked in the document's own text.
+func TestScripts(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		found []string // the text with marks; the first thing marked finds it, and so do the queries behind it
+		not   string   // what finds nothing
+	}{
+		{"Japanese", []string{"今日は<システム>の設定、終わり。", "今日はシステムの<設定>、終わり。", "今日はシステ<ム>の設定、終わり。 | ﾑ | ム*", "今日は<システムの設定、終わり>。", "<今日>はシステムの設定、終わり。 | 今日*"}, "ジステム システメ 設終 定終わ"},
+		{"half-width kana", []string{"<ﾃﾞｰﾀﾍﾞｰｽ>管理 | データベース", "ﾃﾞｰﾀ<ﾍﾞｰｽ>管理 | ベース"}, "テータベース ヘース"},
+		{"Chinese", []string{"如何<安装>Linux系统？<安装>器", "如何安装<Linux>系统？安装器 | ＬＩＮＵＸ | linu*", "如何<安装Linux系统>？安装器", "如何安<装Linux系>统？安装器 | \"装 linux 系\"", "如何安装Linux系统？安<装器> | 装器 -系器", "如何安装Linux系统？安装<器>"}, "裝 统安装 系统器"},
+		{"two words that overlap", []string{"<安装><器> | 安装 装器"}, "器装"},
+		{"Korean", []string{"새 <시스템>을 설치합니다 | \u1109\u1175\u1109\u1173\u1110\u1166\u11b7", "새 시스템을 <설치>합니다 | 설치*", "<새> 시스템을 설치합니다"}, "템설 을설치"},
+		{"Korean in parts", []string{"<\u1109\u1165\u1107\u1165>를 | 서버"}, "서바"},
+		{"Thai", []string{"<ไม่>สามารถเปิดแฟ้ม", "ไม่<สามารถ>เปิดแฟ้ม", "ไม่สามารถเปิด<แฟ้ม>"}, "ไมสามารถ แฟม"},
+		{"Lao", []string{"ເປີດ<ແຟ້ມ>ໃໝ່"}, "ແຟມ"},
+		{"Khmer", []string{"បើក\u200b<ឯកសារ>មេ", "<បើក\u200bឯកសារមេ> | បើកឯកសារ\u200bមេ"}, "បក"},
+		{"Burmese", []string{"ပုံ<ဖိုင်>စနစ်"}, "ဖင"},
+		{"Hindi", []string{"<फ़ाइल> की सूची | फ\u093cाइल", "फ़ाइल की <सूची> | सू*"}, "फाइल सच"},
+		{"Greek", []string{"ο <χώρος> και ΤΑ ΣΥΣΤΉΜΑΤΑ | ΧΩΡΟΣ | χωροσ | χώ*", "ο χώρος και ΤΑ <ΣΥΣΤΉΜΑΤΑ> | συστήματα"}, "χωρο"},
+		{"German", []string{"<Große> Straße | GROSSE | grosse | GROẞE | gross*", "Große <Straße> | strasse"}, "grobe"},
+		{"Russian", []string{"<Ещё> мой | еще | ЕЩЁ", "Ещё <мой> | мои | МОЙ"}, "еш"},
+		{"accents in parts, a soft hyphen", []string{"<re\u0301sume\u0301> co\u00adopère | RESUME | résumé", "re\u0301sume\u0301 <co\u00adopère> | coopere"}, "re sume co"},
+		{"Turkish, Polish", []string{"<İstanbul> ŻÓŁW | istanbul | ISTANBUL", "İstanbul <ŻÓŁW> | żółw | zołw"}, "ıstanbul zolw"},
+		{"Vietnamese", []string{"<cài> đặt | cai", "cài <đặt> | ĐẶT | đat"}, "dat"},
+		{"Arabic, Hebrew", []string{"<كِتَاب> أحمد שָׁלוֹם | كتاب", "كِتَاب <أحمد> שָׁלוֹם | احمد", "كِتَاب أحمد <שָׁלוֹם> | שלום"}, "كتب"},
+		{"compatible forms", []string{"<２０２４>年 ﬁle x² Linux™ ⑴⑵ | 2024", "２０２４年 <ﬁle> x² Linux™ ⑴⑵ | FILE", "２０２４年 ﬁle <x²> Linux™ ⑴⑵ | x2", "２０２４年 ﬁle x² <Linux>™ ⑴⑵", "２０２４年 ﬁle x² Linux™ <⑴⑵> | 12"}, "linuxtm 1"},
+		{"marks alone", []string{"\u0301<a>☺\ufe0fb \u3099", "\u0301a☺\ufe0f<b> \u3099"}, "ab"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			crawl := t.TempDir()
+			text, _, _ := strings.Cut(c.found[0], " | ")
+			text = strings.NewReplacer("<", "", ">", "").Replace(text)
+			upToDate(t, crawl, round(t, crawl, "", "r1", 1, visit{url: "http://h/", outcome: record.OutcomeFetched, status: 200, mime: "text/plain; charset=utf-8", body: text}))
+			for _, want := range c.found {
+				queries := strings.Split(want, " | ")
+				want = queries[0]
+				if _, marked, _ := strings.Cut(want, "<"); !strings.Contains(marked, "<") {
+					marked, _, _ = strings.Cut(marked, ">")
+					queries[0] = `"` + marked + `"`
+				} else {
+					queries = queries[1:]
+				}
+				for _, q := range queries {
+					if _, results := find(t, crawl, Query{Words: q}); len(results) != 1 || results[0].Marked("<", ">") != want {
+						t.Errorf("%s: %+v, want %s", q, results, want)
+					}
+				}
+			}
+			for _, q := range strings.Fields(c.not) {
+				if _, results := find(t, crawl, Query{Words: q}); len(results) != 0 {
+					t.Errorf("%s: %s", q, results[0].Marked("<", ">"))
+				}
+			}
+		})
+	}
+}
+
+// A piece begins behind a stop, ends with its last word, and has what stands between its words. Where the pieces are many, it is one that has the words.
+func TestPieces(t *testing.T) {
+	crawl := t.TempDir()
+	stop, more := strings.Repeat("before ", 99)+"the end. ", strings.Repeat("— so（on）", 99)
+	upToDate(t, crawl, round(t, crawl, "", "r1", 1, page("http://h/1", "A title", stop+"It is Ünï-code, "+more), page("http://h/2", "!", "!"), page("http://h/3", "Of no text", ""),
+		page("http://h/4", "中文", strings.Repeat("前面，", 99)+"完了。安装程序"+strings.Repeat("，后面", 99))))
+	for _, c := range []struct{ query, want string }{
+		{"unicode", ""},
+		{"uni code", "…It is <Ünï>-<code>, — " + strings.Repeat("so（on）— ", 13) + "so（on…"},
+		{"title", strings.TrimSpace(strings.Repeat("before ", 32)) + "…"},
+		{"text", ""},
+		{"程序", "…" + "安装<程序>，" + strings.Repeat("后面，", 13) + "后面…"},
+	} {
+		_, results := find(t, crawl, Query{Words: c.query})
+		got := ""
+		for _, r := range results {
+			got += r.Marked("<", ">")
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.query, got, c.want)
+		}
+	}
+	if urls, _ := find(t, crawl, Query{Words: "text OR"}); len(urls) != 0 {
+		t.Errorf("%q", urls)
+	}
+}
+
+// What leaves the index is folded again: another form of a character leaves words behind, and needs another Version.
+func TestFoldIsKept(t *testing.T) {
+	var all strings.Builder
+	for r := range rune(unicode.MaxRune) {
+		all.WriteString(join("x" + string(r) + "x"))
+	}
+	if got, want := fmt.Sprintf("%d: %x", Version, fingerprint.Of([]byte(all.String()))), "4: 4cc3584177a9ccd8"; got != want {
+		t.Errorf("words are folded in another way by Unicode %s: %s, want %s; raise Version", unicode.Version, got, want)
+	}
+	// A document of characters that stand for many fits in.
+	if n := len(join(strings.Repeat("\ufdfa ", MaxText/4))); n > maxWords || n < maxWords-100 {
+		t.Errorf("%d bytes of words, want just below %d", n, maxWords)
+	}
+}
+
 func FuzzExpression(f *testing.F) {
 	crawl := f.TempDir()
 	upToDate(f, crawl, round(f, crawl, "", "r1", 1, page("http://h/", "a", "b c")))
 	x, err := Open(f.Context(), filepath.Join(crawl, "search.db"), false, 0)
 	must.OK(f, err)
 	defer x.Close()
-	for _, s := range []string{"a", `a "b c" -d e*`, `"`, `-"a"*b`, "é\x00", "\xff a", "٣ 中文*"} {
+	for _, s := range []string{"a", `a "b c" -d e*`, `"`, `-"a"*b`, "é\x00", "\xff a", "٣ 中文*", "\"安装 x\" ﾑ* กำ"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, words string) {

@@ -42,9 +42,9 @@ const (
 // Lucene's CJKAnalyzer, and its last character: 安装器 is 安装, 装器 and 器. So whatever stands in a run is found as a phrase, and one character as what words begin with.
 func wordsOf(text string) iter.Seq[word] {
 	return func(yield func(word) bool) {
-		var last word // the character before
-		seen := map[string]string{} // folded
-		kind, from := gap, 0
+		var last word                     // the character before
+		seen := map[string]string{}       // folded
+		kind, from, plain := gap, 0, true // plain: of ASCII
 		for at, size := 0, 1; size > 0; at += size {
 			var r rune
 			next := gap
@@ -52,18 +52,20 @@ func wordsOf(text string) iter.Seq[word] {
 				next = kindOf(r)
 			}
 			if next == mark || next == kind && kind != single {
+				plain = plain && r < utf8.RuneSelf
 				continue
 			}
 			if kind != gap {
-				w := word{text[from:at], from, at, at, kind == single}
-				f, ok := seen[w.folded]
-				if !ok {
-					f = fold(w.folded)
-					if len(seen) < maxSeen {
-						seen[w.folded] = f
+				s := text[from:at]
+				f, ok := "", false
+				if plain {
+					f = strings.ToLower(s)
+				} else if f, ok = seen[s]; !ok {
+					if f = fold(s); len(seen) < maxSeen {
+						seen[s] = f
 					}
 				}
-				w.folded = f
+				w := word{f, from, at, at, kind == single}
 				if last.folded != "" && !yield(word{last.folded + w.folded, last.from, last.to, at, true}) {
 					return
 				}
@@ -74,7 +76,7 @@ func wordsOf(text string) iter.Seq[word] {
 					}
 				}
 			}
-			kind, from = next, at
+			kind, from, plain = next, at, r < utf8.RuneSelf
 		}
 	}
 }
@@ -103,9 +105,6 @@ func counts(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.Co
 
 // fold returns a word without what does not matter: case, the forms of compatibility of Unicode, accents, and what is invisible, such as soft hyphens.
 func fold(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		return strings.ToLower(s)
-	}
 	return norm.NFC.String(strings.Map(func(r rune) rune {
 		switch {
 		case r < utf8.RuneSelf && kindOf(r) == gap, unicode.Is(unicode.Cf, r): // ⑴ has brackets
@@ -117,7 +116,7 @@ func fold(s string) string {
 	}, cases.Fold().String(norm.NFKD.String(s))))
 }
 
-// join returns the words of a title or text as the index takes them: FTS5's tokenizer ascii cuts them at the spaces. Its snippets begin after stops.
+// join returns the words of a title or text as the index takes them. FTS5's tokenizer ascii cuts them at the spaces; its snippets like to begin behind a stop and a space.
 func join(text string) string {
 	var b strings.Builder
 	end := 0
@@ -125,10 +124,13 @@ func join(text string) string {
 		if b.Len()+len(w.folded)+2 > maxWords {
 			break
 		}
-		if b.WriteByte(' '); strings.ContainsAny(text[min(end, w.from):w.from], ".:。！？") {
+		between := text[min(end, w.from):w.from]
+		before := strings.TrimRightFunc(between, unicode.IsSpace)
+		switch r, _ := utf8.DecodeLastRuneInString(before); {
+		case before != between && (r == '.' || r == ':'), r == '。', r == '！', r == '？':
 			b.WriteByte('.')
 		}
-		b.WriteString(w.folded)
+		b.WriteString(" " + w.folded)
 		end = w.to
 	}
 	return b.String()
