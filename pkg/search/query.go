@@ -44,12 +44,11 @@ type Result struct {
 const (
 	opening = "\x02"
 	closing = "\x03"
-	marking = opening + closing
 )
 
 // Expression returns the query of FTS5 (https://www.sqlite.org/fts5.html, section 3) for some words. All of them have to stand on a page:
 //
-//	crawl          the word, whatever its case and accents
+//	crawl          the word, whatever its case and accents; of a script without spaces also inside a run
 //	"web crawler"  the words one after the other
 //	crawl*         words that begin so
 //	-spider        pages without it

@@ -14,9 +14,6 @@ import (
 // maxWords bounds the words of a title or a text, in bytes. Three times MaxText holds all, except of characters that stand for many, such as U+FDFA.
 const maxWords = 3 * MaxText
 
-// maxSeen bounds the words of a text that are folded once.
-const maxSeen = 4096
-
 // unspaced are the scripts that put no spaces between words. Korean puts endings on them.
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo, unicode.Yi, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
@@ -30,27 +27,22 @@ type word struct {
 	unspaced      bool // a pair or a character of an unspaced script
 }
 
-// A character is no part of words, or begins or goes on with a word, or is a character of an unspaced script, or belongs to the one before.
-const (
-	gap = iota
-	letter
-	single
-	mark
-)
+// A character is no part of words, or goes on with a word, or is of an unspaced script, or belongs to the character before.
+const gap, letter, single, mark = 0, 1, 2, 3
 
 // wordsOf gives the words of a text in their order. A word is a run of letters and digits. A run in an unspaced script is cut into pairs that overlap, as by
 // Lucene's CJKAnalyzer, and its last character: 安装器 is 安装, 装器 and 器. So whatever stands in a run is found as a phrase, and one character as what words begin with.
 func wordsOf(text string) iter.Seq[word] {
 	return func(yield func(word) bool) {
 		var last word                     // the character before
-		seen := map[string]string{}       // folded
+		seen := map[string]string{}       // folded, for a bounded number of words
 		kind, from, plain := gap, 0, true // plain: of ASCII
-		for at, size := 0, 1; size > 0; at += size {
-			var r rune
-			next := gap
-			if r, size = utf8.DecodeRuneInString(text[at:]); size > 0 {
-				next = kindOf(r)
+		for at, r, size := 0, rune(0), 1; size > 0; at += size {
+			for kind == letter && at < len(text) && alphanumeric(text[at]) {
+				at++
 			}
+			r, size = utf8.DecodeRuneInString(text[at:]) // a gap behind the end
+			next := kindOf(r)
 			if next == mark || next == kind && kind != single {
 				plain = plain && r < utf8.RuneSelf
 				continue
@@ -59,9 +51,9 @@ func wordsOf(text string) iter.Seq[word] {
 				s := text[from:at]
 				f, ok := "", false
 				if plain {
-					f = strings.ToLower(s)
+					f = s // FTS5 folds ASCII
 				} else if f, ok = seen[s]; !ok {
-					if f = fold(s); len(seen) < maxSeen {
+					if f = fold(s); len(seen) < 4096 {
 						seen[s] = f
 					}
 				}
@@ -81,27 +73,23 @@ func wordsOf(text string) iter.Seq[word] {
 	}
 }
 
+func alphanumeric(c byte) bool { return 'a' <= c|' ' && c|' ' <= 'z' || '0' <= c && c <= '9' }
+
 func kindOf(r rune) int {
 	switch {
-	case r < utf8.RuneSelf:
-		if 'a' <= r|' ' && r|' ' <= 'z' || '0' <= r && r <= '9' {
-			return letter
-		}
-		return gap
-	case r < 0xe00 && unicode.IsLetter(r):
+	case r < utf8.RuneSelf && alphanumeric(byte(r)), r >= utf8.RuneSelf && r < 0xe00 && unicode.IsLetter(r):
 		return letter
+	case r < utf8.RuneSelf:
+		return gap
 	case unicode.In(r, unicode.M, unicode.Cf) || 0x1160 <= r && r <= 0x11ff || r == 0xff9e || r == 0xff9f: // vowels and final consonants of Hangul; voiced marks
 		return mark
-	case r >= 0xe00 && counts(r) && (unicode.In(r, unspaced...) || r == 'ー' || r == 'ｰ'):
+	case !unicode.In(r, unicode.L, unicode.N, unicode.Co):
+		return gap
+	case r >= 0xe00 && (unicode.In(r, unspaced...) || r == 'ー' || r == 'ｰ'):
 		return single
-	case counts(r):
-		return letter
 	}
-	return gap
+	return letter
 }
-
-// counts reports whether a character makes a word.
-func counts(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.Co) }
 
 // fold returns a word without what does not matter: case, the forms of compatibility of Unicode, accents, and what is invisible, such as soft hyphens.
 func fold(s string) string {
@@ -119,6 +107,7 @@ func fold(s string) string {
 // join returns the words of a title or text as the index takes them. FTS5's tokenizer ascii cuts them at the spaces; its snippets like to begin behind a stop and a space.
 func join(text string) string {
 	var b strings.Builder
+	b.Grow(len(text))
 	end := 0
 	for w := range wordsOf(text) {
 		if b.Len()+len(w.folded)+2 > maxWords {
@@ -126,11 +115,11 @@ func join(text string) string {
 		}
 		between := text[min(end, w.from):w.from]
 		before := strings.TrimRightFunc(between, unicode.IsSpace)
-		switch r, _ := utf8.DecodeLastRuneInString(before); {
-		case before != between && (r == '.' || r == ':'), r == '。', r == '！', r == '？':
+		if r, _ := utf8.DecodeLastRuneInString(before); before != "" && (before != between && (r == '.' || r == ':') || strings.ContainsRune("。！？", r)) {
 			b.WriteByte('.')
 		}
-		b.WriteString(" " + w.folded)
+		b.WriteByte(' ')
+		b.WriteString(w.folded)
 		end = w.to
 	}
 	return b.String()
@@ -139,37 +128,44 @@ func join(text string) string {
 // original returns what a snippet of a text's words stands for in the text, with its marks. query is the expression that was looked for.
 func original(text, snippet, query string) string {
 	tokens := strings.FieldsFunc(snippet, func(r rune) bool { return r == ' ' || r == '.' })
-	all := slices.Collect(wordsOf(text))
-	n := len(tokens)
-	for i := 0; n > 0 && i <= len(all)-n; i++ {
-		of := all[i : i+n]
-		if !slices.EqualFunc(of, tokens, func(w word, token string) bool { return w.folded == strings.Trim(token, marking) }) {
-			continue
+	var b strings.Builder
+	var of []word // as many words as there are tokens
+	n, at, found, more := 0, 0, false, false
+	for w := range wordsOf(text) {
+		if more = found; more || len(tokens) == 0 {
+			break
 		}
-		var b strings.Builder
-		at := 0
-		if i > 0 {
-			b.WriteString("…")
-			at = of[0].from
+		n++
+		if of = append(of, w); len(of) > len(tokens) {
+			of = of[1:]
 		}
-		for j, w := range of {
-			if strings.HasPrefix(tokens[j], opening) {
-				from := max(at, w.from)
-				b.WriteString(text[at:from] + opening)
-				at = from
+		found = slices.EqualFunc(of, tokens, func(w word, token string) bool { return w.folded == strings.Trim(token, opening+closing) })
+	}
+	if !found {
+		return ""
+	}
+	put := func(end int, what string) {
+		b.WriteString(text[at:max(at, end)] + what)
+		at = max(at, end)
+	}
+	if n > len(of) {
+		at = of[0].from
+		b.WriteString("…")
+	}
+	for i, w := range of {
+		if strings.HasPrefix(tokens[i], opening) {
+			put(w.from, opening)
+		}
+		if strings.HasSuffix(tokens[i], closing) {
+			if w.unspaced && !strings.Contains(query, w.folded) {
+				w.to = w.mid // the query has one character of the pair
 			}
-			if strings.HasSuffix(tokens[j], closing) {
-				if !strings.Contains(query, w.folded) {
-					w.to = w.mid // the query has one character of the pair
-				}
-				b.WriteString(text[at:w.to] + closing)
-				at = w.to
-			}
+			put(w.to, closing)
 		}
-		if i+n < len(all) {
-			return b.String() + text[at:max(at, of[n-1].to)] + "…"
-		}
+	}
+	if !more {
 		return b.String() + text[at:]
 	}
-	return ""
+	put(of[len(of)-1].to, "…")
+	return b.String()
 }
