@@ -381,7 +381,8 @@ func detect(b []byte) (encoding.Encoding, string) {
 	if high < detectLeast {
 		return lookup("windows-1252")
 	}
-	latin := letters > high
+	// Where most words have one such byte, these are letters or signs of Latin text: £10, 20°, à.
+	latin := letters > high || high < 2*bytes.Count(words, []byte{' '})
 	name, confidence := guess(words, latin)
 	switch {
 	case latin || confidence >= 75: // as good as certain: a multibyte encoding without an error

@@ -145,6 +145,17 @@ func TestUndeclared(t *testing.T) {
 	}
 }
 
+// TestSigns: signs and short words of Western pages are no words of another script.
+func TestSigns(t *testing.T) {
+	for _, text := range []string{"£10.99 ", "20° / 25° ", "§ 12, § 13 ", "© 2010 ® ", "n° 10, Nº 20 ", "10€ 20€ ", "3×4 ", "1:ä ", "à é ", "été à "} {
+		t.Run(text, func(t *testing.T) {
+			if _, got := detect([]byte("<p>" + in(charmap.Windows1252, strings.Repeat(text, 10)))); got != "windows-1252" {
+				t.Errorf("read as %s", got)
+			}
+		})
+	}
+}
+
 // in is a text in an encoding.
 func in(enc encoding.Encoding, text string) string {
 	out, err := encoding.ReplaceUnsupported(enc.NewEncoder()).String(text)
