@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"mercator/formats/record"
 	"mercator/formats/warc"
@@ -419,6 +420,31 @@ func TestPieces(t *testing.T) {
 	}
 	if urls, _ := find(t, crawl, Query{Words: "text OR"}); len(urls) != 0 {
 		t.Errorf("%q", urls)
+	}
+}
+
+// A run of letters without end is words of bounded length, for each script.
+func TestLongWords(t *testing.T) {
+	for _, c := range []struct{ name, run string }{{"ASCII", "x"}, {"letters", "é"}, {"accents", "a\u0301\u0316"}, {"marks of a letter", "\u093c\u0951"}, {"many of one", "\ufdfa"}, {"no spaces", "か\u3099\u3099"}} {
+		t.Run(c.name, func(t *testing.T) {
+			text, end := "x"+strings.Repeat(c.run, 4<<10), 0
+			for w := range wordsOf(text) {
+				if w.to-w.from > 2*(maxWord+utf8.UTFMax) || w.from > end { // a pair has two
+					t.Fatalf("a word from %d to %d, after one to %d", w.from, w.to, end)
+				}
+				end = max(end, w.to)
+			}
+			if end != len(text) {
+				t.Errorf("%d bytes in words, want %d", end, len(text))
+			}
+			crawl := t.TempDir()
+			upToDate(t, crawl, round(t, crawl, "", "r1", 1, page("http://h/", "", text+" hay needle")))
+			for _, words := range []string{"needle", text[:maxQuery-utf8.UTFMax]} {
+				if _, r := find(t, crawl, Query{Words: strings.ToValidUTF8(words, "")}); words == "needle" && (len(r) != 1 || len(r[0].Snippet) > 40*maxWord) {
+					t.Errorf("%d results", len(r))
+				}
+			}
+		})
 	}
 }
 

@@ -14,6 +14,10 @@ import (
 // maxWords bounds the words of a title or a text, in bytes. Three times MaxText holds all, except of characters that stand for many, such as U+FDFA.
 const maxWords = 3 * MaxText
 
+// maxWord bounds a word, in bytes: a longer one is cut, and a snippet, which has whole words, stays short. Nobody looks for the middle of a number or a
+// key of that length.
+const maxWord = 256
+
 // unspaced are the scripts that put no spaces between words. Korean puts endings on them.
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo, unicode.Yi, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
@@ -38,14 +42,17 @@ func wordsOf(text string) iter.Seq[word] {
 		seen := map[string]string{}       // folded, for a bounded number of words
 		kind, from, plain := gap, 0, true // plain: of ASCII
 		for at, r, size := 0, rune(0), 1; size > 0; at += size {
-			for kind == letter && at < len(text) && alphanumeric(text[at]) {
+			for kind == letter && at < len(text) && at-from < maxWord && alphanumeric(text[at]) {
 				at++
 			}
 			r, size = utf8.DecodeRuneInString(text[at:]) // a gap behind the end
 			next := kindOf(r)
 			if next == mark || next == kind && kind != single {
-				plain = plain && r < utf8.RuneSelf
-				continue
+				if kind == gap || at-from < maxWord {
+					plain = plain && r < utf8.RuneSelf
+					continue
+				}
+				next = kind
 			}
 			if kind != gap {
 				s := text[from:at]
