@@ -38,3 +38,25 @@ func TestHintsCanBeTyped(t *testing.T) {
 		})
 	}
 }
+
+// TestPacked: a list that is compressed is told from one whose first line begins alike, and the hint works for a file of any name.
+func TestPacked(t *testing.T) {
+	for _, c := range []struct{ name, head, file, found, hint string }{
+		{"gzip", "\x1f\x8b\x08\x00", "a.gz", "gzip data", "unpack it first: gunzip -k a.gz"},
+		{"xz", "\xfd7zXZ\x00", "a b.xz", "xz data", "unpack it first: unxz -k 'a b.xz'"},
+		{"bzip2", "BZh91A", "a.bz2", "bzip2 data", "unpack it first: bunzip2 -k a.bz2"},
+		{"bzip2 by four bytes", "BZh1", "a.bz2", "bzip2 data", "unpack it first: bunzip2 -k a.bz2"},
+		{"without its ending", "\x1f\x8b\x08\x00", "seeds.txt", "gzip data", "unpack it first: gunzip < seeds.txt > unpacked"},
+		{"standard input", "BZh91A", "-", "bzip2 data", "unpack it first: put bunzip2 -c | before this command"},
+		{"a host", "BZh.ex", "seeds.txt", "", ""},
+		{"a host with a digit", "BZh1.e", "seeds.txt", "", ""},
+		{"short", "BZh", "seeds.txt", "", ""},
+		{"empty", "", "seeds.txt", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if found, hint := Packed(c.head, c.file); found != c.found || hint != c.hint {
+				t.Errorf("%q, %q, want %q, %q", found, hint, c.found, c.hint)
+			}
+		})
+	}
+}
