@@ -102,7 +102,8 @@ func (r Retries) Final(o *record.Fetch) bool {
 func passing(o *record.Fetch) bool {
 	switch o.Outcome {
 	case record.OutcomeFetched:
-		return httpmsg.NotNow(o.Status) || o.Status >= 500 || o.Truncated == httpmsg.TruncatedDisconnect || o.Truncated == httpmsg.TruncatedTime
+		cut := o.Truncated == httpmsg.TruncatedDisconnect || o.Truncated == httpmsg.TruncatedTime
+		return httpmsg.NotNow(o.Status) || o.Status >= 500 || cut && o.Status < 300 // the text of a redirect or an error tells nothing more
 	case record.OutcomeDNS:
 		// The resolver's word, as in column addr_error. That a name does not exist,
 		// or has no address, is an answer; a broken or silent server is none.
