@@ -52,7 +52,7 @@ func wordsOf(text string) iter.Seq[word] {
 					plain = plain && r < utf8.RuneSelf
 					continue
 				}
-				next = kind
+				next = kind // of another word
 			}
 			if kind != gap {
 				s := text[from:at]
