@@ -377,12 +377,11 @@ func detect(b []byte) (encoding.Encoding, string) {
 	case utf8.Valid(b):
 		return lookup("utf-8")
 	}
-	words, high, letters := highWords(b)
+	words, high, letters, runs := highWords(b)
 	if high < detectLeast {
 		return lookup("windows-1252")
 	}
-	// Where most words have one such byte, these are letters or signs of Latin text: £10, 20°, à.
-	latin := letters > high || high < 2*bytes.Count(words, []byte{' '})
+	latin := letters > high || 4*runs < high // else one byte or two in most words, as in £10, 20° and à
 	name, confidence := guess(words, latin)
 	switch {
 	case latin || confidence >= 75: // as good as certain: a multibyte encoding without an error
@@ -399,9 +398,9 @@ func detect(b []byte) (encoding.Encoding, string) {
 	return lookup(name)
 }
 
-// highWords collects the words of a document that have bytes beyond ASCII, up to detectWindow, and counts those bytes and the
-// ASCII letters in them. A second byte of Shift_JIS or Big5 is no end of a word, nor a digit of GB18030.
-func highWords(b []byte) (words []byte, high, letters int) {
+// highWords collects the words of a document that have bytes beyond ASCII, up to detectWindow, and counts those bytes, the
+// ASCII letters in them, and, as runs, the bytes beyond ASCII of words with three or more. A second byte of Shift_JIS or Big5 is no end of a word, nor a digit of GB18030.
+func highWords(b []byte) (words []byte, high, letters, runs int) {
 	for len(b) > 0 && len(words) < detectWindow {
 		end := slices.IndexFunc(b, func(c byte) bool { return c < '0' || c > '9' && c < '@' })
 		if end < 0 {
@@ -411,7 +410,9 @@ func highWords(b []byte) (words []byte, high, letters int) {
 		b = b[min(end+1, len(b)):]
 		if n := countHigh(word); n > 0 {
 			words = append(append(words, word...), ' ')
-			high += n
+			if high += n; n > 2 {
+				runs += n
+			}
 			for _, c := range word {
 				if markup.IsLetter(c) {
 					letters++
@@ -419,7 +420,7 @@ func highWords(b []byte) (words []byte, high, letters int) {
 			}
 		}
 	}
-	return words, high, letters
+	return words, high, letters, runs
 }
 
 // guess is the likeliest encoding of words, of those for Latin script or of the others, and a confidence from 2 to 100.

@@ -156,6 +156,17 @@ func TestSigns(t *testing.T) {
 	}
 }
 
+// TestFewWords: signs and single letters beside the words of another script do not hide it.
+func TestFewWords(t *testing.T) {
+	for _, text := range []string{"– ", "© ", "А Б В Г "} {
+		t.Run(text, func(t *testing.T) {
+			if _, got := detect([]byte("<p>" + in(charmap.Windows1251, strings.Repeat(text, 7)+"Главная Новости Контакты"))); got != "windows-1251" {
+				t.Errorf("read as %s", got)
+			}
+		})
+	}
+}
+
 // in is a text in an encoding.
 func in(enc encoding.Encoding, text string) string {
 	out, err := encoding.ReplaceUnsupported(enc.NewEncoder()).String(text)
