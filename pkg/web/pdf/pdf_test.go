@@ -59,16 +59,22 @@ func textOf(t *testing.T, body []byte) string {
 
 func TestPage(t *testing.T) {
 	for name, c := range map[string]struct{ content, font, want string }{
-		"lines":         {"BT /F1 10 Tf 72 700 Td (one) Tj 0 -12 Td (two) Tj T* (2) ' ET", simple, "one\ntwo 2"},
-		"leading":       {"BT /F1 10 Tf 12 TL (a) Tj T* (b) Tj (c) ' ET", simple, "a\nb\nc"},
-		"kerning":       {"BT /F1 10 Tf [(wo) 20 (rd) -400 (next) 3 ( one)] TJ ET", simple, "word next one"},
-		"placed words":  {"BT /F1 10 Tf 1 0 0 1 10 10 Tm (ab) Tj 1 0 0 1 40 10 Tm (cd) Tj ET", simple, "ab cd"},
-		"names":         {"BT /F1 10 Tf (ABC\\344) Tj ET", simple, "éfiЖä"},
-		"widths":        {"BT /F1 10 Tf (ii) Tj 6 0 Td (ii) Tj ET", "<< /Subtype /TrueType /FirstChar 105 /Widths [300] >>", "iiii"},
-		"inline image":  {"BI /W 1 ID \x00(]>EI( EI BT /F1 10 Tf (after) Tj ET", simple, "after"},
-		"saved state":   {"BT /F1 10 Tf q /F2 9 Tf Q (kept) Tj ET", simple, "kept"},
-		"no font":       {"BT (lost) Tj ET", simple, ""},
-		"broken syntax": {"BT /F1 10 Tf ] >> } (a) Tj [ (b) TJ ET", simple, "a"},
+		"lines":          {"BT /F1 10 Tf 72 700 Td (one) Tj 0 -12 Td (two) Tj T* (2) ' ET", simple, "one\ntwo 2"},
+		"leading":        {"BT /F1 10 Tf 12 TL (a) Tj T* (b) Tj (c) ' ET", simple, "a\nb\nc"},
+		"kerning":        {"BT /F1 10 Tf [(wo) 20 (rd) -400 (next) 3 ( one)] TJ ET", simple, "word next one"},
+		"a tight line":   {"BT /F1 10 Tf [(Each) -177 (file) -156 (is) -177 (one)] TJ ET", simple, "Each file is one"},
+		"kerned":         {"BT /F1 10 Tf [(A) 120 (W) 80 (A) -90 (Y) -120 (s)] TJ ET", simple, "éWéYs"},
+		"one wide gap":   {"BT /F1 10 Tf [(left) -9000 (ri) -30 (ght) -250 (end)] TJ ET", simple, "left right end"},
+		"drawn apart":    {"BT /F1 10 Tf 4 Tc (TITLE) Tj 0 Tc 75 0 Td (end) Tj ET", simple, "TITLE end"},
+		"gap as Tc":      {"BT /F1 10 Tf (is) Tj 3 Tc 10 0 Td (.N) Tj 0 Tc 13 0 Td (ote) Tj ET", simple, "is. Note"},
+		"wide gap as Tc": {"BT /F1 10 Tf (a) Tj 8 Tc 5 0 Td (sbo) Tj 0 Tc 31 0 Td (r) Tj ET", simple, "as b or"},
+		"placed words":   {"BT /F1 10 Tf 1 0 0 1 10 10 Tm (ab) Tj 1 0 0 1 40 10 Tm (cd) Tj ET", simple, "ab cd"},
+		"names":          {"BT /F1 10 Tf (ABC\\344) Tj ET", simple, "éfiЖä"},
+		"widths":         {"BT /F1 10 Tf (ii) Tj 6 0 Td (ii) Tj ET", "<< /Subtype /TrueType /FirstChar 105 /Widths [300] >>", "iiii"},
+		"inline image":   {"BI /W 1 ID \x00(]>EI( EI BT /F1 10 Tf (after) Tj ET", simple, "after"},
+		"saved state":    {"BT /F1 10 Tf q /F2 9 Tf Q (kept) Tj ET", simple, "kept"},
+		"no font":        {"BT (lost) Tj ET", simple, ""},
+		"broken syntax":  {"BT /F1 10 Tf ] >> } (a) Tj [ (b) TJ ET", simple, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := file(catalog, pages, onePage, streamOf("", c.content), c.font, annot)

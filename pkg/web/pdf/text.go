@@ -11,7 +11,8 @@ const (
 	maxOperands = 256
 	maxForms    = 8       // forms within each other
 	maxSaved    = 64      // graphics states within each other
-	wordGap     = 0.18    // of the font size: a wider gap parts words
+	wordGap     = 0.15    // of the font size: a wider gap parts words
+	spacedWord  = 4       // glyphs: character spacing parts the glyphs of shorter strings
 	lineGap     = 0.35    // a move up or down by more begins a line
 	maxFonts    = 1 << 8  // kept decoded
 	formCost    = 1 << 10 // of running one, in work
@@ -320,6 +321,13 @@ func (w *writer) show(s text) {
 			w.space()
 		}
 	}
+	// Ghostscript writes the gap between two words as the character spacing of a string of
+	// their last and first glyphs. In longer strings it is a title's letter-spacing.
+	glyphs := len(s)
+	if w.font.cmap != nil {
+		glyphs /= 2
+	}
+	apart := glyphs < spacedWord && w.charGap > wordGap*math.Abs(w.size)
 	for c := range w.font.codes(s) {
 		if !w.d.spend(4) || w.full {
 			return
@@ -336,8 +344,15 @@ func (w *writer) show(s text) {
 			gap += w.wordG
 		}
 		w.pen = w.pen.moved((w.font.width(c)*w.size+gap)*w.scale, 0)
+		if glyphs--; apart && glyphs > 0 {
+			w.space()
+		}
 	}
-	end := w.pen.times(w.page)
+	end := w.pen
+	if apart {
+		end = end.moved(-w.charGap*w.scale, 0)
+	}
+	end = end.times(w.page)
 	w.endX, w.endY = end.e, end.f
 }
 
