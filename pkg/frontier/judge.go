@@ -102,7 +102,7 @@ func (r Retries) Final(o *record.Fetch) bool {
 func passing(o *record.Fetch) bool {
 	switch o.Outcome {
 	case record.OutcomeFetched:
-		cut := o.Truncated == httpmsg.TruncatedDisconnect || o.Truncated == httpmsg.TruncatedTime
+		cut := o.Truncated == httpmsg.TruncatedDisconnect                           // one cut by our time-out may have no end
 		return httpmsg.NotNow(o.Status) || o.Status >= 500 || cut && o.Status < 300 // the text of a redirect or an error tells nothing more
 	case record.OutcomeDNS:
 		// The resolver's word, as in column addr_error. That a name does not exist,

@@ -20,7 +20,8 @@ func TestJudge(t *testing.T) {
 	}{
 		{"fetched", record.Fetch{Outcome: record.OutcomeFetched, Status: 200}, 0, finish, 0},
 		{"cut by its server", record.Fetch{Outcome: record.OutcomeFetched, Status: 200, Truncated: "disconnect", FetchTime: 10 * sec}, 0, again, 70 * sec},
-		{"cut for the last time", record.Fetch{Outcome: record.OutcomeFetched, Status: 200, Truncated: "time"}, 2, giveUp, 0},
+		{"cut for the last time", record.Fetch{Outcome: record.OutcomeFetched, Status: 200, Truncated: "disconnect"}, 2, giveUp, 0},
+		{"without an end", record.Fetch{Outcome: record.OutcomeFetched, Status: 200, Truncated: "time"}, 0, finish, 0},
 		{"cut redirect", record.Fetch{Outcome: record.OutcomeFetched, Status: 301, Truncated: "disconnect"}, 0, finish, 0},
 		{"cut text of an error", record.Fetch{Outcome: record.OutcomeFetched, Status: 404, Truncated: "time"}, 0, finish, 0},
 		{"longer than what is kept", record.Fetch{Outcome: record.OutcomeFetched, Status: 200, Truncated: "length"}, 0, finish, 0},

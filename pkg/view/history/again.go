@@ -23,7 +23,7 @@ const OutcomeCut = "cut"
 // of reports whether an outcome is one of those asked for.
 func (q *Query) of(r *record.Fetch) bool {
 	switch {
-	case q.Rule != "" || len(q.Outcomes) > 0 && !slices.Contains(q.Outcomes, r.Outcome) && (r.Truncated == "" || !slices.Contains(q.Outcomes, OutcomeCut)):
+	case q.Rule != "" || len(q.Outcomes) > 0 && !slices.Contains(q.Outcomes, r.Outcome) && (r.Truncated == "" || r.Status >= 300 || !slices.Contains(q.Outcomes, OutcomeCut)):
 		return false
 	case len(q.Statuses) > 0 && (r.Outcome != record.OutcomeFetched || !slices.Contains(q.Statuses, r.Status) && !slices.Contains(q.Statuses, r.Status/100)):
 		return false
