@@ -55,22 +55,21 @@ func (f *Frontier) Give(ctx context.Context, b *stage.Batch[record.Link, record.
 		return err
 	}
 	return g.distribute(ctx, func(page target, to []target, part uint64) error {
-		var l record.Link
-		for i, t := range append([]target{page}, to...) {
-			src := l.SrcURL
+		source := "" // the page's URL
+		put := func(t target, credit uint64) error {
+			var l record.Link
 			if _, err := record.ParseRow(t.row, &l, nil); err != nil {
 				return err
 			}
-			credit := part
-			if i == 0 {
-				src, credit = l.URL, part*uint64(len(to))
-			}
-			l.SrcURL, l.Extra = src, CreditColumns.Extra(func(string) uint64 { return credit })
-			if err := b.Make("given", &l); err != nil {
-				return err
-			}
+			source = cmp.Or(source, l.URL)
+			l.SrcURL, l.Extra = source, CreditColumns.Extra(func(string) uint64 { return credit })
+			return b.Make("given", &l)
 		}
-		return nil
+		err := put(page, part*uint64(len(to)))
+		for i := 0; i < len(to) && err == nil; i++ {
+			err = put(to[i], part)
+		}
+		return err
 	})
 }
 

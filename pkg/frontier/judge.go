@@ -102,8 +102,9 @@ func (r Retries) Final(o *record.Fetch) bool {
 func passing(o *record.Fetch) bool {
 	switch o.Outcome {
 	case record.OutcomeFetched:
-		cut := o.Truncated == httpmsg.TruncatedDisconnect                           // one cut by our time-out may have no end
-		return httpmsg.NotNow(o.Status) || o.Status >= 500 || cut && o.Status < 300 // the text of a redirect or an error tells nothing more
+		// A document that our time-out cut may have no end, and the text of a redirect or an error tells nothing more.
+		cut := o.Truncated == httpmsg.TruncatedDisconnect && o.Status < 300
+		return httpmsg.NotNow(o.Status) || o.Status >= 500 || cut
 	case record.OutcomeDNS:
 		// The resolver's word, as in column addr_error. That a name does not exist,
 		// or has no address, is an answer; a broken or silent server is none.

@@ -156,7 +156,7 @@ func CheckCredit(dir string) error {
 	if err != nil || sum == 0 {
 		return nil
 	}
-	return &fault.Error{Class: fault.No, File: dir, Place: "credit of all shards", Found: fmt.Sprintf("%d units more than were added", sum), Want: "as many"}
+	return &fault.Error{Class: fault.No, File: dir, Place: "credit of all shards", Found: fmt.Sprintf("%+d units beside those that were added", sum), Want: "none"}
 }
 
 // PlanRest plans what is left in all shards, which work at the same time. It is nil if one shard has no plan.
