@@ -624,11 +624,10 @@ func (s *Std) fail(err error) int {
 		return code // the answer is the exit code alone
 	}
 	hint := fault.HintOf(err)
-	if errors.Is(err, record.ErrNoStream) && strings.HasPrefix(hint, "unpack it") {
-		// that is said
-	} else if s.takesText && errors.Is(err, record.ErrNoStream) {
+	noStream := errors.Is(err, record.ErrNoStream) && !strings.HasPrefix(hint, "unpack it")
+	if s.takesText && noStream {
 		hint = "add --text if that is text, one URL a line; mcat shows what a file is"
-	} else if s.Name == "mcat" && errors.Is(err, record.ErrNoStream) {
+	} else if s.Name == "mcat" && noStream {
 		hint = "text becomes records with mcat --from json"
 		if e := (*fault.Error)(nil); errors.As(err, &e) && filepath.Base(e.File) == config.Name {
 			hint = "the settings of a crawl, told by key: " + fault.Quote("mcrawl", "set", filepath.Dir(e.File))

@@ -28,6 +28,7 @@ import (
 	"mercator/pkg/view/stats"
 	"mercator/pkg/web/canon"
 	"mercator/pkg/web/filter"
+	"mercator/pkg/web/httpmsg"
 	"mercator/pkg/web/robots"
 )
 
@@ -539,7 +540,8 @@ func (e *Explained) conclude(c *Crawl, due record.Time, next time.Time, window *
 		e.Why = "it failed and is done; fetch it, and others that failed so, once more: " + fault.Quote("mcrawl", "again", dir, "--outcome", e.Last.Outcome)
 		return
 	case e.State == stateDone && e.Last.Cut != "":
-		e.Why = "it is done, though its document has no end (" + e.Last.Cut + "; fetch.max_body and fetch.timeout bound it); fetch it, and others like it, once more: " + fault.Quote("mcrawl", "again", dir, "--outcome", history.OutcomeCut)
+		after := map[string]string{httpmsg.TruncatedLength: " with a larger fetch.max_body,", httpmsg.TruncatedTime: " with a larger fetch.timeout,"}[e.Last.Cut]
+		e.Why = "it is done, though its document has no end (" + e.Last.Cut + ");" + after + " fetch it, and others like it, once more: " + fault.Quote("mcrawl", "again", dir, "--outcome", history.OutcomeCut)
 		return
 	case e.State == stateDone:
 		e.Why = "it is done" + c.onceMore(e, "; fetch it once more")
