@@ -39,7 +39,7 @@ func (c *crawl) credit(t *testing.T) (some int) {
 // finds what one shard finds.
 func TestShardsOpic(t *testing.T) {
 	t.Parallel()
-	w := startWeb(t, 58, 6, 20)
+	w := startWeb(t, 58, 12, 6) // hosts that lie in shards by their ports: in two or more, however these are
 	c := newCrawl(t, w, "POLICY=opic", "BATCH=20")
 	output(t, "mckpt", "init", "--quiet", "--shards", "3", "--policy", "opic", c.dir)
 	c.command(t, "mcrawl")
@@ -75,7 +75,7 @@ func TestShardsOpic(t *testing.T) {
 	output(t, "mcrawl", "reshard", c.dir, "4")
 	c.credit(t)
 	c.sharded(t)
-	if kills < 3 || moves < 3 || !undone || most < 3 {
+	if kills < 3 || moves < 3 || !undone || most < 2 {
 		t.Errorf("%d kills, %d moves, a round undone: %v, %d shards with credit: the test shows little", kills, moves, undone, most)
 	}
 }
