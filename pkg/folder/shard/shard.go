@@ -16,6 +16,7 @@
 package shard
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
 
@@ -182,7 +184,7 @@ func Read(fsys durable.FS, crawlDir string) (*Map, error) {
 	return ReadVersion(fsys, crawlDir, cur.Map)
 }
 
-// ReadVersion reads a version of a crawl's map.
+// ReadVersion reads a version of a crawl's map. Others get the same one: it is not to be changed.
 func ReadVersion(fsys durable.FS, crawlDir string, version uint64) (*Map, error) {
 	file := File(crawlDir, version)
 	data, err := durable.ReadFile(fsys, file, store.MaxFile)
@@ -193,12 +195,27 @@ func ReadVersion(fsys durable.FS, crawlDir string, version uint64) (*Map, error)
 	if err != nil {
 		return nil, err
 	}
+	kept := &lastMaps[version%2]
+	if last := kept.Load(); last != nil && last.m.Version == version && bytes.Equal(last.data, data) {
+		return last.m, nil
+	}
 	m, err := Decode(file, data)
 	if err == nil && m.Version != version {
 		return nil, &fault.Error{Class: fault.Corrupt, File: file, Place: "version", Found: strconv.FormatUint(m.Version, 10), Want: strconv.FormatUint(version, 10)}
 	}
+	if err == nil {
+		kept.Store(&readMap{data, m})
+	}
 	return m, err
 }
+
+// readMap is a map that was read, with its bytes: each stage of each shard reads the same, and a move reads the new one beside the old.
+type readMap struct {
+	data []byte
+	m    *Map
+}
+
+var lastMaps [2]atomic.Pointer[readMap]
 
 // Name is the folder of a shard in its crawl folder: "shard/007".
 func Name(n int) string { return fmt.Sprintf("%s/%03d", store.ShardsDir, n) }
