@@ -29,20 +29,20 @@ import (
 // File is the layout of crawl.toml, with defaults where it sets nothing.
 type File struct {
 	Seeds     []string `key:"seeds" path:"yes" like:"seeds.txt" help:"Files with one seed URL a line, where SEEDS= names none."`
-	BareSeeds []string `key:"bare_seeds" sep:"none" like:"www.example.org/docs/" help:"Seeds that were given without a scheme: they are taken as https, and as http where no connection by https comes about."`
+	BareSeeds []string `key:"bare_seeds" sep:"none" like:"www.example.org/docs/" help:"Seeds given without a scheme: taken as https, or as http if https does not connect."`
 	Batch
 	RoundTime
 	Rounds int `key:"rounds" range:"0" like:"0" help:"Stop after this round, where ROUNDS= names none; 0: when the frontier is empty."`
 	IntervalFlag
 	SheetsFlag
-	Push string `key:"push" is:"remote" runs:"remote" like:"backup.example.org:crawl" help:"Where mckpt push keeps a copy of the crawl, after each round too: an absolute folder, HOST:PATH, or rclone:NAME:PATH."`
+	Push string `key:"push" is:"remote" runs:"remote" like:"backup.example.org:crawl" help:"Where mckpt push keeps a copy, after each round too: an absolute folder, HOST:PATH, or rclone:NAME:PATH."`
 
 	URLs RewriteFlags
 
 	Memory struct {
 		Fetch  Size `key:"memory.fetch" name:"memory" default:"128M" range:"1M" help:"Bound on mfetch's resident memory."`
 		Stages Size `key:"memory.stages" name:"memory" default:"64M" range:"32M" help:"Bound for each other command."`
-		Total  Size `key:"memory.total" range:"64M" like:"1G" help:"Bound on the resident memory of mcrawl run: as many shards work at a time as it has room for." note:"where it is not set, the sum of memory.fetch and memory.stages over all that works at a time"`
+		Total  Size `key:"memory.total" range:"64M" like:"1G" help:"Bound on mcrawl run's resident memory: as many shards work at a time as fit." note:"default: memory.fetch and memory.stages, summed over what works at a time"`
 	}
 
 	Sets struct {
@@ -78,7 +78,7 @@ type File struct {
 		ServerFlag
 		RateFlag
 		Lifetimes
-		Canonical bool `key:"resolve.canonical" like:"false" help:"Links to a host that is an alias (CNAME) lead to its canonical name, if that is of the same domain, so that pages are fetched under one name." note:"hosts of one domain that share such a name but have pages of their own are lost (mresolve canon); filter rules that name hosts must allow the canonical names, too"`
+		Canonical bool `key:"resolve.canonical" like:"false" help:"Links to an alias (CNAME) of the same domain lead to its canonical name." note:"hosts that share such a name but have pages of their own are lost (mresolve canon); filter rules must allow canonical names, too"`
 	}
 
 	Extract struct {
@@ -91,8 +91,8 @@ type File struct {
 
 	Focus struct {
 		ModelFlag
-		Distill  int `key:"focus.distill" range:"0" like:"0" help:"After every round with this number or a multiple of it, mcrawl run raises the waiting URLs that good hubs link to (mfocus distill)." note:"needs several front queues; 0: never"`
-		Patience int `key:"focus.patience" range:"0" like:"0" help:"Stop \"mcrawl run\" when this many rounds in a row have no relevant page." note:"needs focus.model; not before a page was relevant; 0, or policy revisit: never"`
+		Distill  int `key:"focus.distill" range:"0" like:"0" help:"Every N rounds mcrawl run raises waiting URLs that good hubs link to (mfocus distill)." note:"needs several front queues; 0: never"`
+		Patience int `key:"focus.patience" range:"0" like:"0" help:"Stop \"mcrawl run\" after N rounds in a row without a relevant page." note:"once there was one; needs focus.model; 0, or policy revisit: never"`
 	}
 
 	Stages struct {
@@ -104,9 +104,9 @@ type File struct {
 	}
 
 	Engine struct {
-		On   string `key:"engine.on" enum:"local,slurm,spark" default:"local" help:"What runs the tasks of a crawl of several shards: local (this machine), slurm or spark."`
+		On   string `key:"engine.on" enum:"local,slurm,spark" default:"local" help:"What runs the tasks of shards: local (this machine), slurm or spark."`
 		Args string `key:"engine.args" runs:"always" like:"--partition=internet --time=1:00:00" help:"Options of sbatch or pyspark, separated by spaces."`
-		Bin  string `key:"engine.bin" runs:"always" like:"/shared/mercator/bin/mcrawl" help:"Mcrawl as the machines of the engine see it, beside the other commands; where it is not set, as this machine does."`
+		Bin  string `key:"engine.bin" runs:"always" like:"/shared/mercator/bin/mcrawl" help:"Mcrawl as the engine's machines see it, beside the other commands; default: as here."`
 	}
 }
 
@@ -128,12 +128,12 @@ type Batch struct {
 	PerHost   int `key:"frontier.per_host" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a host in a batch." note:"0: any number"`
 	PerDomain int `key:"frontier.per_domain" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a registered domain in a batch." note:"0: any number"`
 
-	MaxHostBytes Size `key:"frontier.max_host_bytes" sheet:"host" range:"0" like:"0" group:"The batch:" name:"max-host-bytes" placeholder:"SIZE" help:"Refuse URLs of a host that has sent so many." note:"bytes of bodies, such as 500M; a round takes one URL more than there is room for, by the mean size of its replies; 0: any number"`
+	MaxHostBytes Size `key:"frontier.max_host_bytes" sheet:"host" range:"0" like:"0" group:"The batch:" name:"max-host-bytes" placeholder:"SIZE" help:"Refuse URLs of a host that has sent so many." note:"bytes of bodies, such as 500M; a round takes one URL more than fits, by their mean size; 0: any number"`
 }
 
 // RoundTime bounds the time of a batch.
 type RoundTime struct {
-	For time.Duration `key:"round_time" range:"0s 24h" crawl:"30s" like:"30s" placeholder:"TIME" help:"Duration of a round (in a crawl: 30s); 0s: any." note:"of each host what it can do in that time, at most batch in all"`
+	For time.Duration `key:"round_time" range:"0s 24h" crawl:"30s" like:"30s" placeholder:"TIME" help:"Duration of a round (in a crawl: 30s); 0s: any." note:"of each host what fits, at most batch in all"`
 }
 
 // SheetsFlag names the host sheets.
@@ -216,7 +216,7 @@ type ContentSet struct {
 
 // Failures say when a URL or a host is given up.
 type Failures struct {
-	MaxAttempts int           `key:"frontier.max_attempts" sheet:"url" default:"3" range:"1 255" group:"Failures:" help:"Fetches of a URL before it is given up, 1 to 255." note:"those in an outage of its host, of up to two hours, do not count"`
+	MaxAttempts int           `key:"frontier.max_attempts" sheet:"url" default:"3" range:"1 255" group:"Failures:" help:"Fetches of a URL before it is given up, 1 to 255." note:"not counting an outage of its host, up to two hours"`
 	RetryDelay  time.Duration `key:"frontier.retry_delay" sheet:"url" default:"1m" range:"0s 24h" group:"Failures:" help:"Wait after a failure; longer with each, up to 24h." note:"below a minute it grows faster; mcrawl site sets 5s"`
 	DeadAfter   int           `key:"frontier.dead_after" range:"0" like:"0" group:"Failures:" placeholder:"N" help:"Leave a host alone after N failed contacts." note:"in a row; 0: never"`
 	DeadDelay   time.Duration `key:"frontier.dead_delay" default:"1h" range:"0s 168h" group:"Failures:" help:"Leave it alone so long; doubles, up to 168h."`
@@ -225,8 +225,8 @@ type Failures struct {
 // NewURLs say what becomes of new URLs.
 type NewURLs struct {
 	MaxDepth           int           `key:"frontier.max_depth" sheet:"url" range:"0" like:"0" group:"New URLs:" placeholder:"N" help:"Drop those more than N links from a seed." note:"of new URLs; 0: none"`
-	MaxHostURLs        uint64        `key:"frontier.max_host_urls" sheet:"host" range:"0" like:"0" group:"New URLs:" name:"max-host-urls" placeholder:"N" help:"Drop those of a host that has N already." note:"of new URLs, so that a crawl has at most N of a host; 0: none"`
-	Prioritizer        string        `key:"frontier.prioritizer" runs:"word" like:"depth" group:"New URLs:" placeholder:"COMMAND" help:"Program that gives priorities; or depth, or score." note:"score, with focus.model: what relevant pages link to comes first; a command answers a line of JSON with PRIORITY or PRIORITY SCORE"`
+	MaxHostURLs        uint64        `key:"frontier.max_host_urls" sheet:"host" range:"0" like:"0" group:"New URLs:" name:"max-host-urls" placeholder:"N" help:"Drop those of a host that has N already." note:"of new URLs; 0: none"`
+	Prioritizer        string        `key:"frontier.prioritizer" runs:"word" like:"depth" group:"New URLs:" placeholder:"COMMAND" help:"Program that gives priorities; or depth, or score." note:"score, with focus.model: links of relevant pages come first; a command answers each line of JSON with PRIORITY or PRIORITY SCORE"`
 	PrioritizerTimeout time.Duration `key:"frontier.prioritizer_timeout" default:"10s" range:"0s" group:"New URLs:" help:"Time for an answer of that program."`
 }
 
@@ -286,10 +286,10 @@ type Fetch struct {
 	Assign      string        `key:"fetch.assign" enum:"dynamic,static" default:"dynamic" more:"" group:"Politeness:" placeholder:"dynamic" help:"Hosts go to free connections; static: by hash."`
 	Method      string        `key:"fetch.method" enum:"GET,HEAD" default:"GET" more:"" group:"Requests:" placeholder:"GET" help:"GET or HEAD." note:"the method of requests"`
 	Header      []string      `key:"fetch.headers" sheet:"url" is:"header" sep:"none" like:"Accept-Language: de" more:"" group:"Requests:" placeholder:"LINE" help:"Header line, such as \"Accept-Language: de\"." note:"sent with every request"`
-	Login       string        `key:"fetch.login" path:"yes" like:"login.txt" more:"" group:"Requests:" placeholder:"FILE" help:"Passwords, tokens, cookies of servers (manual: Logins)." note:"lines of ORIGIN USER:PASSWORD, ORIGIN header NAME: VALUE, ORIGIN form PATH NAME=VALUE, or of a cookies.txt"`
+	Login       string        `key:"fetch.login" path:"yes" like:"login.txt" more:"" group:"Requests:" placeholder:"FILE" help:"Passwords, tokens, cookies of servers (manual: Logins)."`
 	Cookies     bool          `key:"fetch.cookies" default:"true" negatable:"" more:"" group:"Requests:" help:"Keep cookies in the store (default)." note:"over the whole crawl"`
 	Exec        []string      `key:"fetch.exec" is:"program" runs:"always" sep:"none" like:"gemini=./gemini.sh" more:"" group:"Requests:" placeholder:"S=COMMAND" help:"Fetch URLs of scheme S by a program." note:"S=COMMAND"`
-	ExecState   []string      `key:"fetch.exec_state" like:"gemini" more:"" group:"Requests:" placeholder:"S" help:"Keep the state of S's program over the crawl." note:"in modules/S; after a change, mckpt init makes the stores that are missing"`
+	ExecState   []string      `key:"fetch.exec_state" like:"gemini" more:"" group:"Requests:" placeholder:"S" help:"Keep the state of S's program over the crawl." note:"in modules/S; after a change run mckpt init"`
 	Proxy       string        `key:"fetch.proxy" sheet:"host" is:"proxy" like:"socks5://127.0.0.1:1080" more:"" group:"Requests:" placeholder:"URL" help:"http://HOST:PORT or socks5://HOST:PORT." note:"all requests go through it"`
 	RefusedOK   bool          `key:"fetch.refused_ok" like:"false" more:"" group:"What may be contacted:" name:"refused-ok" help:"Go on even if settings refuse many URLs."`
 	TLSCA       string        `key:"fetch.tls_ca" path:"yes" like:"ca.pem" more:"" group:"Requests:" name:"tls-ca" placeholder:"FILE" help:"Trust the authorities of this PEM file too."`
@@ -298,7 +298,7 @@ type Fetch struct {
 	Deny string `key:"network.deny" path:"yes" like:"deny.txt" placeholder:"FILE" help:"Hosts and URL prefixes not to contact, one a line." note:"the file is read again when it changes"`
 
 	RobotsKeepFlag
-	RobotsEngine string `key:"robots.engine" enum:"rfc9309,temoto" default:"rfc9309" more:"" group:"Requests:" placeholder:"rfc9309" help:"Parser of robots.txt: rfc9309, or temoto to compare (files with more than 2 KiB of wildcard lines are still judged by rfc9309)."`
+	RobotsEngine string `key:"robots.engine" enum:"rfc9309,temoto" default:"rfc9309" more:"" group:"Requests:" placeholder:"rfc9309" help:"Parser of robots.txt: rfc9309, or temoto to compare (not on files with more than 2 KiB of wildcard lines)."`
 }
 
 // RobotsKeepFlag says how old a robots.txt may get.
@@ -329,7 +329,7 @@ type Lifetimes struct {
 
 // FilterFlag says which URLs are crawled.
 type FilterFlag struct {
-	Filter string `key:"extract.filter" path:"yes" word:"default" like:"default" placeholder:"FILE" help:"Rule file (see mextract explain), or default." note:"default: the rules that are shipped, against traps; without it every link is followed; URLs that wait are judged by it, too"`
+	Filter string `key:"extract.filter" path:"yes" word:"default" like:"default" placeholder:"FILE" help:"Rule file (see mextract explain), or default." note:"default: the shipped rules against traps; if not set, every link is followed; it judges waiting URLs, too"`
 }
 
 // Links say which documents are searched for links, and for which.
@@ -346,15 +346,15 @@ type LinkSources struct {
 
 // ModuleFlags choose the processing modules.
 type ModuleFlags struct {
-	Module        []string      `key:"extract.modules" is:"module" runs:"module" sep:"none" like:"[\"page\", \"words=text/html,text/plain:wc -w\"]" group:"Processing modules:" placeholder:"SPEC" help:"NAME, NAME=TYPES or NAME=TYPES:[stay ]COMMAND." note:"processing modules; pipelines keep what they find in rounds/rN/modules.arrows.zst"`
-	ModuleState   []string      `key:"extract.module_state" like:"tags" group:"Processing modules:" placeholder:"NAME" help:"Keep the state of this module over the crawl." note:"in modules/NAME: of tags, image or a command; after a change, mckpt init makes the stores that are missing"`
+	Module        []string      `key:"extract.modules" is:"module" runs:"module" sep:"none" like:"[\"page\", \"words=text/html,text/plain:wc -w\"]" group:"Processing modules:" placeholder:"SPEC" help:"NAME, NAME=TYPES or NAME=TYPES:[stay ]COMMAND." note:"processing modules; findings are in rounds/rN/modules.arrows.zst"`
+	ModuleState   []string      `key:"extract.module_state" like:"tags" group:"Processing modules:" placeholder:"NAME" help:"Keep the state of this module over the crawl." note:"of tags, image or a command, in modules/NAME; after a change run mckpt init"`
 	ModuleTimeout time.Duration `key:"extract.module_timeout" default:"10s" range:"1ms" group:"Processing modules:" help:"Time for a command and a document."`
 }
 
 // Render says which pages a browser loads, and within which bounds.
 type Render struct {
-	Pages      string        `key:"render.pages" enum:",auto,all" default:"" like:"auto" placeholder:"auto" help:"Run the scripts of pages in Chromium: auto or all." note:"auto: of those that have hardly any text or links but scripts, and of hosts that gave such pages; where it is set after the crawl was made, mckpt init makes the store; not with shards"`
-	Rules      string        `key:"render.filter" path:"yes" like:"render.rules" name:"rules" placeholder:"FILE" help:"Rule file: what it allows is rendered, what it denies is not." note:"rules as those of extract.filter; what no rule names goes by render.pages"`
+	Pages      string        `key:"render.pages" enum:",auto,all" default:"" like:"auto" placeholder:"auto" help:"Run the scripts of pages in Chromium: auto or all." note:"auto: pages with scripts and hardly any text or links, and of hosts that gave such pages; if set later, run mckpt init; not with shards"`
+	Rules      string        `key:"render.filter" path:"yes" like:"render.rules" name:"rules" placeholder:"FILE" help:"Rule file: what it allows is rendered, what it denies is not." note:"rules as for extract.filter; render.pages decides on the rest"`
 	Browser    string        `key:"render.browser" more:"" runs:"always" like:"/usr/bin/chromium" group:"Browsers:" placeholder:"FILE" help:"Chromium (default: that of PATH)."`
 	Browsers   int           `key:"render.browsers" more:"" default:"1" range:"1 64" group:"Browsers:" help:"Browsers at a time, each with one page."`
 	BrowserMax Size          `key:"render.memory" more:"" name:"browser-memory" default:"1G" range:"128M" group:"Browsers:" help:"End a browser that takes more." note:"the page is tried once more"`
@@ -373,7 +373,7 @@ func (r Render) On() bool { return r.Pages != "" || r.Rules != "" }
 
 // ModelFlag is the model of a focused crawl's topics.
 type ModelFlag struct {
-	Model string `key:"focus.model" path:"yes" like:"mouse.model" more:"" placeholder:"FILE" help:"Model of topics, as mfocus train makes it." note:"each page gets its relevance as score, and so do its links, moved by their texts; not with policies opic and walk"`
+	Model string `key:"focus.model" path:"yes" like:"mouse.model" more:"" placeholder:"FILE" help:"Model of topics, as mfocus train makes it." note:"relevance is the score of a page, and of its links, moved by their texts; not with policies opic and walk"`
 }
 
 // SeenProgram is the URL-seen test.
@@ -393,8 +393,8 @@ type ResolveProgram struct {
 
 // FilterPrograms stand between two stages.
 type FilterPrograms struct {
-	Links string `key:"stages.links" runs:"always" like:"python3 mylinks.py" placeholder:"COMMAND" help:"Program that filters link records." note:"before the URL-seen test; state in modules/links; after a change, mckpt init makes the stores that are missing"`
-	New   string `key:"stages.new" runs:"always" like:"python3 myorder.py" placeholder:"COMMAND" help:"Program that filters url records." note:"new URLs before the frontier, but not those that you add; it may give priority and score; state in modules/new; not in a walk"`
+	Links string `key:"stages.links" runs:"always" like:"python3 mylinks.py" placeholder:"COMMAND" help:"Program that filters link records." note:"before the URL-seen test; state in modules/links; after a change run mckpt init"`
+	New   string `key:"stages.new" runs:"always" like:"python3 myorder.py" placeholder:"COMMAND" help:"Program that filters url records." note:"before the frontier, but for those that you add; it may give priority and score; state in modules/new; not in a walk"`
 }
 
 // ProgramTime bounds an answer.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -114,12 +115,13 @@ func settings(c *Config) (string, error) {
 // table is the page's list of settings.
 func table() string {
 	var b strings.Builder
-	b.WriteString("| setting | value | default | flag | what |\n|---|---|---|---|---|\n")
 	for _, k := range Keys() {
 		b.WriteString(k.row())
 	}
 	return b.String()
 }
+
+var least = regexp.MustCompile(`(\S+) or more`)
 
 // row is the setting's line on the page.
 func (k Key) row() string {
@@ -132,14 +134,18 @@ func (k Key) row() string {
 	case value == "":
 		value = "number"
 	}
-	if want := setting.Want(k.tag); want != "" {
-		value += ": " + want
+	doc, want := k.Doc, setting.Want(k.tag)
+	if want != "" {
+		doc = strings.Replace(strings.TrimPrefix(doc, want+"; "), ", "+want, "", 1)
+		value += ", " + least.ReplaceAllString(strings.ReplaceAll(want, " to ", "–"), "≥$1")
 	}
-	flag := "`--" + k.Flag + "`"
-	if !k.hasFlag() {
-		flag = ""
+	if d := k.tag.Get("default"); d != "" {
+		value += "; default " + d
 	}
-	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", k.Name, value, k.tag.Get("default"), flag, strings.ReplaceAll(k.Doc, "|", `\|`))
+	if k.hasFlag() {
+		value += "; `--" + k.Flag + "`"
+	}
+	return fmt.Sprintf("- `%s` (%s): %s\n", k.Name, value, doc)
 }
 
 // TestSpec holds the reader to SPEC.md and its vectors.

@@ -97,9 +97,8 @@ func vectors() []spectest.Vector {
 
 func table() string {
 	var b strings.Builder
-	b.WriteString("| setting | of | what |\n|---|---|---|\n")
 	for _, k := range config.SheetKeys() {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, k.Sheet, k.Doc)
+		fmt.Fprintf(&b, "- `%s` (%s): %s\n", k.Name, k.Sheet, k.Doc)
 	}
 	return b.String()
 }
