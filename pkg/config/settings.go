@@ -128,7 +128,7 @@ type Batch struct {
 	PerHost   int `key:"frontier.per_host" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a host in a batch." note:"0: any number"`
 	PerDomain int `key:"frontier.per_domain" range:"0" like:"0" group:"The batch:" placeholder:"N" help:"At most N URLs of a registered domain in a batch." note:"0: any number"`
 
-	MaxHostBytes Size `key:"frontier.max_host_bytes" sheet:"host" range:"0" like:"0" group:"The batch:" name:"max-host-bytes" placeholder:"SIZE" help:"Refuse URLs of a host that has sent so many." note:"bytes of bodies, such as 500M; a round takes one URL more than fits, by their mean size; 0: any number"`
+	MaxHostBytes Size `key:"frontier.max_host_bytes" sheet:"host" range:"0" like:"0" group:"The batch:" name:"max-host-bytes" placeholder:"SIZE" help:"Refuse URLs of a host that has sent so many." note:"bytes of bodies, such as 500M; a round takes one URL more than fits; 0: any number"`
 }
 
 // RoundTime bounds the time of a batch.
@@ -226,7 +226,7 @@ type Failures struct {
 type NewURLs struct {
 	MaxDepth           int           `key:"frontier.max_depth" sheet:"url" range:"0" like:"0" group:"New URLs:" placeholder:"N" help:"Drop those more than N links from a seed." note:"of new URLs; 0: none"`
 	MaxHostURLs        uint64        `key:"frontier.max_host_urls" sheet:"host" range:"0" like:"0" group:"New URLs:" name:"max-host-urls" placeholder:"N" help:"Drop those of a host that has N already." note:"of new URLs; 0: none"`
-	Prioritizer        string        `key:"frontier.prioritizer" runs:"word" like:"depth" group:"New URLs:" placeholder:"COMMAND" help:"Program that gives priorities; or depth, or score." note:"score, with focus.model: links of relevant pages come first; a command answers each line of JSON with PRIORITY or PRIORITY SCORE"`
+	Prioritizer        string        `key:"frontier.prioritizer" runs:"word" like:"depth" group:"New URLs:" placeholder:"COMMAND" help:"Program that gives priorities; or depth, or score." note:"score, with focus.model: links of relevant pages first; a command answers lines of JSON by PRIORITY or PRIORITY SCORE"`
 	PrioritizerTimeout time.Duration `key:"frontier.prioritizer_timeout" default:"10s" range:"0s" group:"New URLs:" help:"Time for an answer of that program."`
 }
 
@@ -362,7 +362,7 @@ type Render struct {
 	Timeout    time.Duration `key:"render.timeout" more:"" default:"30s" range:"1s 1h" name:"page-timeout" group:"A page:" help:"Take it as it stands after this time."`
 	Requests   int           `key:"render.requests" more:"" default:"500" range:"1" group:"A page:" help:"Requests that are answered."`
 	Bytes      Size          `key:"render.bytes" more:"" default:"64M" range:"1" name:"answer-bytes" group:"A page:" help:"Bytes of their answers."`
-	Attempts   int           `key:"render.attempts" more:"" default:"10" range:"1 1000" group:"A page:" help:"Times that it is rendered, as its parts come." note:"what its scripts ask for is fetched in the next round"`
+	Attempts   int           `key:"render.attempts" more:"" default:"10" range:"1 1000" group:"A page:" help:"Times that it is rendered, as its parts come." note:"what its scripts ask for comes in the next round"`
 	Scroll     int           `key:"render.scroll" more:"" range:"0 1000" like:"0" group:"A page:" placeholder:"N" help:"Scroll to its end, up to N times."`
 	More       int           `key:"render.more" more:"" range:"0 1000" like:"0" group:"A page:" placeholder:"N" help:"Click on \"load more\" and the like, up to N times."`
 	Screenshot bool          `key:"render.screenshot" more:"" like:"false" group:"A page:" help:"Keep a picture of it, in the render store."`
@@ -373,7 +373,7 @@ func (r Render) On() bool { return r.Pages != "" || r.Rules != "" }
 
 // ModelFlag is the model of a focused crawl's topics.
 type ModelFlag struct {
-	Model string `key:"focus.model" path:"yes" like:"mouse.model" more:"" placeholder:"FILE" help:"Model of topics, as mfocus train makes it." note:"relevance is the score of a page, and of its links, moved by their texts; not with policies opic and walk"`
+	Model string `key:"focus.model" path:"yes" like:"mouse.model" more:"" placeholder:"FILE" help:"Model of topics, as mfocus train makes it." note:"it gives scores to pages and their links; not with policies opic and walk"`
 }
 
 // SeenProgram is the URL-seen test.

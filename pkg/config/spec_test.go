@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,8 +136,9 @@ func (k Key) row() string {
 		value = "number"
 	}
 	doc, want := k.Doc, setting.Want(k.tag)
-	if want != "" {
-		doc = strings.Replace(strings.TrimPrefix(doc, want+"; "), ", "+want, "", 1)
+	untold := func(word string) bool { return !strings.Contains(doc, word) }
+	if want != "" && (k.tag.Get("enum") == "" || slices.ContainsFunc(k.Choices(), untold)) {
+		doc = strings.Replace(doc, ", "+want, "", 1)
 		value += ", " + least.ReplaceAllString(strings.ReplaceAll(want, " to ", "–"), "≥$1")
 	}
 	if d := k.tag.Get("default"); d != "" {
