@@ -126,28 +126,33 @@ var least = regexp.MustCompile(`(\S+) or more`)
 
 // row is the setting's line on the page.
 func (k Key) row() string {
-	value := map[reflect.Kind]string{reflect.String: "text", reflect.Slice: "list", reflect.Bool: "yes or no", reflect.Int: "whole", reflect.Uint64: "whole"}[k.typ.Kind()]
+	value := map[reflect.Kind]string{reflect.Slice: "list", reflect.Bool: "true/false", reflect.Int: "whole", reflect.Uint64: "whole"}[k.typ.Kind()]
 	switch {
 	case k.typ == reflect.TypeFor[time.Duration]():
 		value = "duration"
 	case k.typ == reflect.TypeFor[Size]():
 		value = "size"
-	case value == "":
+	case value == "" && k.typ.Kind() != reflect.String:
 		value = "number"
 	}
 	doc, want := k.Doc, setting.Want(k.tag)
 	untold := func(word string) bool { return !strings.Contains(doc, word) }
+	parts := []string{value}
 	if want != "" && (k.tag.Get("enum") == "" || slices.ContainsFunc(k.Choices(), untold)) {
 		doc = strings.Replace(doc, ", "+want, "", 1)
-		value += ", " + least.ReplaceAllString(strings.ReplaceAll(want, " to ", "–"), "≥$1")
+		parts = append(parts, least.ReplaceAllString(strings.ReplaceAll(want, " to ", "–"), "≥$1"))
 	}
 	if d := k.tag.Get("default"); d != "" {
-		value += "; default " + d
+		parts = append(parts, "default "+d)
 	}
 	if k.hasFlag() {
-		value += "; `--" + k.Flag + "`"
+		parts = append(parts, "`--"+k.Flag+"`")
 	}
-	return fmt.Sprintf("- `%s` (%s): %s\n", k.Name, value, doc)
+	value = strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
+	if value != "" {
+		value = " (" + value + ")"
+	}
+	return fmt.Sprintf("- `%s`%s: %s\n", k.Name, value, doc)
 }
 
 // TestSpec holds the reader to SPEC.md and its vectors.
