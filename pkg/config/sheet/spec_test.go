@@ -3,8 +3,10 @@ package sheet
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,11 +98,20 @@ func vectors() []spectest.Vector {
 }
 
 func table() string {
-	var b strings.Builder
+	of := map[string][]string{}
+	var alone strings.Builder
 	for _, k := range config.SheetKeys() {
-		fmt.Fprintf(&b, "- `%s` (%s): %s\n", k.Name, k.Sheet, k.Doc)
+		if slices.ContainsFunc(config.Keys(), func(c config.Key) bool { return c.Name == k.Name }) {
+			of[k.Sheet] = append(of[k.Sheet], "`"+k.Name+"`")
+			continue
+		}
+		fmt.Fprintf(&alone, "- `%s` (%s): %s\n", k.Name, k.Sheet, k.Doc)
 	}
-	return b.String()
+	var b strings.Builder
+	for _, sheet := range slices.Sorted(maps.Keys(of)) {
+		fmt.Fprintf(&b, "- %s: %s\n", sheet, strings.Join(of[sheet], ", "))
+	}
+	return b.String() + alone.String()
 }
 
 // TestSpec holds the reader to SPEC.md and its vectors.
