@@ -33,7 +33,7 @@ func TestOneDeclaration(t *testing.T) {
 	if k.Flag != "patience" || !k.hasFlag() || k.Doc != "how long it is waited for; in vain" || k.Like != `"7m"` {
 		t.Errorf("%+v", k)
 	}
-	if want := "- `politeness.patience` (duration; 1s–1h; default 7m; `--patience`): how long it is waited for; in vain\n"; k.row() != want {
+	if want := "- `politeness.patience` (duration; 1s–1h; default 7m): how long it is waited for; in vain\n"; k.row() != want {
 		t.Errorf("the page has %q, want %q", k.row(), want)
 	}
 	var grammar struct {

@@ -353,7 +353,7 @@ type ModuleFlags struct {
 
 // Render says which pages a browser loads, and within which bounds.
 type Render struct {
-	Pages      string        `key:"render.pages" enum:",auto,all" default:"" like:"auto" placeholder:"auto" help:"Run the scripts of pages in Chromium: auto or all." note:"auto: pages with scripts and hardly any text or links, and of hosts that gave such pages; if set later, run mckpt init; not with shards"`
+	Pages      string        `key:"render.pages" enum:",auto,all" default:"" like:"auto" placeholder:"auto" help:"Run the scripts of pages in Chromium: auto or all." note:"auto: pages with scripts and hardly any text or links, and pages of hosts that gave such; if set later, run mckpt init; not with shards"`
 	Rules      string        `key:"render.filter" path:"yes" like:"render.rules" name:"rules" placeholder:"FILE" help:"Rule file: what it allows is rendered, what it denies is not." note:"rules as for extract.filter; render.pages decides on the rest"`
 	Browser    string        `key:"render.browser" more:"" runs:"always" like:"/usr/bin/chromium" group:"Browsers:" placeholder:"FILE" help:"Chromium (default: that of PATH)."`
 	Browsers   int           `key:"render.browsers" more:"" default:"1" range:"1 64" group:"Browsers:" help:"Browsers at a time, each with one page."`

@@ -145,7 +145,10 @@ func (k Key) row() string {
 	if d := k.tag.Get("default"); d != "" {
 		parts = append(parts, "default "+d)
 	}
-	if k.hasFlag() {
+	switch name := k.Name[strings.LastIndex(k.Name, ".")+1:]; {
+	case !k.hasFlag():
+		parts = append(parts, "no flag")
+	case k.Flag != strings.ReplaceAll(name, "_", "-"):
 		parts = append(parts, "`--"+k.Flag+"`")
 	}
 	value = strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
