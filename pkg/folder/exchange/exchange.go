@@ -7,7 +7,7 @@
 //	007.json   the manifest of shard 7: rows and hash of each part, length of the file, and its ledger up to here
 //
 // SPEC.md beside this file has the layout. Run writes the parts and the manifest of one sender. Receive and Rows read
-// what all senders sent to one receiver.
+// what all senders sent to one receiver. With one file a sender, 64 shards sync 64 files in an exchange, and not 4,096.
 //
 // # Invariants
 //
