@@ -21,10 +21,12 @@ import (
 func TestMetrics(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := &Status{
-		Crawl: "/a \"b\"\\c\nd\xff", Policy: "revisit", Driver: "process 1", Checkpoint: 7, Made: "2030-01-02T03:04:00.5Z", Known: 1 << 40, Pending: 3,
-		NextDue: "2030-01-02T03:00:00Z", Parked: []frontier.Parked{{Outcome: "denied", URLs: 2}, {Outcome: "parked", URLs: 3}},
-		Outcomes: []record.Count{{Reason: "fetched", N: 5}, {Reason: "dns-failed", N: 1}}, Settings: []record.Count{{Reason: "denied", N: 2}},
-		HostsLeft: 4, Left: 1.25, Running: &Status{Active: 9, PerS: 0.5, Replies: 11, Received: 12},
+		Crawl: "/a \"b\"\\c\nd\xff", Policy: "revisit", Driver: "process 1", RoundsStatus: RoundsStatus{Checkpoint: 7, Made: "2030-01-02T03:04:00.5Z"},
+		URLsStatus: URLsStatus{
+			Known: 1 << 40, Pending: 3, NextDue: "2030-01-02T03:00:00Z", Parked: []frontier.Parked{{Outcome: "denied", URLs: 2}, {Outcome: "parked", URLs: 3}},
+			Outcomes: []record.Count{{Reason: "fetched", N: 5}, {Reason: "dns-failed", N: 1}}, Settings: []record.Count{{Reason: "denied", N: 2}},
+		},
+		Estimate: Estimate{HostsLeft: 4, Left: 1.25}, Running: &Status{RunStatus: RunStatus{Active: 9, PerS: 0.5, Replies: 11, Received: 12}},
 	}
 	text := s.Metrics(now)
 	parser := expfmt.NewTextParser(model.UTF8Validation)

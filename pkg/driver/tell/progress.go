@@ -138,13 +138,15 @@ func (r *Reporter) refreshStatus(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was := r.currentStatus()
-	s := Status{Command: "mcrawl", Crawl: was.Crawl, Archived: was.Archived, Hosts: was.Hosts, Left: r.live.Left, LeftIs: r.live.LeftIs, Replies: was.Replies, Received: was.Received, Bound: was.Bound}
+	s := Status{Command: "mcrawl", Crawl: was.Crawl, Estimate: Estimate{Hosts: was.Hosts, Left: r.live.Left, LeftIs: r.live.LeftIs},
+		RunStatus: RunStatus{Replies: was.Replies, Received: was.Received, Bound: was.Bound}}
+	s.Archived = was.Archived
 	if err := s.readFolder(ctx, r.crawl.Crawl, r.crawl.Frontiers); err != nil {
 		return err
 	}
 	s.Round = was.Round
 	r.planned.refresh(r.now, func() {
-		s.Hosts, s.Left, s.LeftIs = nil, 0, ""
+		s.Estimate = Estimate{}
 		conf, err := config.Load(filepath.Join(s.Crawl, config.Name))
 		if err != nil {
 			return // the next round says so

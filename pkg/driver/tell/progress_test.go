@@ -29,7 +29,8 @@ func told(t *testing.T, seconds int, with *Reporter) string {
 	var err bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		with.Err, with.now, with.begun, with.told = &err, time.Now, time.Now(), time.Now()
-		with.live = Status{Command: "mcrawl", Crawl: t.TempDir(), Known: 56_789, Done: 12_000, Left: 38 * 60, LeftIs: leftIs, Hosts: []HostLeft{{Host: "www.example.org", URLs: 2310, Took: 2310}}}
+		with.live = Status{Command: "mcrawl", Crawl: t.TempDir(), URLsStatus: URLsStatus{Known: 56_789, Done: 12_000},
+			Estimate: Estimate{Left: 38 * 60, LeftIs: leftIs, Hosts: []HostLeft{{Host: "www.example.org", URLs: 2310, Took: 2310}}}}
 		with.planned.at = time.Now()
 		with.BeginRound("r12")
 		for i := range seconds {
@@ -156,7 +157,7 @@ func TestLeft(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for due, want := range map[string]float64{"": 2, "2026-01-01T00:00:01.5Z": 2, "2026-01-01T00:10:00Z": 600} {
 		t.Run(due, func(t *testing.T) {
-			s := Status{NextDue: due}
+			s := Status{URLsStatus: URLsStatus{NextDue: due}}
 			s.addPlan(&frontier.Plan{URLs: 1, Duration: 2 * time.Second}, now)
 			if s.Left != want {
 				t.Errorf("%v s left with a URL due at %q, want %v", s.Left, due, want)
@@ -188,7 +189,8 @@ func TestCostly(t *testing.T) {
 // TestPrintCounts: one of a thing is said so.
 func TestPrintCounts(t *testing.T) {
 	var out strings.Builder
-	s := Status{Known: 1, Done: 1, Retried: 1, Equal: 1, Robots: 1, Drops: []record.Count{{Reason: "mextract: filter:docs", N: 1}}, Hosts: []HostLeft{{Host: "a.test", URLs: 1, Took: 1}}}
+	s := Status{URLsStatus: URLsStatus{Known: 1, Done: 1, Retried: 1}, DocumentsStatus: DocumentsStatus{Equal: 1, Robots: 1, Drops: []record.Count{{Reason: "mextract: filter:docs", N: 1}}}}
+	s.Hosts = []HostLeft{{Host: "a.test", URLs: 1, Took: 1}}
 	s.printBody(&out)
 	if text := out.String(); strings.Contains(text, " 1 URLs") || strings.Contains(text, " 1 times") || strings.Contains(text, " 1 documents") || !strings.Contains(text, "           1 URL known, 1 done, 0 waiting\n") || !strings.Contains(text, "links") {
 		t.Error(text)
@@ -242,31 +244,37 @@ func TestWhyAgain(t *testing.T) {
 
 // TestPaceOfOneHost: if one host has all URLs that are left, the time left is by its pace now, not by the plan.
 func TestPaceOfOneHost(t *testing.T) {
+	one := func(urls uint64, took float64) []HostLeft {
+		return []HostLeft{{Host: "a.test", URLs: urls, Took: took}}
+	}
 	for _, c := range []struct {
 		name   string
-		s      Status
+		urls   URLsStatus
+		plan   Estimate
+		run    RunStatus
 		left   float64
 		hosts  uint64
 		leftIs string
 	}{
-		{"a plan that was slower", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, Hosts: []HostLeft{{Host: "a.test", URLs: 750, Took: 3750}}}, 10, 750, leftIsNow},
-		{"a plan of few URLs", Status{Known: 801, Done: 51, PerS: 75, Left: 1, Hosts: []HostLeft{{Host: "a.test", URLs: 1, Took: 1}}}, 10, 750, leftIsNow},
-		{"parked URLs do not count", Status{Known: 801, Done: 51, PerS: 75, Left: 1, Hosts: []HostLeft{{Host: "a.test", URLs: 1, Took: 1}}, Parked: []frontier.Parked{{URLs: 600}}}, 2, 150, leftIsNow},
-		{"nothing is left", Status{Known: 801, Done: 801, PerS: 75, Left: 1, Hosts: []HostLeft{{Host: "a.test", URLs: 1, Took: 1}}}, 0, 0, ""},
-		{"a URL is due later", Status{Known: 801, Done: 801 - 75, PerS: 75, Left: 60, Hosts: []HostLeft{{Host: "a.test", URLs: 1, Took: 1}}, NextDue: "2026-01-01T00:01:00Z"}, 60, 75, leftIsNow},
-		{"several hosts", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, LeftIs: leftIs, Hosts: []HostLeft{{Host: "a.test", URLs: 749, Took: 3750}, {Host: "b.test", URLs: 1, Took: 1}}}, 3750, 749, leftIs},
-		{"several active hosts", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, LeftIs: leftIs, Active: 2, Hosts: []HostLeft{{Host: "a.test", URLs: 749, Took: 3750}}}, 3750, 749, leftIs},
-		{"it waits", Status{Known: 801, Done: 51, PerS: 75, Left: 3750, LeftIs: leftIs, Waits: "waiting for it", Hosts: []HostLeft{{Host: "a.test", URLs: 749, Took: 3750}}}, 3750, 749, leftIs},
+		{"a plan that was slower", URLsStatus{Done: 51}, Estimate{Left: 3750, Hosts: one(750, 3750)}, RunStatus{}, 10, 750, leftIsNow},
+		{"a plan of few URLs", URLsStatus{Done: 51}, Estimate{Left: 1, Hosts: one(1, 1)}, RunStatus{}, 10, 750, leftIsNow},
+		{"parked URLs do not count", URLsStatus{Done: 51, Parked: []frontier.Parked{{URLs: 600}}}, Estimate{Left: 1, Hosts: one(1, 1)}, RunStatus{}, 2, 150, leftIsNow},
+		{"nothing is left", URLsStatus{Done: 801}, Estimate{Left: 1, Hosts: one(1, 1)}, RunStatus{}, 0, 0, ""},
+		{"a URL is due later", URLsStatus{Done: 801 - 75, NextDue: "2026-01-01T00:01:00Z"}, Estimate{Left: 60, Hosts: one(1, 1)}, RunStatus{}, 60, 75, leftIsNow},
+		{"several hosts", URLsStatus{Done: 51}, Estimate{Left: 3750, LeftIs: leftIs, Hosts: append(one(749, 3750), HostLeft{Host: "b.test", URLs: 1, Took: 1})}, RunStatus{}, 3750, 749, leftIs},
+		{"several active hosts", URLsStatus{Done: 51}, Estimate{Left: 3750, LeftIs: leftIs, Hosts: one(749, 3750)}, RunStatus{Active: 2}, 3750, 749, leftIs},
+		{"it waits", URLsStatus{Done: 51}, Estimate{Left: 3750, LeftIs: leftIs, Hosts: one(749, 3750)}, RunStatus{Waits: "waiting for it"}, 3750, 749, leftIs},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.s.Time = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			c.s.correctPlan()
+			s := Status{URLsStatus: c.urls, Estimate: c.plan, RunStatus: c.run}
+			s.Known, s.PerS, s.Time = 801, 75, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			s.correctPlan()
 			hosts := uint64(0)
-			if len(c.s.Hosts) > 0 {
-				hosts = c.s.Hosts[0].URLs
+			if len(s.Hosts) > 0 {
+				hosts = s.Hosts[0].URLs
 			}
-			if c.s.Left != c.left || hosts != c.hosts || c.s.LeftIs != c.leftIs {
-				t.Errorf("%v s for %d URLs, %q; want %v for %d, %q", c.s.Left, hosts, c.s.LeftIs, c.left, c.hosts, c.leftIs)
+			if s.Left != c.left || hosts != c.hosts || s.LeftIs != c.leftIs {
+				t.Errorf("%v s for %d URLs, %q; want %v for %d, %q", s.Left, hosts, s.LeftIs, c.left, c.hosts, c.leftIs)
 			}
 		})
 	}

@@ -55,7 +55,8 @@ func TestPrintTimes(t *testing.T) {
 
 // A screen has one estimate: the round's, if a driver works. Duplicates are documents that were not read for links.
 func TestPrintOneEstimate(t *testing.T) {
-	for _, s := range []*Status{{Left: 60, Equal: 9}, {Left: 60, Equal: 9, Driver: "process 1", Running: &Status{Left: 30}}} {
+	for _, s := range []*Status{{}, {Driver: "process 1", Running: &Status{Estimate: Estimate{Left: 30}}}} {
+		s.Left, s.Equal = 60, 9
 		var out strings.Builder
 		if err := s.Print(&out); err != nil || strings.Count(out.String(), "about ") != 1 || !strings.Contains(out.String(), "; 9 duplicates (not read for links); ") {
 			t.Errorf("%v, want one estimate: %s", err, out.String())

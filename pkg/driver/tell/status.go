@@ -29,9 +29,24 @@ import (
 // Status is the state of a crawl, from its last checkpoint, its frontier and a driver that works. The driver writes it, with
 // the progress of its run, as the lines of --progress json and as crawl/PROGRESS.
 type Status struct {
-	Command    string   `json:"command,omitempty"` // "mcrawl" if a driver writes it
-	Crawl      string   `json:"crawl"`
-	Policy     string   `json:"policy"`
+	Command string `json:"command,omitempty"` // "mcrawl" if a driver writes it
+	Crawl   string `json:"crawl"`
+	Policy  string `json:"policy"`
+	RoundsStatus
+	Driver  string       `json:"driver,omitempty"`
+	Running *Status      `json:"running,omitempty"` // status from the driver; nil: no driver works, or it has written none yet
+	Stages  *RoundStatus `json:"stages,omitempty"`  // stages of the open or next round, in a crawl of several shards
+	URLsStatus
+	DocumentsStatus
+	Estimate
+	Next   string  `json:"next,omitempty"` // the command to type next
+	Config error   `json:"-"`              // why crawl.toml cannot be read
+	Lost   []error `json:"-"`              // stores that are missing
+	RunStatus
+}
+
+// RoundsStatus says which rounds and checkpoints there are.
+type RoundsStatus struct {
 	Checkpoint uint64   `json:"checkpoint"` // 0: the crawl has no seeds yet
 	Round      string   `json:"round,omitempty"`
 	Made       string   `json:"made,omitempty"`  // time of the checkpoint
@@ -39,11 +54,10 @@ type Status struct {
 	Batches    uint64   `json:"batches"`         // closed rounds r1, r2, …, which fetch
 	Open       []string `json:"open,omitempty"`  // open rounds
 	Inbox      uint64   `json:"inbox,omitempty"` // requests of mcrawl add and again that wait
-	Driver     string   `json:"driver,omitempty"`
-	Running    *Status  `json:"running,omitempty"` // status from the driver; nil: no driver works, or it has written none yet
+}
 
-	Stages *RoundStatus `json:"stages,omitempty"` // stages of the open or next round, in a crawl of several shards
-
+// URLsStatus says what became of the URLs.
+type URLsStatus struct {
 	Known    uint64            `json:"known"` // URLs that the crawl knows
 	Done     uint64            `json:"done"`  // known URLs with a final outcome
 	Pending  uint64            `json:"pending"`
@@ -59,20 +73,26 @@ type Status struct {
 	Pages    *frontier.Pages   `json:"pages,omitempty"`  // the pages of policy revisit
 	Retried  uint64            `json:"retried"`
 	Deferred uint64            `json:"deferred"`
+}
 
-	Drops     []record.Count `json:"drops"`                // dropped rows, by stage and reason
-	Robots    uint64         `json:"robots_contacts"`      // contacts for a robots.txt
-	Equal     uint64         `json:"duplicates"`           // documents with the content of an earlier one: they are not read for links
-	Archived  int64          `json:"archived_bytes"`       // bytes of WARC files
-	Hosts     []HostLeft     `json:"hosts,omitempty"`      // the hosts that take longest
-	HostsLeft uint64         `json:"hosts_left,omitempty"` // hosts with URLs that are due
-	Left      float64        `json:"left_s,omitempty"`
-	LeftIs    string         `json:"left_is,omitempty"` // how Left was estimated
-	Next      string         `json:"next,omitempty"`    // the command to type next
-	Config    error          `json:"-"`                 // why crawl.toml cannot be read
-	Lost      []error        `json:"-"`                 // stores that are missing
+// DocumentsStatus says what became of documents and of the rows about them.
+type DocumentsStatus struct {
+	Drops    []record.Count `json:"drops"`           // dropped rows, by stage and reason
+	Robots   uint64         `json:"robots_contacts"` // contacts for a robots.txt
+	Equal    uint64         `json:"duplicates"`      // documents with the content of an earlier one: they are not read for links
+	Archived int64          `json:"archived_bytes"`  // bytes of WARC files
+}
 
-	// The fields below are of a driver's run.
+// Estimate is how long the URLs known take.
+type Estimate struct {
+	Hosts     []HostLeft `json:"hosts,omitempty"`      // the hosts that take longest
+	HostsLeft uint64     `json:"hosts_left,omitempty"` // hosts with URLs that are due
+	Left      float64    `json:"left_s,omitempty"`
+	LeftIs    string     `json:"left_is,omitempty"` // how Left was estimated
+}
+
+// RunStatus is of a driver's run.
+type RunStatus struct {
 	Time        time.Time       `json:"time,omitzero"`
 	Replies     uint64          `json:"replies,omitempty"`
 	PerS        float64         `json:"replies_per_s,omitempty"` // replies a second in the last minute
@@ -136,7 +156,8 @@ func ReadStatus(ctx context.Context, dir string, now time.Time) (*Status, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &Status{Crawl: dir, Driver: folder.Driven(), Archived: OnDisk(dir), Lost: folder.Lost()}
+	s := &Status{Crawl: dir, Driver: folder.Driven(), Lost: folder.Lost()}
+	s.Archived = OnDisk(dir)
 	if err := s.readFolder(ctx, folder, f); err != nil {
 		return nil, err
 	}
