@@ -38,7 +38,7 @@ A URL must match all of --outcome, --status and --older that are given.
 
 Outcomes:
   fetched            the server answered; cut: the document has no end
-  not-modified       it answered that the page has not changed
+  not-modified       the page has not changed: --status 304 has it, and 200
   robots-denied      robots.txt forbids it; robots-unreachable: nobody can say
   dns-failed         no address; connect-failed, tls-failed: no connection
   timeout            no whole reply; disconnected, protocol-error: likewise

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 
 	"mercator/formats/record"
@@ -10,7 +11,7 @@ import (
 // Query says which URLs are to be fetched again: those that meet all conditions given.
 type Query struct {
 	Outcomes []string    // their last outcome is one of these, or OutcomeCut; none: any
-	Statuses []uint16    // their last outcome is a reply of one of these statuses, or classes (5 is 500 to 599); none: any
+	Statuses []uint16    // their last reply has one of these statuses, or classes (5 is 500 to 599), as status has it; none: any
 	Before   record.Time // their server was asked last before then, or had no address; 0: at any time
 	Rule     string      // they waited, and left the queue because this rule refused them; "": not so
 	// Listed, if not nil, are the URLs in question, each with all that is known of it otherwise.
@@ -25,13 +26,22 @@ func (q *Query) of(r *record.Fetch) bool {
 	switch {
 	case q.Rule != "" || len(q.Outcomes) > 0 && !slices.Contains(q.Outcomes, r.Outcome) && (r.Truncated == "" || r.Status >= 300 || !slices.Contains(q.Outcomes, OutcomeCut)):
 		return false
-	case len(q.Statuses) > 0 && (r.Outcome != record.OutcomeFetched || !slices.Contains(q.Statuses, r.Status) && !slices.Contains(q.Statuses, r.Status/100)):
+	case len(q.Statuses) > 0 && !q.status(r):
 		return false
 	case q.Before > 0:
 		_, asked := (&Links{}).failed(r)
 		return asked && r.FetchTime < q.Before
 	}
 	return true
+}
+
+// status reports whether a reply has one of the statuses asked for. A page that was not modified has two: that of the reply, and 200, of the
+// document that it still has.
+func (q *Query) status(r *record.Fetch) bool {
+	is := func(status uint16) bool {
+		return slices.Contains(q.Statuses, status) || slices.Contains(q.Statuses, status/100)
+	}
+	return r.Outcome == record.OutcomeFetched && is(r.Status) || r.Outcome == record.OutcomeNotModified && (is(http.StatusNotModified) || is(http.StatusOK))
 }
 
 // dropped reports whether the outcome asked for is that a rule refused the URL while it waited.

@@ -127,6 +127,24 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// A page that was not modified answered 304, and still has its document of status 200.
+func TestAgainNotModified(t *testing.T) {
+	row := page("same", record.OutcomeNotModified, 10)
+	row.Status = 304
+	gone := page("gone", record.OutcomeFetched, 10)
+	gone.Status = 410
+	in := []File{{write(t, nil, row, gone, page("timeout", record.OutcomeTimeout, 10)), Fetched}}
+	for status, want := range map[uint16][]string{304: {"same"}, 3: {"same"}, 200: {"same"}, 2: {"same"}, 4: {"gone"}, 201: nil} {
+		var got []string
+		if err := Again(in, Query{Statuses: []uint16{status}}, 1<<20, func(u *record.URL) error {
+			got = append(got, u.URL)
+			return nil
+		}); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d: %q, %v, want %q", status, got, err, want)
+		}
+	}
+}
+
 // What failed is asked for again by its age, too, and what has no age.
 func TestAgainOlder(t *testing.T) {
 	rows := []record.Fetch{page("fetched", record.OutcomeFetched, 10), page("young", record.OutcomeFetched, 20), page("timeout", record.OutcomeTimeout, 10), page("dns", record.OutcomeDNS, 0),
