@@ -72,13 +72,21 @@ func TestRecipes(t *testing.T) {
 			if strings.Contains(string(b), " mcrawl new crawl ") {
 				os.RemoveAll(filepath.Join(dir, "crawl"))
 			}
-			p := freePorts(t, 2)
+			p := freePorts(t, 3)
+			mcrawl, tried := mcrawl, "http://h0.mweb.test:"+p[2]+"/" // nobody listens there
+			if name == "three-machines.md" {
+				mcrawl = polite("resolve.servers="+w.dns, "frontier.max_attempts=3", "frontier.retry_delay=0s") // one more than the rounds of a machine
+				must.OK(t, os.WriteFile(filepath.Join(dir, "seeds.txt"), []byte(seeds.String()+tried+"\n"), 0o666))
+			}
 			said := runSteps(t, pageSteps(t, filepath.Join("recipes", name)), dir, mcrawl, "https://www.example.org", site, "/usr/local/share/mercator/pipelines", here,
 				"18080", p[0], "15353", p[1], "192.0.2.53", strings.Replace(w.dns, ":", "#", 1), "0([01]|2[0-8])", "[0-7]") // of 50 pages a half, not 1 %
 			for file, lines := range made {
 				b, err := os.ReadFile(filepath.Join(dir, file))
 				if n := bytes.Count(b, []byte("\n")); err != nil || n < lines[0] || n > lines[1] {
 					t.Errorf("%s: %v, %d lines, want %d to %d\n%s", file, err, n, lines[0], lines[1], said)
+				}
+				if file == "waiting.txt" && !strings.Contains(string(b), tried+"\n") {
+					t.Errorf("%s waits to be tried again, and is not among those of %s\n%s", tried, file, b)
 				}
 			}
 		})
