@@ -73,7 +73,7 @@ func appendRow(b []byte, r *record.Fetch) []byte {
 
 // AppendCDXJ appends the index line of the record that r gave last, without line end, and
 // reads the record to its end. An index has only replies, revisits, and documents that came without
-// HTTP; for other records nothing is appended. If a reply's record has no payload digest, one is computed. file is the name in the line.
+// HTTP; for other records nothing is appended. If the record of a payload has no digest, one is computed. file is the name in the line.
 func AppendCDXJ(b []byte, r *warc.Reader, rec *warc.Record, file string) ([]byte, error) {
 	return appendRecord(b, r, rec, file, nil)
 }
@@ -102,8 +102,12 @@ func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPag
 	case warc.TypeResource:
 		c.MIME, _ = httpmsg.MediaType(rec.ContentType)
 	}
-	var payload io.Reader // payload without a digest in the record
-	var unreadable error  // error of a reply that cannot be read: it has no status
+	sum := sha1.New()
+	var payload io.Reader // without a digest in the record: of HTTP what comes behind the header, else the block
+	if c.Digest == "" && rec.Type != warc.TypeRevisit {
+		payload = io.TeeReader(rec.Block, sum)
+	}
+	var unreadable error // error of a reply that cannot be read: it has no status
 	if rec.IsReply() || strings.HasPrefix(strings.ToLower(rec.ContentType), "application/http") {
 		if m, err := httpmsg.OpenArchived(rec.Block); err != nil {
 			unreadable = err
@@ -113,8 +117,7 @@ func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPag
 			if c.MIME == "" {
 				c.MIME = mime
 			}
-			sum := sha1.New()
-			if c.Digest == "" && rec.Type == warc.TypeResponse {
+			if payload != nil {
 				m.Payload = io.TeeReader(m.Payload, sum)
 				payload = m.Payload
 			}
@@ -132,11 +135,11 @@ func appendRecord(b []byte, r *warc.Reader, rec *warc.Record, file string, onPag
 					return b, err
 				}
 			}
-			if payload != nil {
-				_, _ = io.Copy(io.Discard, payload) // a damaged transfer coding ends it: what came counts
-				c.Digest = warc.Base32SHA1([sha1.Size]byte(sum.Sum(nil)))
-			}
 		}
+	}
+	if payload != nil && unreadable == nil {
+		_, _ = io.Copy(io.Discard, payload) // a damaged transfer coding ends it: what came counts
+		c.Digest = warc.Base32SHA1([sha1.Size]byte(sum.Sum(nil)))
 	}
 	if err := r.Finish(); err != nil {
 		return b, err

@@ -104,11 +104,16 @@ func TestCDXJOfOneRecord(t *testing.T) {
 		block, want string
 		add         func(*warc.Record)
 	}{
-		"a reply":           {"HTTP/1.1 404 No\r\nContent-Type: text/HTML; charset=x\r\n\r\ngone", `"mime":"text/html","status":"404","digest":"U3P55KR2ISSMKLKEFBEEPVYWBCJLIAL6","length":`, func(*warc.Record) {}},
-		"no HTTP":           {"220 ftp ready\r\n\r\nrest", `"url":"http://example.com/","length":`, func(*warc.Record) {}},
-		"a digest":          {"HTTP/1.1 200 OK\r\n\r\n", `"digest":"3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"`, func(r *warc.Record) { r.Add(warc.FieldPayloadDigest, "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ") }},
-		"a revisit":         {"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", `"mime":"warc/revisit","status":"200"`, func(r *warc.Record) { r.Type = warc.TypeRevisit }},
-		"an FTP document":   {"text", `"mime":"text/plain","length"`, func(r *warc.Record) { r.Type, r.ContentType = warc.TypeResource, "text/plain" }},
+		"a reply":         {"HTTP/1.1 404 No\r\nContent-Type: text/HTML; charset=x\r\n\r\ngone", `"mime":"text/html","status":"404","digest":"U3P55KR2ISSMKLKEFBEEPVYWBCJLIAL6","length":`, func(*warc.Record) {}},
+		"no HTTP":         {"220 ftp ready\r\n\r\nrest", `"url":"http://example.com/","length":`, func(*warc.Record) {}},
+		"a digest":        {"HTTP/1.1 200 OK\r\n\r\n", `"digest":"3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"`, func(r *warc.Record) { r.Add(warc.FieldPayloadDigest, "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ") }},
+		"a revisit":       {"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", `"mime":"warc/revisit","status":"200"`, func(r *warc.Record) { r.Type = warc.TypeRevisit }},
+		"an FTP document": {"text", `"mime":"text/plain","digest":"G4XKBDFLGPTRYAWGKHN4QOSHJUZMM5XK","length"`, func(r *warc.Record) { r.Type, r.ContentType = warc.TypeResource, "text/plain" }}, // as cdxj-indexer has it
+		"its own digest": {"text", `"digest":"3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"`, func(r *warc.Record) {
+			r.Type, r.ContentType = warc.TypeResource, "text/plain"
+			r.Add(warc.FieldPayloadDigest, "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ")
+		}},
+		"another protocol":  {"text", `example.com/","digest":"G4XKBDFLGPTRYAWGKHN4QOSHJUZMM5XK","length"`, func(r *warc.Record) { r.TargetURI, r.ContentType = "gemini://example.com/", "text/gemini" }},
 		"a space in a name": {"text", `example.com:%20x 2001`, func(r *warc.Record) { r.Type, r.TargetURI = warc.TypeResource, "example.com: x" }},
 	} {
 		t.Run(name, func(t *testing.T) {
