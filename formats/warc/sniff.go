@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -196,6 +198,29 @@ func HintFor(front []byte, name string) string {
 		}
 	}
 	return ""
+}
+
+// indexLine is a line of an index: a key and a time, then JSON or the URL; or the head of a CDX file.
+var indexLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?: CDX .|[^\s{]+ \d{14,17} (\{|\w+://))`) })
+
+// HintURLs says how to list the URLs of an archive or of an index of archives, by its first bytes; "" of other files.
+func HintURLs(front []byte, name string) string {
+	name = named(name)
+	line, file, pipe := front, " "+fault.Quote(name), ""
+	if content, coded := inside(front); coded != "" {
+		line, file, pipe = content, "", fault.Quote(coded, "-dc", name)+" | "
+	}
+	m := indexLine().FindSubmatch(line)
+	if Sniff(front) {
+		file, pipe, m = "", fault.Quote("mcat", "--format", "cdxj", name)+" | ", [][]byte{nil, {'{'}}
+	}
+	switch {
+	case m == nil:
+		return ""
+	case string(m[1]) == "{":
+		return "list its URLs: " + pipe + `sed -n 's/.*"url": *"\(http[^"]*\)".*/\1/p'` + file + " | sort -u > urls.txt"
+	}
+	return "list its URLs: " + pipe + "awk '$3 ~ /^http/ {print $3}'" + file + " | sort -u > urls.txt"
 }
 
 // Named reports whether a file has the name of an archive, whatever is in it.

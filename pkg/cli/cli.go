@@ -8,6 +8,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/formats/store"
+	"mercator/formats/warc"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/release"
@@ -603,6 +605,29 @@ func exitCode(err error) int {
 	return fault.ClassOf(err).ExitCode()
 }
 
+// hintURLs says how to list the URLs of an index of archives, and of an archive that stands where text or records of URLs are wanted.
+func hintURLs(err error, hint string) string {
+	e := (*fault.Error)(nil)
+	if !errors.As(err, &e) || e.File == "" {
+		return ""
+	}
+	if info, err := os.Stat(e.File); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	f, openErr := os.Open(e.File)
+	if openErr != nil {
+		return ""
+	}
+	defer f.Close()
+	front := make([]byte, 4<<10)
+	n, _ := io.ReadFull(f, front) // what there is
+	unfit := e.Class == fault.Usage || e.Class == fault.WrongKind
+	if warc.Sniff(front[:n]) && !(unfit && (e.Place == "line 1" || strings.Contains(hint, "text") || strings.HasPrefix(hint, "unpack it"))) {
+		return ""
+	}
+	return warc.HintURLs(front[:n], e.File)
+}
+
 // fail prints err and returns the exit code.
 func (s *Std) fail(err error) int {
 	code := exitCode(err)
@@ -633,6 +658,7 @@ func (s *Std) fail(err error) int {
 			hint = "the settings of a crawl, told by key: " + fault.Quote("mcrawl", "set", filepath.Dir(e.File))
 		}
 	}
+	hint = cmp.Or(hintURLs(err, hint), hint)
 	if hint == "" && fault.ClassOf(err) == fault.Usage {
 		hint = fault.Suggest(err)
 	}

@@ -59,10 +59,20 @@ func (o *settingsRefusals) countAddr(text string) {
 	if len(o.addrs) > refusedAddrsMax {
 		return
 	}
-	word, _, _ := strings.Cut(text, " ")
-	if addr, err := netip.ParseAddr(word); err == nil && !slices.Contains(o.addrs, addr) {
-		o.addrs = append(o.addrs, addr)
+	if addr, err := RefusedAddr(text); err == nil && !slices.Contains(o.addrs, addr.Addr()) {
+		o.addrs = append(o.addrs, addr.Addr())
 	}
+}
+
+// RefusedAddr is the network of the one address that the error of a row with outcome address-refused begins with.
+func RefusedAddr(text string) (netip.Prefix, error) {
+	word, _, _ := strings.Cut(text, " ")
+	addr, err := netip.ParseAddr(word)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	addr = addr.Unmap()
+	return addr.Prefix(addr.BitLen())
 }
 
 // isNewHost reports whether a host was not counted yet, and counts it. runner.mu is held.
@@ -202,8 +212,11 @@ func (o *settingsRefusals) finalWarning(size int64) string {
 func (o *settingsRefusals) describeSettings() string {
 	i := o.commonest()
 	how := change[o.first[i].Outcome]
-	if len(o.addrs) > 0 { // a line to type as it is: it replaces the setting, so it names all
+	if example, err := RefusedAddr(o.first[i].Error); err == nil { // a line to type as it is: it replaces the setting, so it names all
 		var networks []string
+		if len(o.addrs) == 0 {
+			networks = append(networks, example.String())
+		}
 		for _, addr := range slices.SortedFunc(slices.Values(o.addrs), netip.Addr.Compare) {
 			network := netip.PrefixFrom(addr, addr.BitLen())
 			if len(o.addrs) > refusedAddrsMax {

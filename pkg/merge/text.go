@@ -101,7 +101,10 @@ func (t *Text) slow() (key uint64, ok bool, err error) {
 	}
 	if key, err = fingerprint.Parse(string(line)); err != nil {
 		hint := ""
-		if !utf8.Valid(line) {
+		switch {
+		case bytes.Contains(line, []byte("://")):
+			hint = "of URLs, make a set first: murlset build -o urls.fps " + fault.Quote(t.name)
+		case !utf8.Valid(line):
 			hint = "this is not text: a fingerprint file is read by its name (*.fps), without --text, and not from standard input"
 		}
 		return 0, false, &fault.Error{Class: fault.Corrupt, File: t.name, Place: fmt.Sprintf("line %d", t.line), Err: err, Hint: hint}

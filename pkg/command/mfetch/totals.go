@@ -99,8 +99,11 @@ func (t *totals) report(std *cli.Std, crawl string, maxBody cli.Size) {
 		list = append(list, outcome{name, t.outcomes[name]})
 	}
 	if n := t.outcomes[record.OutcomeAddress]; n > 0 {
-		std.Warn("%s not fetched because of the address: %s; allow a network such as 127.0.0.0/8: --allow-net NETWORK",
-			cli.Count(n, "URL"), cli.Printable(t.refused))
+		how := "--allow-net names what is allowed"
+		if addr, err := fetch.RefusedAddr(t.refused); err == nil {
+			how = "allow that one: --allow-net " + addr.String()
+		}
+		std.Warn("%s not fetched because of the address: %s; %s", cli.Count(n, "URL"), cli.Printable(t.refused), how)
 	}
 	if n := t.cut[httpmsg.TruncatedLength]; n > 0 {
 		std.Warn("%s cut off at %d bytes, the limit of --max-body%s", cli.Count(n, "document"), maxBody, uncut(std, crawl, maxBody))
