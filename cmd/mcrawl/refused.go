@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
@@ -22,21 +23,22 @@ func (*refusedCmd) Help() string {
 	return `Each URL that was found and not followed stands there once: the URL, the rule of
 the filter or another reason, and the first page with a link to it, with tabs
 between. What was fetched before a rule refused it is not among them.
+Limits (too-deep, host-full) and stages.new (filtered) count as rules: a|b is one of
+them. The last example takes URLs in whatever the limits.
 
 Examples:
   mcrawl refused crawl --count
-  mcrawl refused crawl --rule docs`
+  mcrawl refused crawl --rule docs
+  mcrawl refused crawl --rule too-deep | cut -f 1 | mcrawl again crawl -f -`
 }
 
-func (c *refusedCmd) Run(std *cli.Std) error {
+func (c *refusedCmd) Run(ctx context.Context, std *cli.Std) error {
 	d, err := tell.Open(c.Crawl, std.Now, std.Warn)
 	if err != nil {
 		return err
 	}
-	if c.Rule != "" {
-		if err := d.CheckRule(c.Rule); err != nil {
-			return err
-		}
+	if err := d.CheckRule(c.Rule); c.Rule != "" && err != nil {
+		return err
 	}
 	names := []string{"url", "rule", "found_on"}
 	if c.Count {
@@ -47,7 +49,7 @@ func (c *refusedCmd) Run(std *cli.Std) error {
 		return err
 	}
 	counts := map[string]uint64{}
-	err = d.Refusals(c.Rule, func(r *history.Refusal) error {
+	err = d.Refusals(ctx, c.Rule, func(r *history.Refusal) error {
 		if c.Count {
 			counts[r.Rule]++
 			return nil

@@ -40,6 +40,9 @@ func (d *Driver) CheckAgain(r Request, list func() (io.ReadCloser, error), given
 	switch {
 	case d.plan.fromLinks:
 		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "a walk", Want: "a crawl of another policy", Hint: "a walk visits its URLs again and again by itself"}
+	case tell.IsLimit(r.Rule):
+		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "--rule " + r.Rule + ", which kept new URLs out of the queue", Want: "these URLs, which come in whatever the limits",
+			Hint: fault.Quote("mcrawl", "refused", d.plan.crawl, "--rule", r.Rule) + " | cut -f 1 | " + fault.Quote("mcrawl", "again", d.plan.crawl, "-f", "-")}
 	case r.Before > 0 && st.Policy == "revisit":
 		return &fault.Error{Class: fault.Usage, File: d.Crawl.Dir(), Found: "--older for a crawl of policy revisit", Want: "URLs or -f FILE, or --outcome, --status or --rule",
 			Hint: "its pages are visited again by themselves, when they are likely to have changed; frontier.max_interval says how late at the most"}
@@ -187,6 +190,13 @@ func (d *Driver) chooseAgain(ctx context.Context, round *againRound, r Request, 
 				}
 				defer in.Close()
 				return eachURL(in, asked, form, each)
+			}
+			kept, err := d.Crawl.Files()
+			if err == nil {
+				q.Links, err = kept.Closed().Files("links")
+			}
+			if err != nil {
+				return err
 			}
 		}
 		if r.Rule == "" {

@@ -19,6 +19,9 @@ const (
 	dropHost  = "host-full"    // Limits.HostURLs
 )
 
+// LimitDrops are the reasons of rows that Limits drop.
+var LimitDrops = []string{dropDepth, dropHost}
+
 // AddOptions say how Add treats its rows.
 type AddOptions struct {
 	Txn         string // the transaction; may be ""

@@ -93,7 +93,14 @@ func (c *Crawl) Broken(ctx context.Context, q Broken, each func(*history.Broken)
 	if sum.Targets, err = byTarget(targets, q.Most, each); err != nil {
 		return sum, err
 	}
-	if err := c.Refusals("", func(*history.Refusal) error { unchecked[record.OutcomeRefused]++; return nil }); err != nil {
+	if err := c.Refusals(ctx, "", func(r *history.Refusal) error {
+		reason := record.OutcomeRefused
+		if IsLimit(r.Rule) {
+			reason = r.Rule
+		}
+		unchecked[reason]++
+		return nil
+	}); err != nil {
 		return sum, err
 	}
 	st, err := c.Frontiers.Stat(ctx, frontier.StatOptions{})

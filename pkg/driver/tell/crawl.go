@@ -7,6 +7,7 @@ package tell
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -115,12 +116,61 @@ func (c *Crawl) History(allThere bool) (files []history.File, err error) {
 }
 
 // Refusals calls each for the URLs that the crawl did not follow, once each; rule, if not "", is the only one that counts.
-func (c *Crawl) Refusals(rule string, each func(*history.Refusal) error) error {
-	files, err := c.History(false)
+func (c *Crawl) Refusals(ctx context.Context, rule string, each func(*history.Refusal) error) error {
+	limited, err := c.limited(ctx)
 	if err != nil {
 		return err
 	}
-	return damaged(c.Dir(), history.Refusals(files, rule, HistoryMemory/2, each))
+	files := func() ([]history.File, error) { return c.History(false) }
+	return damaged(c.Dir(), history.Refusals(files, rule, limited, HistoryMemory/2, each))
+}
+
+const dropFiltered = "filtered" // by the program of stages.new
+
+// IsLimit reports whether a reason is that of a new URL that was not queued, such as too-deep.
+func IsLimit(reason string) bool {
+	first, _, _ := strings.Cut(reason, history.ReasonOr)
+	return first == dropFiltered || slices.Contains(frontier.LimitDrops, first)
+}
+
+// limited says where the URLs are that a limit of new URLs, or stages.new, dropped; nil: the ledgers count none, or the crawl is a walk, which may drop any link.
+func (c *Crawl) limited(ctx context.Context) (*history.Limited, error) {
+	k, err := c.Current()
+	if err != nil || k == nil || c.Walk {
+		return nil, err
+	}
+	conf, err := c.Config()
+	if err != nil {
+		return nil, err
+	}
+	var reasons []string
+	if conf.File.Stages.New != "" {
+		reasons = append(reasons, dropFiltered)
+	}
+	for _, s := range k.Totals.Stages {
+		for _, drop := range s.Drops {
+			if drop.Reason != dropFiltered && IsLimit(drop.Reason) && !slices.Contains(reasons, drop.Reason) {
+				reasons = append(reasons, drop.Reason)
+			}
+		}
+	}
+	if len(reasons) == 0 {
+		return nil, nil
+	}
+	slices.Sort(reasons)
+	kept, err := c.Files()
+	if err != nil {
+		return nil, err
+	}
+	links, err := kept.Closed().Files("links")
+	return &history.Limited{Reason: strings.Join(reasons, history.ReasonOr), Links: links, Waiting: func(each func(*record.URL) error) error {
+		for _, f := range c.Frontiers {
+			if err := f.EachURL(ctx, each); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, err
 }
 
 // Config reads crawl.toml.
@@ -236,6 +286,9 @@ func (c *Crawl) CheckRule(rule string) error {
 	}
 	defer rules.Close()
 	names := map[string]bool{"default": true, "scheme": true, "invalid": true, "too-long": true, "nofollow": true, "too-many": true, "redirect-limit": true, frontier.RefusedBytes: true}
+	for _, name := range append(frontier.LimitDrops, dropFiltered) {
+		names[name] = true
+	}
 	for _, r := range rules.Rules {
 		names[r.Name] = true
 	}
@@ -247,10 +300,13 @@ func (c *Crawl) CheckRule(rule string) error {
 		k = &crawl.Checkpoint{}
 	}
 	for _, s := range k.Totals.Stages {
-		for _, drop := range slices.Concat(s.Drops, s.Refused) {
+		for _, drop := range s.Drops {
 			if name, of := strings.CutPrefix(drop.Reason, "filter:"); of {
 				names[name] = true
 			}
+		}
+		for _, drop := range s.Refused { // entity, too
+			names[strings.TrimPrefix(drop.Reason, "filter:")] = true
 		}
 	}
 	if names[rule] {

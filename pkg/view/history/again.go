@@ -16,6 +16,8 @@ type Query struct {
 	Rule     string      // they waited, and left the queue because this rule refused them; "": not so
 	// Listed, if not nil, are the URLs in question, each with all that is known of it otherwise.
 	Listed func(each func(*record.URL) error) error
+	// Links are files of link rows. A listed URL that no other file has is known by the first link to it, with its depth.
+	Links []string
 }
 
 // OutcomeCut names in a Query the pages whose document is not there to its end.
@@ -95,12 +97,22 @@ func Again(files []File, q Query, mem int64, each func(*record.URL) error) error
 		}
 	}
 	if q.Listed != nil {
-		if err := q.Listed(func(u *record.URL) error { return add(listed, u, true) }); err != nil {
+		err := q.eachLink(files, func(l *record.Link) error {
+			u := l.ToURL()
+			return add(Found, plain(&u, ""), true)
+		})
+		if err == nil {
+			err = q.Listed(func(u *record.URL) error { return add(listed, u, true) })
+		}
+		if err != nil {
 			s.events.Close()
 			return err
 		}
 	}
 	step := func(l *last, e *event) {
+		if e.kind == Found && l.number > 0 {
+			return // an earlier link is
+		}
 		if e.kind == listed {
 			if l.listed = true; l.row != nil {
 				return // it is known better
@@ -124,6 +136,42 @@ func Again(files []File, q Query, mem int64, each func(*record.URL) error) error
 		}
 		return each(&u)
 	})
+}
+
+// eachLink calls each for the links to listed URLs that no file has, and to others where these are many. Where there is no such URL, no link is read.
+func (q *Query) eachLink(files []File, each func(*record.Link) error) error {
+	missing := keys{}
+	if err := q.Listed(func(u *record.URL) error { missing.addKey(u.Key); return nil }); err != nil || len(q.Links) == 0 {
+		return err
+	}
+	many := len(missing) == maxKeys
+	for _, f := range files {
+		var err error
+		switch {
+		case many || len(missing) == 0:
+		case f.What == Queued, f.What == Dropped:
+			err = Read(f.Path, func(u *record.URL) error { delete(missing, u.Key); return nil })
+		case f.What == Fetched:
+			err = Read(f.Path, func(r *record.Fetch) error { delete(missing, r.Key); return nil })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	for _, path := range q.Links {
+		if err := Read(path, func(l *record.Link) error {
+			if !missing.may(l.Key) {
+				return nil
+			}
+			return each(l)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // plain is a URL without what is of its round, and with the outcome that it had.

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 
 	"mercator/formats/record"
 	"mercator/pkg/merge"
@@ -28,7 +29,9 @@ const (
 	Dropped                 // url records of URLs that left it because a rule refused them: dropped
 	Fetched                 // fetch records of what became of URLs: marked, fetched
 	Refused                 // link records that were refused: refused
+	Found                   // link records that were followed: links
 	listed                  // of a query
+	waits                   // URL records of the frontier
 )
 
 // File is one record file of a round.
@@ -40,8 +43,10 @@ type File struct {
 // RefusedColumn is the further column of rows of Dropped and Refused: the ledger's reason, such as filter:docs of rule docs.
 const RefusedColumn = "refused"
 
-// refusedBy reports whether a reason is this, or that of a filter rule of this name.
-func refusedBy(reason, rule string) bool { return reason == rule || reason == "filter:"+rule }
+// refusedBy reports whether a reason is this, or that of a filter rule of this name, or one of several that it may be.
+func refusedBy(reason, rule string) bool {
+	return reason == rule || reason == "filter:"+rule || slices.Contains(strings.Split(reason, ReasonOr), rule)
+}
 
 // sorting are events of URLs that are being sorted.
 type sorting struct {

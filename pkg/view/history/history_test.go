@@ -1,6 +1,7 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -56,7 +57,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			var got []string
-			if err := Refusals(files(t), rule, 1<<20, func(r *Refusal) error {
+			if err := Refusals(func() ([]File, error) { return files(t), nil }, rule, nil, 1<<20, func(r *Refusal) error {
 				got = append(got, r.URL+" "+r.Rule+" "+r.Found)
 				return nil
 			}); err != nil {
@@ -76,12 +77,36 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// What a limit dropped was found, and neither waits nor has an outcome. Two spellings of one key are one URL.
+func TestRefusalsLimited(t *testing.T) {
+	key := func(l record.Link, key uint64) record.Link { l.Key = key; return l }
+	found := write(t, nil, link("a", "p3", ""), link("b", "p3", ""), link("c", "p3", ""), link("deep", "p3", ""), link("deep", "p4", ""), link("waits", "p3", ""),
+		key(link("one/", "p3", ""), 7), key(link("one", "p4", ""), 7), link("f", "p3", ""))
+	limited := &Limited{Reason: "too-deep" + ReasonOr + "host-full", Links: []string{found}, Waiting: func(each func(*record.URL) error) error {
+		return errors.Join(each(&record.URL{URL: "waits"}), each(&record.URL{URL: "one", Key: 7}))
+	}}
+	for rule, want := range map[string][]string{
+		"":          {"x scheme p1", "f filter:docs via", "e filter:pics via", "b too-deep|host-full ", "a too-deep|host-full p3", "deep too-deep|host-full p3"},
+		"host-full": {"b too-deep|host-full ", "a too-deep|host-full p3", "deep too-deep|host-full p3"},
+		"too-deep":  {"b too-deep|host-full ", "a too-deep|host-full p3", "deep too-deep|host-full p3"},
+		"docs":      {"f filter:docs via"},
+	} {
+		var got []string
+		if err := Refusals(func() ([]File, error) { return files(t), nil }, rule, limited, 1<<20, func(r *Refusal) error {
+			got = append(got, r.URL+" "+r.Rule+" "+r.Found)
+			return nil
+		}); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v, want %q", rule, got, err, want)
+		}
+	}
+}
+
 // What happened last decides which URLs are to be fetched again.
 func TestAgain(t *testing.T) {
 	list := func(urls ...string) func(func(*record.URL) error) error {
 		return func(each func(*record.URL) error) error {
 			for _, u := range urls {
-				if err := each(&record.URL{URL: u, Host: "h"}); err != nil {
+				if err := each(&record.URL{URL: u, Host: "h", Key: uint64(u[0])}); err != nil {
 					return err
 				}
 			}
@@ -101,6 +126,7 @@ func TestAgain(t *testing.T) {
 		"neither":  {Query{Statuses: []uint16{2}, Outcomes: []string{record.OutcomeRefused, record.OutcomeTimeout}}, nil},
 		"older":    {Query{Before: 15}, []string{"d 3 fetched"}},
 		"rule":     {Query{Rule: "docs"}, []string{"f 0 refused"}},
+		"found":    {Query{Listed: list("z", "c", "y"), Links: []string{write(t, nil, record.Link{URL: "c", Key: 'c', SrcURL: "p", Depth: 1}, record.Link{URL: "z", Key: 'z', SrcURL: "p", Depth: 2}, record.Link{URL: "z", Key: 'z', SrcURL: "q", Depth: 4})}}, []string{"c 3 fetched", "z 2 p", "y 0 "}},
 		"listed":   {Query{Listed: list("g", "z", "g", "e", "b")}, []string{"e 0 refused", "b 0 ", "g 3 fetched", "z 0 "}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +141,11 @@ func TestAgain(t *testing.T) {
 				if (u.Depth == 3) != (u.X == `{"id":1}`) {
 					t.Errorf("%s: own columns %q of %s", name, u.X, u.URL)
 				}
-				got = append(got, fmt.Sprint(u.URL, " ", u.Depth, " ", u.Extra.Text(record.WasColumn)))
+				via := u.Via
+				if u.Extra.Text(record.WasColumn) != "" {
+					via = u.Extra.Text(record.WasColumn)
+				}
+				got = append(got, fmt.Sprint(u.URL, " ", u.Depth, " ", via))
 				return nil
 			}); err != nil {
 				t.Fatal(err)
