@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -107,7 +108,7 @@ func (c *Client) exchangeTwo(ctx context.Context, deadline time.Time, conn *Conn
 	transport := http.Transport{DisableCompression: true, MaxResponseHeaderBytes: httpmsg.HeadMax, Protocols: new(http.Protocols),
 		DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn.conn, nil }}
 	transport.Protocols.SetHTTP2(true)
-	client, err := transport.NewClientConn(ctx, "https", x.target.host)
+	client, err := transport.NewClientConn(ctx, "https", net.JoinHostPort(x.target.name, strconv.Itoa(int(x.target.port))))
 	if err != nil {
 		return fetch.Classify(err, record.OutcomeDisconnect)
 	}
