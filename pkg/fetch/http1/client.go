@@ -104,16 +104,17 @@ var streams = sync.Pool{New: func() any { return rewind.New("", 0) }}
 // Conn keeps a connection between contacts with the same server. The zero Conn is
 // ready; it serves one goroutine.
 type Conn struct {
-	conn   net.Conn
-	scheme string
-	host   string // name and port
-	addr   netip.AddrPort
-	fault  string
-	agreed string // the protocol that was agreed by ALPN
-	wanted bool   // the server asked for a certificate of ours
-	probe  *probe
-	ctx    context.Context // the end of ctx ends the connection
-	forget func() bool     // cancels the callback of ctx
+	conn    net.Conn
+	scheme  string
+	host    string // name and port
+	addr    netip.AddrPort
+	fault   string
+	agreed  string // the protocol that was agreed by ALPN
+	wanted  bool   // the server asked for a certificate of ours
+	offered bool   // HTTP/2
+	probe   *probe
+	ctx     context.Context // the end of ctx ends the connection
+	forget  func() bool     // cancels the callback of ctx
 }
 
 // Close closes the connection, if there is one. The Conn may be used again.
@@ -250,15 +251,16 @@ func (c *Client) send(ctx context.Context, req *fetch.Request, conn *Conn, step 
 
 func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exchange) (err error) {
 	var first *exchange // the reply over HTTP/1.1 of a host that is asked over HTTP/2
+	var own bool        // a failure over HTTP/2 is the request's own
 	defer func() {
 		if first == nil {
 			return
 		}
-		if err != nil {
+		if f, ok := errors.AsType[*fetch.Failure](err); ok && !own {
 			first.Wire = x.Wire
-			c.two().dismiss(x.target.host)
 			conn.Close()
 			*x, *first = *first, *x
+			x.Error = overTwo(x.Error, f.Error())
 			c.keepCookies(x)
 			err = nil
 		}
@@ -281,15 +283,15 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 	if !conn.leads(t, addr) {
 		conn.Close()
 	}
-	for {
+	for offer := false; ; {
 		x.reused = conn.conn != nil
 		if !x.reused {
-			if err := c.connect(ctx, deadline, t, addr, conn); err != nil {
+			if err := c.connect(ctx, deadline, t, addr, conn, offer); err != nil {
 				return err
 			}
 		}
 		x.Sent, x.Error = kept, conn.fault
-		wanted, agreed := conn.wanted, conn.agreed
+		wanted, agreed, offered := conn.wanted, conn.agreed, conn.offered
 		before := x.Wire
 		err := conn.begin(ctx, deadline)
 		if err == nil && agreed == protocolTwo {
@@ -300,13 +302,24 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 			err = fetch.Classify(err, record.OutcomeDisconnect)
 		}
 		var f *fetch.Failure
-		closed := errors.As(err, &f) && x.Wire == before && f.Outcome == record.OutcomeDisconnect
+		if errors.As(err, &f); agreed == protocolTwo {
+			own = f != nil && isOwn(f)
+			switch {
+			case err == nil || f != nil && isStream(f):
+				c.two().answered(t.host)
+			case f != nil && !own:
+				c.two().fail(t.host, f)
+			}
+		}
+		closed := f != nil && !own && x.Wire == before && f.Outcome == record.OutcomeDisconnect
 		if closed && x.reused {
 			conn.Close() // the server did so between two requests
 			continue
 		}
-		if t.scheme == "https" && agreed != protocolTwo && (wantsTwo(x, err) || closed && agreed == "") && c.two().add(t.host) {
+		asks := t.scheme == "https" && agreed != protocolTwo && (wantsTwo(x, err) || closed && agreed == "")
+		if asks && !offer && !offered && c.two().may(t.host) {
 			conn.Close()
+			offer = true
 			if err == nil {
 				kept := *x
 				first, x.stream = &kept, nil
@@ -321,6 +334,9 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 					err = unsecured(f.Err, wanted)
 				}
 			}
+		}
+		if asks && err == nil {
+			x.Error = overTwo(x.Error, c.two().of(t.host).why)
 		}
 		if err == nil && x.head.Status == http.StatusMisdirectedRequest {
 			conn.Close() // another one may lead to who answers for the host
@@ -427,20 +443,21 @@ func appendField(b []byte, name, value string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// connect opens a connection to the server, through the proxy if there is one.
-func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, addr netip.AddrPort, conn *Conn) error {
+// connect opens a connection to the server, through the proxy if there is one. offer: HTTP/2 is offered, too.
+func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, addr netip.AddrPort, conn *Conn, offer bool) error {
 	if soon := time.Now().Add(c.ConnectTime(ctx)); soon.Before(deadline) {
 		deadline = soon
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	var change func(*tls.Config)
-	if c.two().has(t.host) {
-		change = offerTwo
+	var first error
+	if offer = offer || c.two().of(t.host).speaks; !offer {
+		first = c.open(ctx, t, addr, conn, nil)
+		alert, _ := alertOf(first)
+		offer = alert == alertNoProtocol && c.two().may(t.host)
 	}
-	first := c.open(ctx, t, addr, conn, change)
-	if alert, _ := alertOf(first); alert == alertNoProtocol && c.two().add(t.host) {
-		first = c.open(ctx, t, addr, conn, offerTwo)
+	if offer {
+		first = c.openTwo(ctx, t, addr, conn)
 	}
 	if first == nil || t.scheme != "https" || !isTooNew(first) || c.Logins.know(t, c.now()) {
 		return first
@@ -451,6 +468,19 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, t *target, add
 	state := conn.conn.(*tls.Conn).ConnectionState()
 	conn.fault = strings.TrimSuffix(oldFault(state, first)+"; "+conn.fault, "; ")
 	return nil
+}
+
+// openTwo makes a connection that may speak HTTP/2.
+func (c *Client) openTwo(ctx context.Context, t *target, addr netip.AddrPort, conn *Conn) error {
+	err := c.open(ctx, t, addr, conn, offerTwo)
+	conn.offered = err == nil
+	switch alert, _ := alertOf(err); {
+	case alert == alertNoProtocol, err == nil && conn.agreed != protocolTwo:
+		c.two().dismiss(t.host)
+	case err != nil && ctx.Err() == nil:
+		c.two().fail(t.host, err)
+	}
+	return err
 }
 
 // open makes a connection. change, unless nil, is for what it offers over TLS.

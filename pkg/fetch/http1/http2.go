@@ -23,8 +23,9 @@ import (
 
 // HTTP/1.1 is spoken first, as its bytes go into the archive as they came. A few servers refuse it: by an alert of TLS
 // (no_application_protocol), by status 505 or 421, by frames of HTTP/2 in place of a reply, or by agreeing to no protocol and closing. Such a host is asked once more in the same
-// contact, over a connection that offers h2 too (RFC 7301, RFC 9113), and is offered it at once from then on. The connection is not kept.
-// Where that fails, a reply that came over HTTP/1.1 is the contact's.
+// contact, over a connection that offers h2 too (RFC 7301, RFC 9113). Once it has answered over HTTP/2 it is offered that at once. The connection is not kept.
+// A stream that fails is the page's own failure. Where no connection of HTTP/2 comes about or it fails, a reply that came over HTTP/1.1 is the contact's, and its
+// Error says what failed. A host that does not agree to h2 is not asked again, and one whose connections failed only after twoTries.
 //
 // Request and reply are archived in the form of HTTP/1.1, which is what readers of archives know, with WARC-Protocol: h2. Fields that
 // HTTP/2 forbids are left out, and fields stand in the order of their names.
@@ -41,37 +42,70 @@ const twoMax = 1 << 12
 // errTwo is a reply of frames.
 var errTwo = errors.New("frames of HTTP/2 in place of a reply")
 
+// twoTries is how many connections of HTTP/2 may fail in a row before the host has answered over any.
+const twoTries = 3
+
 // twoHosts are authorities that refused HTTP/1.1.
 type twoHosts struct {
 	mu    sync.Mutex
-	hosts map[string]bool
+	hosts map[string]twoHost
 }
 
-func (h *twoHosts) has(host string) bool {
+type twoHost struct {
+	speaks bool   // it has answered over HTTP/2
+	failed int    // connections, before it did
+	why    string // the last one failed
+}
+
+func (h *twoHosts) of(host string) twoHost {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.hosts[host]
 }
 
-// add reports whether the host is new: it was neither added nor dismissed.
-func (h *twoHosts) add(host string) bool {
+// may reports whether HTTP/2 is worth a try.
+func (h *twoHosts) may(host string) bool { return h.of(host).failed < twoTries }
+
+func (h *twoHosts) set(host string, change func(*twoHost)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, known := h.hosts[host]; known {
-		return false
+	known, ok := h.hosts[host]
+	if h.hosts == nil || !ok && len(h.hosts) >= twoMax {
+		h.hosts = map[string]twoHost{}
 	}
-	if h.hosts == nil || len(h.hosts) >= twoMax {
-		h.hosts = map[string]bool{}
-	}
-	h.hosts[host] = true
-	return true
+	change(&known)
+	h.hosts[host] = known
 }
 
-// dismiss notes that the host does not answer over HTTP/2 either: it is not tried again.
+// answered notes that the host speaks HTTP/2.
+func (h *twoHosts) answered(host string) {
+	h.set(host, func(t *twoHost) { *t = twoHost{speaks: true} })
+}
+
+// fail notes that a connection of a host that has not answered yet failed.
+func (h *twoHosts) fail(host string, why error) {
+	h.set(host, func(t *twoHost) {
+		if !t.speaks {
+			t.failed, t.why = t.failed+1, fmt.Sprintf("%.200s", why)
+		}
+	})
+}
+
+// dismiss notes that the host does not agree to HTTP/2.
 func (h *twoHosts) dismiss(host string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.hosts[host] = false
+	h.set(host, func(t *twoHost) {
+		if !t.speaks {
+			*t = twoHost{failed: twoTries}
+		}
+	})
+}
+
+// overTwo adds to a Reply's Error what failed over HTTP/2.
+func overTwo(text, why string) string {
+	if why == "" {
+		return text
+	}
+	return strings.TrimPrefix(text+"; over HTTP/2: "+why, "; ")
 }
 
 // offerTwo lets a connection agree to HTTP/2.
@@ -84,6 +118,19 @@ func wantsTwo(x *exchange, err error) bool {
 	}
 	return x.head.Status == http.StatusHTTPVersionNotSupported || x.head.Status == http.StatusMisdirectedRequest
 }
+
+// isOwn reports whether a failure over HTTP/2 is one of the request alone: its stream failed, or time is up.
+func isOwn(f *fetch.Failure) bool {
+	return f.Outcome == record.OutcomeTimeout || errors.Is(f.Err, context.Canceled) || isStream(f)
+}
+
+func isStream(f *fetch.Failure) bool { return strings.HasPrefix(f.Err.Error(), streamFailed) }
+
+// streamFailed and connectionFailed begin what net/http says: it has no types for them.
+const (
+	streamFailed     = "stream error: "
+	connectionFailed = "connection error: "
+)
 
 // isSettings reports whether b begins as a connection of HTTP/2 does: with a frame SETTINGS on stream 0 (RFC 9113 section 3.4).
 func isSettings(b []byte) bool {
@@ -116,7 +163,7 @@ func (c *Client) exchangeTwo(ctx context.Context, deadline time.Time, conn *Conn
 	res, err := client.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		outcome := record.OutcomeDisconnect // a stream or a connection that the server ended: another time it may not
-		if strings.HasPrefix(err.Error(), "connection error: ") {
+		if text := err.Error(); strings.HasPrefix(text, connectionFailed) || strings.HasPrefix(text, streamFailed) && !strings.HasSuffix(text, "received from peer") {
 			outcome = record.OutcomeProtocol
 		}
 		return fetch.Classify(err, outcome)

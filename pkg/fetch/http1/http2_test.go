@@ -176,44 +176,56 @@ func TestHTTP2Frames(t *testing.T) {
 	x.Close()
 }
 
-// TestHTTP2Fails: a reply over HTTP/1.1 that asks for HTTP/2 is kept where that fails, at every contact.
+// TestHTTP2Fails: a stream that fails is its page's own failure, and others go on over HTTP/2. Where connections fail, a reply over
+// HTTP/1.1 that asks for HTTP/2 is kept and says why; such a host is not asked for ever.
 func TestHTTP2Fails(t *testing.T) {
+	abort := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
+	longHead := func(w http.ResponseWriter) {
+		for i := range 2000 {
+			w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 1000))
+		}
+	}
 	for _, status := range []int{505, 421} {
-		for name, fail := range map[string]http.HandlerFunc{
-			"no reply": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-			"long head": func(w http.ResponseWriter, r *http.Request) {
-				for i := range 2000 {
-					w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 1000))
-				}
-			},
+		for _, test := range []struct {
+			name, paths string // of contacts
+			fail        func(http.ResponseWriter)
+			want        string // outcomes, and connections that failed
+			reason      string
+		}{
+			{"stream", "/bad /good /bad", abort, "disconnected fetched 200 h2 disconnected", "stream error: "},
+			{"stream later", "/good /bad /good", abort, "fetched 200 h2 disconnected fetched 200 h2", "stream error: "},
+			{"connection", "/bad /bad /good /bad", longHead, "fetched STATUS fetched STATUS fetched 200 h2 protocol-error", "connection error: "},
+			{"connections", "/bad /bad /bad /good", longHead, "fetched STATUS fetched STATUS fetched STATUS fetched STATUS", "connection error: "},
 		} {
-			t.Run(fmt.Sprint(name, " ", status), func(t *testing.T) {
-				var asked atomic.Int32 // over HTTP/2
+			t.Run(fmt.Sprint(test.name, " ", status), func(t *testing.T) {
 				url, client := newTwo(t, func(w http.ResponseWriter, r *http.Request) {
-					if r.ProtoMajor == 2 {
-						asked.Add(1)
-						fail(w, r)
-						return
+					switch {
+					case r.ProtoMajor == 1:
+						w.Header().Set("X-First", "yes")
+						http.Error(w, "not so", status)
+					case r.URL.Path == "/bad":
+						test.fail(w)
 					}
-					w.Header().Set("X-First", "yes")
-					http.Error(w, "not so", status)
 				}, "h2", "http/1.1")
-				var first int32
-				for i := range 2 {
-					x := client.once(t.Context(), &fetch.Request{URL: url + "/", Addr: loopback})
-					if x.Outcome != record.OutcomeFetched || x.head.Status != status || x.head.Get("X-First") != "yes" || x.Protocol != "" {
-						t.Fatalf("%s %d %s %v %q", x.Outcome, x.head.Status, x.Error, x.head.Fields, x.Protocol)
+				var got []string
+				for path := range strings.FieldsSeq(test.paths) {
+					x := client.once(t.Context(), &fetch.Request{URL: url + path, Addr: loopback})
+					got = append(got, x.Outcome)
+					if x.Outcome == record.OutcomeFetched {
+						got = append(got, strings.Fields(fmt.Sprint(x.head.Status, " ", x.Protocol))...)
 					}
-					if body, err := io.ReadAll(x.body()); err != nil || string(body) != "not so\n" {
-						t.Errorf("%q, %v", body, err)
+					if failed := x.Outcome != record.OutcomeFetched || x.head.Status == status; strings.Contains(x.Error, test.reason) != failed || x.Unreached {
+						t.Errorf("%s: %q, unreached: %v", path, x.Error, x.Unreached)
+					}
+					if x.Outcome == record.OutcomeFetched && x.head.Status == status {
+						if body, err := io.ReadAll(x.body()); err != nil || string(body) != "not so\n" || x.head.Get("X-First") != "yes" {
+							t.Errorf("%q, %v, %v", body, err, x.head.Fields)
+						}
 					}
 					x.Close()
-					if i == 0 {
-						first = asked.Load()
-					}
 				}
-				if n := asked.Load(); first == 0 || n != first {
-					t.Errorf("asked %d times over HTTP/2, then %d; want at least 1, then 0", first, n-first)
+				if got, want := strings.Join(got, " "), strings.ReplaceAll(test.want, "STATUS", fmt.Sprint(status)); got != want {
+					t.Errorf("got  %s\nwant %s", got, want)
 				}
 			})
 		}
@@ -255,12 +267,14 @@ func TestHTTP2Hostile(t *testing.T) {
 	}
 }
 
-// TestTwoHosts: as many hosts are remembered as there is room for.
+// TestTwoHosts: as many hosts are remembered as there is room for, and what one has answered is not forgotten for failures.
 func TestTwoHosts(t *testing.T) {
 	var hosts twoHosts
 	for i := range 3 * twoMax {
-		if !hosts.add(fmt.Sprint(i)) || !hosts.has(fmt.Sprint(i)) || hosts.add(fmt.Sprint(i)) || len(hosts.hosts) > twoMax {
-			t.Fatal(i, len(hosts.hosts))
+		hosts.answered(fmt.Sprint(i))
+		hosts.dismiss(fmt.Sprint(i))
+		if h := hosts.of(fmt.Sprint(i)); !h.speaks || h.failed > 0 || len(hosts.hosts) > twoMax {
+			t.Fatal(i, h, len(hosts.hosts))
 		}
 	}
 }
@@ -270,7 +284,7 @@ func TestShare(t *testing.T) {
 	var all, one, other Client
 	one.Share(&all)
 	other.Share(&all)
-	if one.two().add("a.test"); !other.two().has("a.test") || !all.two().has("a.test") {
+	if one.two().answered("a.test"); !other.two().of("a.test").speaks || !all.two().of("a.test").speaks {
 		t.Error("a host that one client knows, another does not")
 	}
 }
