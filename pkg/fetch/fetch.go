@@ -165,6 +165,7 @@ type runner struct {
 func Run(ctx context.Context, b *stage.Batch[record.URL, record.Fetch], opt Options) (err error) {
 	opt.BackQueues = cmp.Or(opt.BackQueues, 1<<16)
 	opt.ContactTime = cmp.Or(opt.ContactTime, DefaultTimeout)
+	opt.Now = steady(opt.Now)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := &runner{

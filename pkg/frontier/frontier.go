@@ -114,6 +114,8 @@ type state struct {
 	Parked [len(parking)][]run `json:"parked,omitzero"`
 	// Longest is the longest delay that a waiting URL was ever given; 0: not known.
 	Longest record.Time `json:"longest_delay,omitempty"`
+	// Clock is the time of the latest batch; 0: not known.
+	Clock record.Time `json:"clock,omitempty"`
 	// Domains is the table of registered domains, by hostKey.
 	Domains []run `json:"domains,omitempty"`
 	// Held are the URLs over the budgets of their domains, by the round that they are held for.

@@ -344,7 +344,7 @@ func (v *mover) receiveRows(from int) error {
 	c.Retried, c.Deferred, c.Dead = c.Retried+n.Retried, c.Deferred+n.Deferred, c.Dead+n.Dead
 	c.MovedIn += n.Finished
 	v.s.Rewritten += n.waiting
-	v.s.Longest, v.s.DeadUntil = max(v.s.Longest, src.Longest), max(v.s.DeadUntil, src.DeadUntil)
+	v.s.Longest, v.s.DeadUntil, v.s.Clock = max(v.s.Longest, src.Longest), max(v.s.DeadUntil, src.DeadUntil), max(v.s.Clock, src.Clock)
 	return nil
 }
 

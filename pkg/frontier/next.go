@@ -220,7 +220,7 @@ func (s *state) due(now record.Time) (due record.Time, empty bool) {
 		return 0, false
 	}
 	due, empty = firstOf(s.Later), len(s.Later) == 0
-	if !empty && s.ahead(due, now) {
+	if !empty && (s.ahead(due, now) || s.setBack(now) > 0) {
 		return 0, false
 	}
 	for _, runs := range s.Parked {
@@ -246,6 +246,18 @@ func firstOf(runs []run) record.Time {
 // ahead reports whether a time is later than any delay could make it that was ever given: the
 // clock jumped.
 func (s *state) ahead(due, now record.Time) bool { return s.Longest > 0 && due-now > s.Longest }
+
+// setBackMin is by how much the clock must lie behind the time of an earlier batch to be taken for one that was set back.
+const setBackMin = record.Time(2 * time.Second / time.Microsecond)
+
+// setBack is by how much the clock was set back since the latest batch. The next one, which may have no URLs, makes what waits
+// due as much earlier: so a URL waits for its delay, and not for the clock, too.
+func (s *state) setBack(now record.Time) record.Time {
+	if by := s.Clock - now; by > setBackMin && len(s.Later) > 0 {
+		return by
+	}
+	return 0
+}
 
 // Jumped returns the due time of the first waiting URL, if it is so late that the clock must have
 // been wrong when it was given, or is so now; else 0. Next does not wait for such times: mfetch keeps
@@ -366,6 +378,10 @@ func (f *Frontier) Next(ctx context.Context, b *stage.Batch[record.URL, record.U
 	for i := range s.Parked {
 		s.Parked[i] = p.parked[i].rest(tx.Drop)
 	}
+	if err := p.earlier.each(late.addPayload); err != nil {
+		return err
+	}
+	s.Clock = b.Now()
 	s.Rewritten += uint64(left.rows + late.rows + parked.rows)
 	if parked.rows > 0 {
 		lists := [len(parking)]*sorter{asParked: parked}
@@ -432,17 +448,18 @@ func inFlight(st *store.Store, fl *flight) *fault.Error {
 
 // picker reads a frontier in the order of service.
 type picker struct {
-	s      *state
-	lanes  []*merger // for each front queue, its URLs
-	later  *merger
-	held   *merger
-	parked [len(parking)]*merger
-	draws  uint64
-	end    []uint64 // of each front queue, the virtual time that the batch must not reach; nil: any
-	sorts  []*sorter
-	asked  []Entry  // URLs that the judge was asked about; kept as memory for the next time
-	judged []*Entry // wanted URLs of asked, the next to come
-	gone   bool     // the judge refused some since the last call of within
+	s       *state
+	lanes   []*merger // for each front queue, its URLs
+	later   *merger
+	held    *merger
+	parked  [len(parking)]*merger
+	draws   uint64
+	end     []uint64 // of each front queue, the virtual time that the batch must not reach; nil: any
+	sorts   []*sorter
+	earlier *sorter  // later since the clock was set back, with new due times
+	asked   []Entry  // URLs that the judge was asked about; kept as memory for the next time
+	judged  []*Entry // wanted URLs of asked, the next to come
+	gone    bool     // the judge refused some since the last call of within
 }
 
 // newPicker opens the frontier of s as of now: what waited for a time and is due
@@ -470,12 +487,14 @@ func (p *picker) sorter(memory int64) *sorter {
 
 func (p *picker) promote(ctx context.Context, now record.Time) error {
 	byGroup := p.sorter(smallSort)
+	p.earlier = p.sorter(smallSort)
+	by := p.s.setBack(now)
 	byLevel := make([]*sorter, len(p.lanes))
 	var t ticker
 	var e Entry
 	wait := func(m *merger, now record.Time) bool {
 		due, ok := m.key()
-		return !ok || record.Time(due) > now && (m != p.later || !p.s.ahead(record.Time(due), now))
+		return !ok || record.Time(due) > now && (m != p.later || by == 0 && !p.s.ahead(record.Time(due), now))
 	}
 	for _, m := range append(p.parked[:], p.later) {
 		for !wait(m, now) {
@@ -483,10 +502,17 @@ func (p *picker) promote(ctx context.Context, now record.Time) error {
 			if err == nil {
 				err = t.err(ctx)
 			}
-			if err != nil {
-				return err
+			if m == p.later && by > 0 {
+				e.URL.Due = max(e.URL.Due-by, 1)
 			}
-			if err := addRow(byGroup, p.s.policy.fairnessGroup(e.URL.Host), &e); err != nil {
+			switch {
+			case err != nil:
+			case e.URL.Due > now && m == p.later && !p.s.ahead(e.URL.Due, now):
+				err = addRow(p.earlier, uint64(e.URL.Due), &e)
+			default:
+				err = addRow(byGroup, p.s.policy.fairnessGroup(e.URL.Host), &e)
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -150,6 +150,37 @@ func TestClockJumped(t *testing.T) {
 	}
 }
 
+// TestClockSetBack: where the clock is set back between two rounds, a URL waits for what is left of its delay, by its own clock.
+func TestClockSetBack(t *testing.T) {
+	const day, second = record.Time(24 * 3600e6), record.Time(1e6)
+	b := open(t, crashtest.New(), Params{})
+	must.OK(t, b.add("seed", newURL("a.test", "", 0), newURL("b.test", "", 0), newURL("c.test", "", 0)))
+	batch, err := b.next(3*day, NextOptions{N: 3, Txn: "r1"})
+	must.OK(t, err)
+	outcomes := fetchesOf(batch, record.OutcomeDeferred, 0, 3*day)
+	for i := range outcomes {
+		outcomes[i].RetryAfter = 3*day + record.Time(i+1)*20*second
+	}
+	must.OK(t, b.update("r1", 3*day, outcomes))
+	if due, empty, err := b.f.Due(2*day + 1e8); due != 0 || empty || err != nil {
+		t.Fatalf("due %d, %v, %v; want at once", due, empty, err)
+	}
+	for i, round := range []struct {
+		now   record.Time
+		urls  int
+		empty bool // a batch without URLs, which notes the clock
+	}{{2 * day, 0, true}, {2*day + 19*second, 0, false}, {2*day + 20*second, 1, false}, {2*day + 19*second, 0, false}, {2*day + 60*second, 2, false}} {
+		txn := fmt.Sprint("again", i)
+		if batch, err = b.next(round.now, NextOptions{N: 3, Txn: txn}); len(batch) != round.urls {
+			t.Fatalf("%d at %d: %d URLs, want %d; %v", i, round.now, len(batch), round.urls, err)
+		}
+		if len(batch) > 0 || round.empty {
+			must.OK(t, b.update(txn, round.now, fetchesOf(batch, record.OutcomeFetched, 200, round.now)))
+		}
+	}
+	b.check()
+}
+
 // A row of what was asked again beside the batch is no outcome of a URL in flight, of whatever URL it is.
 func TestAskedAgainIsNoOutcome(t *testing.T) {
 	b := open(t, crashtest.New(), Params{})

@@ -269,7 +269,7 @@ func TestGone(t *testing.T) {
 			o.Status, o.ContentFP, o.BodyLength = 200, 1, 1
 		}
 		must.OK(t, b.update("", now, []record.Fetch{o}))
-		due, empty, err := b.f.Due(1)
+		due, empty, err := b.f.Due(now)
 		if err != nil || empty != (want == 0) || !empty && due != now+want {
 			t.Errorf("visit %d: due %d after %d, want %d; empty: %v, %v", r, due, now, want, empty, err)
 		}
