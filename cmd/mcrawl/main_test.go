@@ -80,6 +80,10 @@ func TestScripts(t *testing.T) {
 // folder serves the files of a folder. A file NAME.to redirects from NAME to the path in it.
 func folder(dir string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, ".html.gz") {
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Header().Set("Content-Type", "text/html")
+		}
 		if to, err := os.ReadFile(filepath.Join(dir, r.URL.Path+".to")); err == nil {
 			http.Redirect(w, r, strings.TrimSpace(string(to)), http.StatusMovedPermanently)
 			return

@@ -88,8 +88,12 @@ func describe(ctx context.Context, row *record.Fetch, reply *Reply, bodyMax int6
 		if window, err = take(ctx, decoders, decoderWeight(codings), decodersMax); err != nil {
 			return err
 		}
-		err = s.coded(row, h, payload, min(bodyMax, swollenMax(reply.Length)), keep)
+		swollen := swollenMax(reply.Length)
+		err = s.coded(row, h, payload, min(bodyMax, swollen), keep)
 		decoders.Release(window)
+		if row.Truncated == httpmsg.TruncatedLength && row.BodyLength == swollen && swollen < bodyMax {
+			also(row, Swollen)
+		}
 	}
 	if err != nil {
 		return err
@@ -252,6 +256,14 @@ func (s *scales) coded(row *record.Fetch, h *httpmsg.Head, payload io.Reader, li
 		also(row, err.Error())
 	}
 	return nil
+}
+
+// Swollen is in the error of a row whose body was cut by swollenMax, and not by Limits.BodyMax. No setting raises it.
+const Swollen = "decoded up to 256 times its size"
+
+// IsSwollen reports whether a body was cut by swollenMax.
+func IsSwollen(truncated, why string) bool {
+	return truncated == httpmsg.TruncatedLength && strings.Contains(why, Swollen)
 }
 
 // swollenMax is how far a reply of n encoded bytes is decoded: beyond its first MiB

@@ -28,6 +28,7 @@ type totals struct {
 	bytes    int64 // decoded
 	cut      map[string]int64
 	refused  string // the first row's refusal
+	swollen  int64  // of those cut by length
 	machine  int64  // deferred because of this machine
 	latest   fetch.BackQueues
 	queues   fetch.BackQueues // when some were open last
@@ -72,6 +73,9 @@ func (t *totals) countRow(row *record.Fetch) {
 	if row.Truncated != "" {
 		t.cut[row.Truncated]++
 	}
+	if fetch.IsSwollen(row.Truncated, row.Error) {
+		t.swollen++
+	}
 	if row.Role != record.RolePage {
 		return
 	}
@@ -105,7 +109,10 @@ func (t *totals) report(std *cli.Std, crawl string, maxBody cli.Size) {
 		}
 		std.Warn("%s not fetched because of the address: %s; %s", cli.Count(n, "URL"), cli.Printable(t.refused), how)
 	}
-	if n := t.cut[httpmsg.TruncatedLength]; n > 0 {
+	if t.swollen > 0 {
+		std.Warn("%s cut off at 256 times the bytes that came, which no setting changes", cli.Count(t.swollen, "document"))
+	}
+	if n := t.cut[httpmsg.TruncatedLength] - t.swollen; n > 0 {
 		std.Warn("%s cut off at %d bytes, the limit of --max-body%s", cli.Count(n, "document"), maxBody, uncut(std, crawl, maxBody))
 	}
 	std.Stat("outcomes", list)

@@ -539,6 +539,9 @@ func (e *Explained) conclude(c *Crawl, due record.Time, next time.Time, window *
 	case e.State == stateDone && isError(e.Last.Outcome):
 		e.Why = "it failed and is done; fetch it, and others that failed so, once more: " + fault.Quote("mcrawl", "again", dir, "--outcome", e.Last.Outcome)
 		return
+	case e.State == stateDone && fetch.IsSwollen(e.Last.Cut, e.Last.Error):
+		e.Why = "it is done, though its document was " + fetch.Swollen + ", which no setting changes" + c.onceMore(e, "; fetch it once more")
+		return
 	case e.State == stateDone && e.Last.Cut != "":
 		after := map[string]string{httpmsg.TruncatedLength: " with a larger fetch.max_body,", httpmsg.TruncatedTime: " with a larger fetch.timeout,"}[e.Last.Cut]
 		e.Why = "it is done, though its document has no end (" + e.Last.Cut + ");" + after + " fetch it, and others like it, once more: " + fault.Quote("mcrawl", "again", dir, "--outcome", history.OutcomeCut)

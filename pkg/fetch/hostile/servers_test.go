@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"mercator/formats/record"
+	"mercator/pkg/fetch"
 	"mercator/pkg/web/httpmsg"
 )
 
@@ -110,7 +111,11 @@ func coded(coding, body string) string {
 func bomb(name, coding string, coders ...string) *server {
 	reply := coded(coding, pack("0", 16<<20, coders...))
 	kept := min(bodyMax, 1<<20+256*len(reply))
-	return &server{name: name, serve: hold(reply), want: cut(httpmsg.TruncatedLength, strings.Repeat("0", kept))}
+	w := cut(httpmsg.TruncatedLength, strings.Repeat("0", kept))
+	if kept < bodyMax {
+		w.says = fetch.Swollen
+	}
+	return &server{name: name, serve: hold(reply), want: w}
 }
 
 // secure is a handler behind TLS.
