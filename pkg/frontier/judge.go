@@ -113,7 +113,9 @@ func passing(o *record.Fetch) bool {
 			return false
 		}
 		return true
-	case record.OutcomeConnect, record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeRobotsUnreachable:
+	case record.OutcomeRobotsUnreachable:
+		return !strings.HasPrefix(o.Error, record.OutcomeTLS+":") // as a page without TLS, if its rules were known
+	case record.OutcomeConnect, record.OutcomeTimeout, record.OutcomeDisconnect:
 		return true
 	}
 	return false

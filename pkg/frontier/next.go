@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"mercator/formats/record"
@@ -158,9 +159,18 @@ func (f *Frontier) First(ctx context.Context) (*Awaited, error) {
 	}
 	h, _, err := f.Host(ctx, e.URL.Host)
 	if err == nil && h.Failures > 0 && h.ParkedUntil >= e.URL.Due {
-		return &Awaited{e.URL.Host, "it has not answered since " + h.LastContact.Go().Format(time.DateTime) + " UTC", e.URL.Due}, nil
+		scheme, _, _ := strings.Cut(e.URL.URL, ":")
+		return &Awaited{ServedBy(scheme, e.URL.Host), "it has not answered since " + h.LastContact.Go().Format(time.DateTime) + " UTC", e.URL.Due}, nil
 	}
 	return &Awaited{e.URL.URL, e.waitsFor(), e.URL.Due}, err
+}
+
+// ServedBy names what answers for the URLs of a host that have a scheme: each has a port of its own, and one may fail alone.
+func ServedBy(scheme, host string) string {
+	if scheme == "http" || scheme == "" {
+		return host
+	}
+	return scheme + "://" + host
 }
 
 // waitsFor says why a URL waits for its time.

@@ -225,3 +225,57 @@ func TestOutageAndTheClock(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswerWithoutTLS: a port that answers an https URL in plain HTTP has no outage. The URL fails, and others of the host do not wait.
+func TestAnswerWithoutTLS(t *testing.T) {
+	b := open(t, crashtest.New(), Params{})
+	secure := newURL("a.test:8090", "x", 0)
+	secure.URL = "https://a.test:8090/x"
+	must.OK(t, b.add("seed", newURL("a.test:8090", "y", 0), secure))
+	batch, err := b.next(second, NextOptions{N: 2, Txn: "r1"})
+	must.OK(t, err)
+	rows := []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, second)}
+	robots := fetchOf(batch[1], record.OutcomeTLS, 0, 3*second)
+	robots.Role = record.RoleRobots
+	failed := fetchOf(batch[1], record.OutcomeRobotsUnreachable, 0, 0)
+	failed.Error = "tls-failed: plain HTTP at a port for TLS: tls: first record does not look like a TLS handshake"
+	must.OK(t, b.update("r1", second, append(rows, robots, failed)))
+	if c := b.counts(); c.Finished != 2 || c.Retried+c.Deferred+c.Dead != 0 {
+		t.Errorf("%+v", c)
+	}
+	if h, found, err := b.f.Host(t.Context(), "a.test:8090"); h.Failures != 0 || h.Contacts != 2 || !found || err != nil {
+		t.Errorf("%+v, %v, %v", h, found, err)
+	}
+}
+
+// TestSilentPort: what does not answer is named with its scheme, unless that is http: the host's other ports may.
+func TestSilentPort(t *testing.T) {
+	for scheme, want := range map[string]string{"http": "a.test", "ftp": "ftp://a.test"} {
+		t.Run(scheme, func(t *testing.T) {
+			b := open(t, crashtest.New(), Params{})
+			other := newURL("a.test", "x", 0)
+			other.URL = scheme + "://a.test/x"
+			must.OK(t, b.add("seed", newURL("a.test", "y", 0), other))
+			now := second
+			batch, err := b.next(now, NextOptions{N: 2, Txn: "r0"})
+			must.OK(t, err)
+			rows := []record.Fetch{fetchOf(batch[0], record.OutcomeFetched, 200, now), fetchOf(batch[1], record.OutcomeConnect, 0, 2*now)}
+			must.OK(t, b.update("r0", now, rows))
+			for _, txn := range []string{"r1", "r2"} {
+				now, _, err = b.f.Due(now)
+				must.OK(t, err)
+				batch, err = b.next(now, NextOptions{N: 1, Txn: txn})
+				must.OK(t, err)
+				must.OK(t, b.update(txn, now, []record.Fetch{fetchOf(batch[0], record.OutcomeConnect, 0, now)}))
+			}
+			first, err := b.f.First(t.Context())
+			if err != nil || first.Name != want {
+				t.Errorf("waits for %+v, %v; want %s", first, err, want)
+			}
+			plan, err := b.f.PlanRest(t.Context(), now, Politeness{Connections: 1, Duration: time.Second})
+			if err != nil || len(plan.Slow) != 1 || ServedBy(plan.Slow[0].Scheme, plan.Slow[0].Host) != want {
+				t.Errorf("%+v, %v; want %s", plan, err, want)
+			}
+		})
+	}
+}

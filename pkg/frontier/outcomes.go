@@ -127,7 +127,10 @@ func contact(o *record.Fetch) Host {
 		ev.DelayUS = uint64(max(o.RequiredDelayUS, 0))
 	}
 	ev.LastContact = o.FetchTime + record.Time(ev.DurationUS)
-	if o.Outcome != record.OutcomeFetched && o.Outcome != record.OutcomeNotModified {
+	switch o.Outcome {
+	case record.OutcomeFetched, record.OutcomeNotModified:
+	case record.OutcomeTLS: // it answered, in plain HTTP or with a certificate that is not valid
+	default:
 		ev.Failures = 1
 	}
 	return ev

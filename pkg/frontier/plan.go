@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ type Plan struct {
 // PlanHost is a host's part in a plan.
 type PlanHost struct {
 	Host     string
+	Scheme   string // of its URLs that wait for a time, if it does not answer and they have one, as far as PlanRest looks
 	URLs     uint64
 	Measured bool          // the host's speed is known
 	Took     time.Duration // time from the batch's begin to the end of the host's last contact
@@ -265,7 +267,46 @@ func (f *Frontier) PlanRest(ctx context.Context, now record.Time, p Politeness) 
 		return nil, err
 	}
 	pl.finishPlan(out)
-	return out, nil
+	return out, out.addSchemes(ctx, f.st, s.Later)
+}
+
+// addSchemes looks through the first URLs that wait for the schemes of hosts that do not answer.
+func (p *Plan) addSchemes(ctx context.Context, fs files, later []run) error {
+	schemes := map[string]string{}
+	for _, h := range p.Slow {
+		if h.Failures > 1 {
+			schemes[h.Host] = ""
+		}
+	}
+	if len(schemes) == 0 {
+		return nil
+	}
+	m := newMerger(fs, later)
+	defer m.close()
+	several := map[string]bool{}
+	var e Entry
+	for n := 0; n < restParked; n++ {
+		err := m.next(&e)
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if was, silent := schemes[e.URL.Host]; silent {
+			scheme, _, _ := strings.Cut(e.URL.URL, ":")
+			schemes[e.URL.Host], several[e.URL.Host] = scheme, several[e.URL.Host] || was != "" && was != scheme
+		}
+	}
+	for i := range p.Slow {
+		if h := &p.Slow[i]; !several[h.Host] {
+			h.Scheme = schemes[h.Host]
+		}
+	}
+	return nil
 }
 
 // slow keeps a host, if it is one of the slowest.

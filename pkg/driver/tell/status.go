@@ -310,6 +310,7 @@ func (s *Status) addPlan(p *frontier.Plan, now time.Time) {
 	for _, h := range p.Slow {
 		left := HostLeft{Host: h.Host, URLs: h.URLs, Took: h.Took.Seconds(), Failures: h.Failures}
 		if left.silent() {
+			left.Host = frontier.ServedBy(h.Scheme, h.Host)
 			left.Since = h.Since.Go()
 			if h.Until > record.TimeOf(now) {
 				left.Again = h.Until.Go()
