@@ -41,6 +41,7 @@ import (
 	"mercator/pkg/base/setting"
 	"mercator/pkg/base/trace"
 	"mercator/pkg/config"
+	"mercator/pkg/crawl"
 	"mercator/pkg/web/canon"
 )
 
@@ -740,7 +741,7 @@ func permissionHint(path string) string {
 // damageHint returns the hint for a damaged file of a crawl; "" for other errors.
 func (s *Std) damageHint(err error) string {
 	class := fault.ClassOf(err)
-	if class == fault.Version || class.ExitCode() != fault.Corrupt.ExitCode() && !((class == "" || class == fault.Usage) && errors.Is(err, fs.ErrNotExist)) {
+	if class.ExitCode() != fault.Corrupt.ExitCode() && !((class == "" || class == fault.Usage) && errors.Is(err, fs.ErrNotExist)) {
 		return ""
 	}
 	var files []string
@@ -754,6 +755,9 @@ func (s *Std) damageHint(err error) string {
 	for _, file := range files {
 		if file == "" {
 			continue
+		}
+		if st, err := os.Stat(file); err == nil && st.IsDir() && (filepath.Base(file) == store.LockFile || filepath.Base(file) == crawl.DriverFile) {
+			return "it stands where an empty file is made: move it away: " + fault.Quote("mv", file, file+".old")
 		}
 		const deepest = 8                                       // shard/007/modules/NAME/state/FILE
 		ofStore := class.ExitCode() == fault.Corrupt.ExitCode() // else a name that the user gave may be wrong

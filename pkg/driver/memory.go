@@ -84,7 +84,7 @@ func (d *Driver) room(conf *config.Config, s stage) int {
 	if limit, known := mfetch.FilesLimit(); known && s.name == fetchStage {
 		if of := mfetch.FilesOf(conf.File.Fetch.Connections); uint64(tasks)*of > limit {
 			if !d.fewFiles && limit >= of {
-				d.opt.Warn("%d of %d shards fetch at a time, by the limit of open files; for all of them raise it: ulimit -Hn %d", limit/of, tasks, uint64(tasks)*of)
+				d.opt.Warn("%d of %d shards fetch at a time, by the limit of open files; for all of them the machine's administrator raises it: ulimit -H -n %d", limit/of, tasks, uint64(tasks)*of)
 			}
 			d.fewFiles, tasks = true, int(limit/of)
 		}

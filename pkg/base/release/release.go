@@ -73,7 +73,7 @@ func hint(versions []version, found uint64) string {
 	i := slices.IndexFunc(versions, func(v version) bool { return v.n == found })
 	switch {
 	case found > versions[len(versions)-1].n:
-		return "a release after " + Version + " wrote it: use that one, or a later one"
+		return "a release after " + Version + " wrote it: use that one, or a later one; if there was none, the file is damaged"
 	case i < 0:
 		return "it is older than release " + First + ", the first whose files are read"
 	case versions[i].read != "":

@@ -52,7 +52,7 @@ func TestHint(t *testing.T) {
 		2: "it is older than release 1.0.0, the first whose files are read",
 		3: "release 1.4.0 reads it",
 		4: "release 1.2.0 or a later one reads it",
-		6: "a release after " + Version + " wrote it: use that one, or a later one",
+		6: "a release after " + Version + " wrote it: use that one, or a later one; if there was none, the file is damaged",
 	} {
 		t.Run(fmt.Sprint(found), func(t *testing.T) {
 			if got := hint(some, found); got != want {

@@ -24,9 +24,9 @@ func enoughFiles(connections int) error {
 	if !known || limit >= want {
 		return nil
 	}
-	hint := fmt.Sprintf("raise it: ulimit -Hn %d", want)
+	hint := fmt.Sprintf("the machine's administrator raises it: ulimit -H -n %d", want)
 	if limit >= filesBeside+2 {
-		hint += fmt.Sprintf("; or give --connections %d", (limit-filesBeside)*2/3)
+		hint = fmt.Sprintf("give --connections %d; or %s", (limit-filesBeside)*2/3, hint)
 	}
 	return &fault.Error{Class: fault.Usage, Place: "--connections", Found: fmt.Sprintf("a limit of %d open files", limit), Want: fmt.Sprintf("%d for %d connections", want, connections), Hint: hint}
 }
