@@ -245,7 +245,7 @@ func (s *Store) Made() (bool, error) {
 
 func (s *Store) noHead() error {
 	return &fault.Error{Class: fault.Corrupt, File: s.Path(HeadFile), Found: "missing", Want: "the number of the newest generation",
-		Hint: s.hintHead()}
+		Err: fs.ErrNotExist, Hint: s.hintHead()}
 }
 
 // Dir is the store's folder, as given to Open.
@@ -396,6 +396,11 @@ func (s *Store) Newest() (*Manifest, error) {
 // newest is Newest, and the generation that HEAD names.
 func (s *Store) newest() (m *Manifest, head uint64, err error) {
 	h, err := s.readHead()
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, lost := s.Made(); lost != nil {
+			err = lost
+		}
+	}
 	if err != nil {
 		return nil, 0, err
 	}

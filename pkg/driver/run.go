@@ -491,6 +491,9 @@ func (d *Driver) runRound(ctx context.Context, conf *config.Config, name string,
 		return err
 	}
 	if err := d.closeRound(ctx, conf, name); err != nil {
+		if _, taken := d.takenBack(); taken {
+			return d.wrapRoundError(name, err)
+		}
 		return err
 	}
 	return d.opt.Reporter.EndRound(ctx)
@@ -530,9 +533,12 @@ func (d *Driver) wrapRoundError(round string, err error) error {
 	if !errors.As(err, &f) {
 		return err
 	}
-	hint, verify := f.Hint, fault.Quote("mckpt", "verify", d.Crawl.Dir())
+	class, hint, verify := f.Class, f.Hint, fault.Quote("mckpt", "verify", d.Crawl.Dir())
 	damaged := fault.ClassOf(err).ExitCode() == fault.Corrupt.ExitCode()
+	now, taken := d.takenBack()
 	switch {
+	case taken && !damaged:
+		class, hint = fault.Superseded, fmt.Sprintf("mckpt restore or abandon gave the round up; go on from checkpoint %d: %s", now.Checkpoint, d.resumeCommand())
 	case hint != "":
 	case damaged: // to drop the round first may cost its work for nothing
 		hint = fmt.Sprintf("see what is damaged, and what to do: %s; if nothing is, and a setting has changed since the round began, set it back; those that are set: %s; then go on: %s",
@@ -543,15 +549,18 @@ func (d *Driver) wrapRoundError(round string, err error) error {
 	if round != "" {
 		round = "round " + round
 	}
-	return &fault.Error{Class: f.Class, File: d.Crawl.Dir(), Place: round, Err: f, Hint: hint}
+	return &fault.Error{Class: class, File: d.Crawl.Dir(), Place: round, Err: f, Hint: hint}
+}
+
+// takenBack reports whether mckpt restore or abandon gave up the round that this process makes.
+func (d *Driver) takenBack() (now store.Current, is bool) {
+	now, err := store.ReadCurrent(durable.OS, d.Crawl.Dir())
+	return now, err == nil && d.began.Epoch < now.Epoch && d.began.Last > 0
 }
 
 // recoveryHint says how to go on after a round that failed with err.
 func (d *Driver) recoveryHint(err error) string {
 	dir := d.Crawl.Dir()
-	if now, err := store.ReadCurrent(durable.OS, dir); err == nil && d.began.Epoch < now.Epoch && d.began.Last > 0 {
-		return fmt.Sprintf("mckpt restore or abandon gave the round up; go on from checkpoint %d: %s", now.Checkpoint, d.resumeCommand())
-	}
 	if failed := (*cli.Failed)(nil); errors.As(err, &failed) && failed.NamesSetting {
 		return "what is done is kept; then go on: " + d.resumeCommand()
 	}
