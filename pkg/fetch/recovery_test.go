@@ -439,9 +439,12 @@ func recoveredFailure(t *testing.T) {
 	}
 	opt.OnRow = nil
 	w.log = nil
-	got := outcomes(t, run(t, opt, "r1", urls), urls)
-	if len(w.log) != 0 || got["http://hop.test/"] != record.OutcomeRobotsUnreachable {
+	rows := run(t, opt, "r1", urls)
+	if got := outcomes(t, rows, urls); len(w.log) != 0 || got["http://hop.test/"] != record.OutcomeRobotsUnreachable {
 		t.Errorf("contacts %v, outcomes %v, want none, and robots-unreachable", w.log, got)
+	}
+	if why := rows[len(rows)-1].Error; !strings.HasPrefix(why, "robots.txt: connect-failed: ") { // its own host may have the page
+		t.Errorf("error %q", why)
 	}
 }
 

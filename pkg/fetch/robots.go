@@ -101,6 +101,14 @@ func robotsRow(row *record.Fetch) (v verdict, why, next string) {
 	return unreachable, "status " + strconv.Itoa(int(row.Status)), ""
 }
 
+// whyOf is the reason of a robots row for an authority. Only that of its own host begins with an outcome: a page fails likewise there.
+func whyOf(authority string, row *record.Fetch, why string) string {
+	if _, host, _ := canon.Split(authority); why != "" && host != row.Host {
+		return "robots.txt: " + why
+	}
+	return why
+}
+
 // Reasons of unreachable that are settings of ours, where robots.txt is said to be somewhere else.
 const (
 	robotsDenied  = "robots.txt: denied by "
@@ -276,7 +284,7 @@ func (c *robotsCache) importRow(row *record.Fetch, text []byte, redirected *redi
 			return err
 		}
 		if a.verdict == unknown {
-			err = c.conclude(a, name, v, why, robotsText(row, text), ended(row))
+			err = c.conclude(a, name, v, whyOf(name, row, why), robotsText(row, text), ended(row))
 		}
 		if err != nil {
 			return err

@@ -91,16 +91,12 @@ func (r *runner) serveRobots(ctx context.Context, h *host, e *robotsRequest, row
 // follow draws the consequence of a robots row.
 func (r *runner) follow(h *host, e *robotsRequest, row *record.Fetch, text []byte) error {
 	v, why, next := robotsRow(row)
-	switch {
-	case v != asking:
-		r.conclude(h, e, v, why, robotsText(row, text), ended(row))
-		return nil
-	case e.hops >= robotsHopsMax: // RFC 9309 section 2.3.1.2
-		r.conclude(h, e, allowAll, "", nil, ended(row))
+	if v != asking {
+		r.conclude(h, e, v, whyOf(e.name, row, why), robotsText(row, text), ended(row))
 		return nil
 	}
 	url, name, err := canon.URL(next)
-	if err != nil {
+	if err != nil || e.hops >= robotsHopsMax { // RFC 9309 section 2.3.1.2
 		r.conclude(h, e, allowAll, "", nil, ended(row))
 		return nil
 	}

@@ -68,8 +68,12 @@ func (l *Links) failed(r *record.Fetch) (failure string, checked bool) {
 	case record.OutcomeNotModified:
 		return "", true
 	}
-	if slices.Contains(unreached, r.Outcome) {
-		return r.Outcome, true
+	outcome := r.Outcome
+	if outcome == record.OutcomeRobotsUnreachable { // its error begins with the outcome of the contact, if that gave no reply
+		outcome, _, _ = strings.Cut(r.Error, ": ")
+	}
+	if slices.Contains(unreached, outcome) {
+		return outcome, true
 	}
 	return "", false
 }
@@ -187,7 +191,7 @@ func (l *Links) targets(mem int64, targets *merge.Sorter, bad keys) (unchecked U
 		if failure == "" || slices.Contains(l.Except, failure) {
 			return nil
 		}
-		b, err := json.Marshal(target{Broken{URL: r.URL, Failure: failure, Error: r.Error, Checked: r.FetchTime.Go().Truncate(time.Second)}, r.Via == ""})
+		b, err := json.Marshal(target{Broken{URL: r.URL, Failure: failure, Error: strings.TrimPrefix(r.Error, failure+": "), Checked: r.FetchTime.Go().Truncate(time.Second)}, r.Via == ""})
 		if err != nil {
 			return err
 		}
