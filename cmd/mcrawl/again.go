@@ -144,8 +144,8 @@ func (c *againCmd) list(ctx context.Context, std *cli.Std, d *driver.Driver, w i
 		_, err := d.Crawl.Broken(ctx, tell.Broken{}, func(b *history.Broken) error {
 			for i, url := range append([]string{b.URL, b.Page}, b.Redirects...) {
 				switch _, _, err := form.URL(url); {
-				case i > 1 && i == len(b.Redirects)+1 && (b.Failure == history.FailureLoop || b.Failure == history.FailureLimit):
-					// It comes twice, or nothing asked for it.
+				case i == 0 && b.Failure == history.FailureInvalid, i > 1 && i == len(b.Redirects)+1 && (b.Failure == history.FailureLoop || b.Failure == history.FailureLimit):
+					// Nothing asks for it, or it comes twice.
 				case err == nil:
 					if err := list.Add(url); err != nil {
 						return err

@@ -24,7 +24,9 @@ type brokenCmd struct {
 // Help is part of --help.
 func (*brokenCmd) Help() string {
 	return `Prints each link whose target failed: a status from 400 on, no such host, no
-connection, a certificate that does not verify, a timeout, redirects that end nowhere.
+connection, a certificate that does not verify, a timeout, redirects that end nowhere;
+and each link that is no URL, such as one with a space in its host or port 99999. A
+scheme that the crawl does not know, such as mailto or htp, is no failure.
 A line has the failure, the URL with what it is redirected to, the page that the
 link stands on, its kind and its text, with tabs between. A seed has no page.
 On a terminal, of more than three links to a URL the first three are printed, and

@@ -191,6 +191,9 @@ func (c *Crawl) links(kept *crawl.RoundFiles) (l history.Links, err error) {
 	if l.Fetched, err = kept.Files(c.Outcomes()); err == nil {
 		l.Found, err = kept.Files("links")
 	}
+	if err == nil {
+		l.Refused, err = kept.Files("refused")
+	}
 	return l, err
 }
 

@@ -19,7 +19,7 @@ import (
 	"mercator/pkg/web/linkkind"
 )
 
-// Broken is a link that leads to no document: the server or the network failed at its end.
+// Broken is a link that leads to no document: the server or the network failed at its end, or it names no URL.
 type Broken struct {
 	Page      string    `json:"page,omitempty"` // "": its URL is a seed
 	Kind      string    `json:"kind,omitempty"` // of the link, as in link rows
@@ -36,6 +36,7 @@ type Broken struct {
 type Links struct {
 	Fetched  []string // files of fetch rows, in the order of the rounds
 	Found    []string // files of link rows
+	Refused  []string // files of refused link rows
 	Accept   []uint16 // statuses from 400 on, or classes (4 is 400 to 499), that are no failure
 	Except   []string // of Failures, that are none either
 	Redirect Target
@@ -48,8 +49,11 @@ type Target func(r *record.Fetch) (url string, key uint64, ok bool)
 // Unchecked counts the URLs that no server was asked for, by their last outcome.
 type Unchecked map[string]uint64
 
+// FailureInvalid is of a link that is no URL by the WHATWG standard. Links of a scheme that is not crawled are none of these.
+const FailureInvalid = string(canon.ReasonInvalid)
+
 // Failures are the names of those that are no statuses.
-var Failures = append(slices.Clone(unreached), FailureLoop, FailureLimit, FailureURL)
+var Failures = append(slices.Clone(unreached), FailureLoop, FailureLimit, FailureURL, FailureInvalid)
 
 // unreached are the outcomes of contacts that gave no whole reply.
 var unreached = []string{record.OutcomeDNS, record.OutcomeConnect, record.OutcomeTLS, record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeProtocol}
@@ -114,7 +118,7 @@ func add(s *merge.Sorter, key uint64, row any) error {
 	return s.Add(key, b)
 }
 
-// Each gives to each the links that are broken now, in the order in which they were found; seeds come first. A link counts as long as its page
+// Each gives to each the links that are broken now, in the order in which they were found; seeds come first, and what is no URL last. A link counts as long as its page
 // has the content that it was found in. Of equal documents only the first is searched for links, so only it has them here. Some mem bytes are taken.
 //
 // Three things are sorted, one after the other: outcomes by URL, links to URLs that failed by URL, and these links by page.
@@ -267,6 +271,11 @@ func eachLast(files []string, mem int64, key func(*record.Fetch) uint64, each fu
 	return each(&last)
 }
 
+// counts reports whether a link may be broken by itself: a redirect is a part of a chain, and what looks like a URL in a script may be none.
+func counts(l *record.Link) bool {
+	return l.LinkKind != linkkind.Redirect && l.LinkKind != linkkind.ScriptGuess
+}
+
 // links sorts the links to targets by the keys of their pages; seeds, which stand on none, go out at once.
 func (l *Links) links(mem int64, targets *merge.Sorter, bad keys, links *merge.Sorter, pages keys, out *merge.Sorter) (err error) {
 	found := merge.NewSorter(mem, "") // by key of the target
@@ -275,11 +284,21 @@ func (l *Links) links(mem int64, targets *merge.Sorter, bad keys, links *merge.S
 	var buf []byte
 	for _, file := range l.Found {
 		if err := Read(file, func(r *record.Link) error {
-			if number++; r.LinkKind == linkkind.Redirect || r.LinkKind == linkkind.ScriptGuess || !bad.may(r.Key) {
-				return nil // a redirect is a part of a chain, and what looks like a URL in a script may be none
+			if number++; !counts(r) || !bad.may(r.Key) {
+				return nil
 			}
 			buf = record.AppendRow(binary.AppendUvarint(buf[:0], number), &record.Link{URL: r.URL, Key: r.Key, SrcURL: r.SrcURL, SrcKey: r.SrcKey, LinkKind: r.LinkKind, Text: r.Text, Discovered: r.Discovered})
 			return found.Add(r.Key, buf)
+		}); err != nil {
+			return err
+		}
+	}
+	for _, file := range l.Refused {
+		if err := Read(file, func(r *record.Link) error {
+			if number++; r.Extra.Text(RefusedColumn) != FailureInvalid || !counts(r) || slices.Contains(l.Except, FailureInvalid) {
+				return nil
+			}
+			return (&candidate{Broken: Broken{URL: r.URL, Failure: FailureInvalid, Checked: r.Discovered.Go().Truncate(time.Second)}}).of(r, number, pages, links)
 		}); err != nil {
 			return err
 		}
@@ -312,10 +331,16 @@ func (l *Links) links(mem int64, targets *merge.Sorter, bad keys, links *merge.S
 		if err != nil {
 			return err
 		}
-		c.Page, c.Kind, c.Text, c.URL, c.Number, c.Found = link.SrcURL, link.LinkKind, link.Text, link.URL, n, link.Discovered
-		pages.addKey(link.SrcKey)
-		return add(links, link.SrcKey, &c)
+		c.URL = link.URL
+		return c.of(&link, n, pages, links)
 	})
+}
+
+// of adds a candidate that is this link to links, and its page to pages.
+func (c *candidate) of(link *record.Link, number uint64, pages keys, links *merge.Sorter) error {
+	c.Page, c.Kind, c.Text, c.Number, c.Found = link.SrcURL, link.LinkKind, link.Text, number, link.Discovered
+	pages.addKey(link.SrcKey)
+	return add(links, link.SrcKey, c)
 }
 
 // What a visit says of the document of a page.

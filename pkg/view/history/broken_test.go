@@ -137,6 +137,39 @@ func TestBroken(t *testing.T) {
 	}
 }
 
+// Of refused links those are broken that are no URLs, as long as their page has them. Whatever refused the others, a server may have them.
+func TestBrokenRefused(t *testing.T) {
+	page, page2, gone := tried("p", 1, "200", 7), tried("p", 5, "200", 8), tried("p", 5, "410", 0)
+	refused := func(at record.Time, url, kind, why string) record.Link {
+		l := linkTo("p", at, url, "")
+		l.LinkKind, l.Extra = kind, linkRefused.Texts(func(string) string { return why })
+		return l
+	}
+	bad := refused(1, "http://[::bad/", "a", "invalid")
+	for _, tt := range []struct {
+		name   string
+		rows   []record.Fetch
+		links  []record.Link
+		except []string
+		want   string // joined by commas
+	}{
+		{name: "no URL, behind what was asked for", rows: []record.Fetch{page, tried("x", 2, "404", 0)}, links: []record.Link{bad}, want: "404 x p t,invalid http://[::bad/ p"},
+		{name: "accepted", rows: []record.Fetch{page}, links: []record.Link{bad}, except: []string{FailureInvalid}},
+		{name: "of other reasons", rows: []record.Fetch{page}, links: []record.Link{refused(1, "htp://x/", "a", "scheme"), refused(1, "http://x/", "a", "filter:invalid"), refused(1, "y", "a", "too-long")}},
+		{name: "a guess, and a redirect", rows: []record.Fetch{page}, links: []record.Link{refused(1, "//", "script-guess", "invalid"), refused(1, "//", "redirect", "invalid")}},
+		{name: "once for each page", rows: []record.Fetch{page, tried("p", 5, "200", 7)}, links: []record.Link{bad, refused(5, bad.URL, "a", "invalid")}, want: "invalid http://[::bad/ p"},
+		{name: "on a page that has changed", rows: []record.Fetch{page, page2}, links: []record.Link{bad}},
+		{name: "on a page that is gone", rows: []record.Fetch{page, gone}, links: []record.Link{bad}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := Links{Fetched: []string{write(t, nil, tt.rows...)}, Found: []string{write(t, nil, linkTo("p", 1, "x", "t"))}, Refused: []string{write(t, linkRefused, tt.links...)}, Except: tt.except}
+			if got, _ := brokenIn(t, l, 1<<20); strings.Join(got, ",") != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func names(prefix string, from, to int) (list []string) {
 	for i := from; i < to; i++ {
 		list = append(list, fmt.Sprint(prefix, i))
