@@ -11,6 +11,7 @@ import (
 
 	"mercator/formats/record"
 	"mercator/pkg/crawl"
+	"mercator/pkg/extract"
 	"mercator/pkg/frontier"
 	"mercator/pkg/merge"
 	"mercator/pkg/view/history"
@@ -98,7 +99,9 @@ func (c *Crawl) Broken(ctx context.Context, q Broken, each func(*history.Broken)
 		if IsLimit(r.Rule) {
 			reason = r.Rule
 		}
-		unchecked[reason]++
+		if checkable(r) {
+			unchecked[reason]++
+		}
 		return nil
 	}); err != nil {
 		return sum, err
@@ -114,6 +117,18 @@ func (c *Crawl) Broken(ctx context.Context, q Broken, each func(*history.Broken)
 	}
 	sum.Unchecked = stats.Counts(unchecked)
 	return sum, nil
+}
+
+// checkable reports whether a URL that was refused may work or not: there is a server to ask, and it is not among the broken ones in any case.
+func checkable(r *history.Refusal) bool {
+	switch r.Rule {
+	case history.FailureInvalid, extract.ReasonHops:
+		return false
+	case string(canon.ReasonScheme):
+		scheme, _, _ := strings.Cut(strings.ToLower(r.URL), ":")
+		return scheme == "http" || scheme == "https"
+	}
+	return true
 }
 
 // distinct counts the keys of a sorter.

@@ -5,6 +5,7 @@ import (
 
 	"mercator/pkg/base/must"
 	"mercator/pkg/merge"
+	"mercator/pkg/view/history"
 )
 
 // TestDistinct: a page counts once, also if its links do not follow one another.
@@ -16,6 +17,23 @@ func TestDistinct(t *testing.T) {
 	}
 	if n, err := distinct(s); n != 3 || err != nil {
 		t.Errorf("%d, %v; want 3", n, err)
+	}
+}
+
+// TestCheckable: what no server has, and what is broken in any case, is not counted among the URLs that were not checked.
+func TestCheckable(t *testing.T) {
+	for _, c := range []struct {
+		url, rule string
+		want      bool
+	}{
+		{"mailto:me@example.org", "scheme", false}, {"javascript:void(0)", "scheme", false}, {"//", "invalid", false}, {"http://a.test/21", "redirect-limit", false},
+		{"HTTPS://a.test/", "scheme", true}, {"http://a.test/", "filter:scheme", true}, {"http://a.test/", "nofollow", true}, {"http://a.test/long", "too-long", true},
+	} {
+		t.Run(c.url+" "+c.rule, func(t *testing.T) {
+			if got := checkable(&history.Refusal{URL: c.url, Rule: c.rule}); got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
 	}
 }
 
