@@ -35,7 +35,8 @@ Exit code 6 if there are any, for CI; 0 if there are none, but 1 if URLs
 wait that were never tried (--so-far: 0).
 
 Only URLs that the crawl fetched are checked: those that robots.txt or the filter
-refuse are counted on standard error, with those whose robots.txt is out of order. Of equal pages the first has the links.
+refuse are counted on standard error, with those whose robots.txt is out of order. Of equal pages the first has the links;
+relative ones on those in other folders lead elsewhere, and are counted likewise.
 
 Examples:
   mcrawl broken crawl

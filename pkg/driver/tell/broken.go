@@ -34,6 +34,7 @@ type BrokenLinks struct {
 	Targets uint64 // URLs that broken links lead to
 	Seeds   uint64 // broken links that stand on no page: seeds
 	Waiting uint64 // URLs that wait and were never tried
+	Copies  uint64 // pages whose links were not read: each is a copy of a page in another folder
 	// Unchecked counts the URLs that may work or not, by reason, the most frequent first.
 	Unchecked []record.Count
 }
@@ -115,7 +116,7 @@ func (c *Crawl) Broken(ctx context.Context, q Broken, each func(*history.Broken)
 		sum.Waiting = min(st.Discovered-known, st.Pending+st.InFlight)
 		unchecked["waiting"] = sum.Waiting
 	}
-	sum.Unchecked = stats.Counts(unchecked)
+	sum.Unchecked, sum.Copies = stats.Counts(unchecked), links.Copies
 	return sum, nil
 }
 
@@ -202,7 +203,11 @@ func (c *Crawl) links(kept *crawl.RoundFiles) (l history.Links, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.Redirect = target(form)
+	conf, err := c.Config()
+	if err != nil {
+		return l, err
+	}
+	l.Redirect, l.Searched = target(form), conf.File.Extract.Duplicates
 	if l.Fetched, err = kept.Files(c.Outcomes()); err == nil {
 		l.Found, err = kept.Files("links")
 	}
@@ -313,6 +318,9 @@ func (s *BrokenLinks) Text() string {
 	var parts []string
 	for _, c := range s.Unchecked {
 		parts = append(parts, Grouped(c.N)+" "+c.Reason)
+	}
+	if s.Copies > 0 {
+		parts = append(parts, "links on "+Count(s.Copies, "duplicate page")+" (read with extract.duplicates=true)")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -40,7 +40,9 @@ type Links struct {
 	Accept   []uint16 // statuses from 400 on, or classes (4 is 400 to 499), that are no failure
 	Except   []string // of Failures, that are none either
 	Redirect Target
+	Searched bool   // duplicates were searched for links, too
 	Tried    uint64 // set by Each: URLs with an outcome
+	Copies   uint64 // set by Each: HTML pages that were not searched as duplicates, of pages in other folders: their relative links lead elsewhere
 }
 
 // Target is the target of a redirect, and its key; false: it is no URL of the crawl.
@@ -175,8 +177,10 @@ func (k keys) may(key uint64) bool {
 func (l *Links) targets(mem int64, targets *merge.Sorter, bad keys) (unchecked Unchecked, err error) {
 	s := newRedirects(mem / 2)
 	defer func() { err = errors.Join(err, s.close()) }()
+	folders := merge.NewSorter(mem/8, "") // by content, of HTML pages: the folder, with key 1 if the page was not searched, and 0 before it
+	defer func() { err = errors.Join(err, folders.Close()) }()
 	unchecked, l.Tried = Unchecked{}, 0
-	err = eachLast(l.Fetched, mem/2, func(r *record.Fetch) uint64 { return r.Key }, func(r *record.Fetch) error {
+	err = eachLast(l.Fetched, mem*3/8, func(r *record.Fetch) uint64 { return r.Key }, func(r *record.Fetch) error {
 		if r.Outcome == record.OutcomeFetched && r.RedirectURL != "" {
 			url, key, ok := l.Redirect(r)
 			if l.Tried++; !ok {
@@ -187,6 +191,15 @@ func (l *Links) targets(mem int64, targets *merge.Sorter, bad keys) (unchecked U
 		}
 		if !putOff(r) {
 			l.Tried++
+		}
+		if !l.Searched && strings.Contains(r.MIME, "html") {
+			key := r.ContentFP &^ 1
+			if r.Duplicate {
+				key |= 1
+			}
+			if err := folders.Add(key, []byte(folder(r.URL))); err != nil {
+				return err
+			}
 		}
 		failure, checked := l.failed(r)
 		if !checked {
@@ -201,6 +214,9 @@ func (l *Links) targets(mem int64, targets *merge.Sorter, bad keys) (unchecked U
 		}
 		return s.failure(r.Key, b)
 	})
+	if err == nil {
+		l.Copies, err = copies(folders)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +242,37 @@ func (l *Links) targets(mem int64, targets *merge.Sorter, bad keys) (unchecked U
 	})
 }
 
+// folder is what relative links of a URL begin with.
+func folder(url string) string {
+	url, _, _ = strings.Cut(url, "?")
+	return url[:strings.LastIndexByte(url, '/')+1]
+}
+
+// copies counts the pages of targets that were not searched, and have no page in their folder that was, with the same content.
+func copies(folders *merge.Sorter) (n uint64, err error) {
+	sorted, err := folders.Sort()
+	if err != nil {
+		return 0, err
+	}
+	var content uint64
+	searched := map[string]bool{} // folders with that content
+	err = sorted.Each(func(key uint64, folder []byte) error {
+		if key&^1 != content {
+			content = key &^ 1
+			clear(searched)
+		}
+		if key&1 == 0 {
+			searched[string(folder)] = true
+		} else if !searched[string(folder)] {
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
 // eachLast gives the last row of each page, in the order of key, with some of its columns. Rows of URLs that were put off count where there are no others.
+// MIME and Duplicate are those of the document that the page has now: it is a duplicate if this page was not searched for links with that content.
 func eachLast(files []string, mem int64, key func(*record.Fetch) uint64, each func(*record.Fetch) error) (err error) {
 	rows := merge.NewSorter(mem, "")
 	defer func() { err = errors.Join(err, rows.Close()) }()
@@ -236,7 +282,8 @@ func eachLast(files []string, mem int64, key func(*record.Fetch) uint64, each fu
 			if !r.OfPage() {
 				return nil
 			}
-			buf = record.AppendRow(buf[:0], &record.Fetch{URL: r.URL, Key: r.Key, Via: r.Via, Role: r.Role, FetchTime: r.FetchTime, Outcome: r.Outcome, Status: r.Status, RedirectURL: r.RedirectURL, Error: r.Error})
+			buf = record.AppendRow(buf[:0], &record.Fetch{URL: r.URL, Key: r.Key, Via: r.Via, Role: r.Role, FetchTime: r.FetchTime, Outcome: r.Outcome, Status: r.Status, RedirectURL: r.RedirectURL, Error: r.Error,
+				ContentFP: r.ContentFP, MIME: r.MIME, Duplicate: r.Duplicate})
 			return rows.Add(key(r), buf)
 		}); err != nil {
 			return err
@@ -246,8 +293,9 @@ func eachLast(files []string, mem int64, key func(*record.Fetch) uint64, each fu
 	if err != nil {
 		return err
 	}
-	var last record.Fetch
+	var last, document record.Fetch
 	var of uint64
+	var searched []uint64 // contents of the page
 	some := false
 	if err := sorted.Each(func(key uint64, row []byte) error {
 		var r record.Fetch
@@ -258,9 +306,19 @@ func eachLast(files []string, mem int64, key func(*record.Fetch) uint64, each fu
 			if err := each(&last); err != nil {
 				return err
 			}
-			some = false
+			some, searched, document = false, searched[:0], record.Fetch{}
 		}
 		of = key
+		if r.Outcome == record.OutcomeFetched && r.Status < 500 { // else it is as it was
+			if !r.Duplicate {
+				searched = append(searched, r.ContentFP)
+			}
+			document.MIME, document.ContentFP, document.Duplicate = r.MIME, r.ContentFP, !slices.Contains(searched, r.ContentFP)
+			if r.Status < 200 || r.Status > 299 {
+				document = record.Fetch{}
+			}
+		}
+		r.MIME, r.ContentFP, r.Duplicate = document.MIME, document.ContentFP, document.Duplicate
 		if !some || !putOff(&r) || putOff(&last) {
 			last, some = r, true
 		}

@@ -170,6 +170,46 @@ func TestBrokenRefused(t *testing.T) {
 	}
 }
 
+// Pages that are not searched, since others had their content, are counted where relative links lead elsewhere.
+func TestBrokenCopies(t *testing.T) {
+	html := func(url string, at record.Time, content uint64, duplicate bool) record.Fetch {
+		r := tried(url, at, "200", content)
+		r.MIME, r.Duplicate = "text/html", duplicate
+		return r
+	}
+	first, unchanged := html("http://h/a/x", 1, 6, false), html("http://h/b/x", 5, 6, true)
+	same := tried("http://h/b/x", 6, record.OutcomeNotModified, 0)
+	picture := html("http://h/b/x", 2, 6, true)
+	picture.MIME = "image/png"
+	for _, tt := range []struct {
+		name     string
+		rows     []record.Fetch
+		searched bool
+		want     uint64
+	}{
+		{name: "in another folder", rows: []record.Fetch{first, html("http://h/b/x", 2, 6, true), html("http://h/c/x", 2, 6, true)}, want: 2},
+		{name: "on another host", rows: []record.Fetch{first, html("https://h/a/x", 2, 6, true)}, want: 1},
+		{name: "in its folder", rows: []record.Fetch{first, html("http://h/a/y", 2, 6, true), html("http://h/a/?b/", 2, 6, true)}},
+		{name: "of an odd content", rows: []record.Fetch{html("http://h/a/x", 1, 7, false), html("http://h/b/x", 2, 7, true), html("http://h/a/y", 2, 7, true)}, want: 1},
+		{name: "where the first has changed", rows: []record.Fetch{first, html("http://h/a/y", 2, 6, true), html("http://h/a/x", 5, 8, false)}, want: 1},
+		{name: "searched", rows: []record.Fetch{first, html("http://h/b/x", 2, 6, true)}, searched: true},
+		{name: "of what is no page", rows: []record.Fetch{first, picture}},
+		{name: "of itself", rows: []record.Fetch{html("http://h/b/x", 1, 6, false), unchanged}},
+		{name: "of itself, off and on", rows: []record.Fetch{html("http://h/b/x", 1, 6, false), html("http://h/b/x", 2, 8, false), unchanged}},
+		{name: "not modified since", rows: []record.Fetch{first, unchanged, same}, want: 1},
+		{name: "with a failure since", rows: []record.Fetch{first, unchanged, tried("http://h/b/x", 6, "503", 0), tried("http://h/b/x", 7, record.OutcomeTimeout, 0)}, want: 1},
+		{name: "gone since", rows: []record.Fetch{first, unchanged, tried("http://h/b/x", 6, "404", 0)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := Links{Fetched: []string{write(t, nil, tt.rows...)}, Searched: tt.searched}
+			_, err := l.Each(1<<20, func(*Broken) error { return nil })
+			if must.OK(t, err); l.Copies != tt.want {
+				t.Errorf("%d, want %d", l.Copies, tt.want)
+			}
+		})
+	}
+}
+
 func names(prefix string, from, to int) (list []string) {
 	for i := from; i < to; i++ {
 		list = append(list, fmt.Sprint(prefix, i))
