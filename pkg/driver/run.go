@@ -377,7 +377,7 @@ func (d *Driver) stopReason(conf *config.Config, n uint64, begun time.Time) (why
 	return "", false, nil
 }
 
-// endRun reports the end of a run. It is an error if the crawl is at its end and has fetched nothing.
+// endRun reports the end of a run. It is an error if the crawl, or the time of --for, is at its end and nothing is fetched.
 func (d *Driver) endRun(ctx context.Context, why string, empty bool) error {
 	var err, hinted error // hinted has a command to type next
 	if empty {
@@ -402,6 +402,12 @@ func (d *Driver) endRun(ctx context.Context, why string, empty bool) error {
 			err = d.wrapRoundError("", err)
 		default:
 			err = hinted
+		}
+	}
+	if !empty && d.opt.For > 0 { // who makes single rounds has others to come
+		var nothing bool
+		if nothing, err = d.nothingFetched(ctx); nothing {
+			err = &fault.Error{File: d.Crawl.Dir(), Found: "nothing was fetched so far", Want: "pages", Hint: "go on: " + d.resumeCommand()}
 		}
 	}
 	err = errors.Join(err, d.opt.Reporter.PrintSummary(ctx, why, hinted != nil))

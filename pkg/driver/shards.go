@@ -359,13 +359,13 @@ func ShardStages(dir string, now time.Time) *tell.RoundStatus {
 	return r
 }
 
-// nothingFetched reports whether all that was asked for is finished or parked, and nothing was fetched.
+// nothingFetched reports whether there are URLs, and none is fetched by now: never, or not since mcrawl again put it back.
 func (d *Driver) nothingFetched(ctx context.Context) (bool, error) {
 	st, err := d.Crawl.Frontiers.Stat(ctx, frontier.StatOptions{})
 	if err != nil {
 		return false, err
 	}
-	return (st.Finished > 0 || len(st.Parked) > 0) && st.Visits == 0 && !slices.ContainsFunc(st.Outcomes, func(c record.Count) bool {
+	return st.Discovered > 0 && st.Visits == 0 && !slices.ContainsFunc(st.Outcomes, func(c record.Count) bool {
 		return c.Reason == record.OutcomeFetched || c.Reason == record.OutcomeNotModified
 	}), nil
 }
