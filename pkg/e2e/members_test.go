@@ -72,8 +72,11 @@ func TestMembers(t *testing.T) {
 	for name, text := range map[string]string{"ca.pem": string(ca), "login.txt": login} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	output(t, "mcrawl", "site", server.URL+"/", "--into", folder, "--set", "fetch.warc_codec=none", "--set", "network.allow_net=127.0.0.0/8", "--set", "politeness.min_delay=1ms", "--set", "politeness.delay_factor=0",
+	end := output(t, "mcrawl", "site", server.URL+"/", "--into", folder, "--set", "fetch.warc_codec=none", "--set", "network.allow_net=127.0.0.0/8", "--set", "politeness.min_delay=1ms", "--set", "politeness.delay_factor=0",
 		"--set", "politeness.addr_delay=0s", "--set", "fetch.tls_ca="+filepath.Join(dir, "ca.pem"), "--set", "fetch.login="+filepath.Join(dir, "login.txt"))
+	if !strings.Contains(end, "\nnext: mcrawl export ") { // URLs that would log out wait for nothing
+		t.Error(end)
+	}
 	slices.Sort(got)
 	if s := strings.Join(slices.Compact(got), " "); s != "/ /api /members/ /members/minutes /robots.txt" {
 		t.Errorf("asked for %s", s)

@@ -55,7 +55,9 @@ func (r Retries) judge(o *record.Fetch, attempt uint8, now record.Time) (verdict
 	far := o.RetryAfter-ended > record.Time(cmp.Or(r.LongestWait, politeness.LongestWait).Microseconds())
 	switch o.Outcome {
 	case record.OutcomeAddress, record.OutcomeDenied:
-		return park, 0
+		if o.Error != record.EndsLogin {
+			return park, 0
+		}
 	case record.OutcomeScheme:
 		if strings.HasPrefix(o.URL, o.Error+":") {
 			return park, 0 // else there is a module, and it cannot ask for this URL

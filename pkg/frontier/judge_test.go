@@ -29,6 +29,7 @@ func TestJudge(t *testing.T) {
 		{"not found", record.Fetch{Outcome: record.OutcomeFetched, Status: 404}, 0, finish, 0},
 		{"denied by robots", record.Fetch{Outcome: record.OutcomeRobotsDenied}, 0, finish, 0},
 		{"denied", record.Fetch{Outcome: record.OutcomeDenied}, 0, park, 0},
+		{"denied to keep a login", record.Fetch{Outcome: record.OutcomeDenied, Error: record.EndsLogin}, 0, finish, 0},
 		{"address", record.Fetch{Outcome: record.OutcomeAddress}, 2, park, 0},
 		{"port", record.Fetch{Outcome: record.OutcomePort}, 0, finish, 0},
 		{"scheme without a module", record.Fetch{URL: "gopher://h/", Outcome: record.OutcomeScheme, Error: "gopher"}, 0, park, 0},

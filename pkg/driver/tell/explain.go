@@ -536,6 +536,9 @@ func (e *Explained) conclude(c *Crawl, due record.Time, next time.Time, window *
 		when := map[bool]string{true: " while it waited"}[e.State == stateDone]
 		e.Why = fmt.Sprintf("%s refused it%s; when that lets it through, take it in again: %s", by, when, fault.Quote("mcrawl", "again", dir, "--rule", rule))
 		return
+	case e.State == stateDone && e.Last.Error == record.EndsLogin:
+		e.Ever, e.Why = false, record.EndsLogin
+		return
 	case e.State == stateDone && isError(e.Last.Outcome):
 		e.Why = "it failed and is done; fetch it, and others that failed so, once more: " + fault.Quote("mcrawl", "again", dir, "--outcome", e.Last.Outcome)
 		return

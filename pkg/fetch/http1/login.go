@@ -374,7 +374,7 @@ func (c *Client) Check(url string) error {
 	if line, _ := c.Logins.line(&t, c.now()); line == "" && len(c.Logins.of(t.scheme+"://"+t.host).fields) == 0 && c.Logins.form(&t) == nil {
 		return nil // a password is sent each time
 	}
-	return &fetch.Failure{Outcome: record.OutcomeDenied, Err: errors.New("it might end the login of fetch.login")}
+	return &fetch.Failure{Outcome: record.OutcomeDenied, Err: errors.New(record.EndsLogin)}
 }
 
 // ours are header fields that the Client writes itself, or that would change what
