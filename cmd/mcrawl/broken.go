@@ -24,19 +24,17 @@ type brokenCmd struct {
 // Help is part of --help.
 func (*brokenCmd) Help() string {
 	return `Prints each link whose target failed: a status from 400 on, no such host, no
-connection, a certificate that does not verify, a timeout, redirects that end nowhere;
-and each link that is no URL, such as one with a space in its host or port 99999. A
-scheme that the crawl does not know, such as mailto or htp, is no failure.
+connection, a certificate that does not verify, a timeout, a reply without its end,
+redirects that end nowhere; and each link that is no URL, such as one with port
+99999. A scheme that the crawl does not know, such as mailto or htp, is no failure.
 A line has the failure, the URL with what it is redirected to, the page that the
 link stands on, its kind and its text, with tabs between. A seed has no page.
-On a terminal, of more than three links to a URL the first three are printed, and
-how many more there are.
+A terminal shows three links to a URL, and how many more there are.
 Exit code 6 if there are any, for CI; 0 if there are none, but 1 if URLs
 wait that were never tried (--so-far: 0).
 
-Only URLs that the crawl fetched are checked: those that robots.txt or the filter
-refuse are counted on standard error, with those whose robots.txt is out of order. Of equal pages the first has the links;
-relative ones on those in other folders lead elsewhere, and are counted likewise.
+Only URLs that the crawl fetched are checked. Others are counted on standard error, as
+are copies of a page in other folders: of equal pages the first has the links.
 
 Examples:
   mcrawl broken crawl

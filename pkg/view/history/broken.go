@@ -16,6 +16,7 @@ import (
 	"mercator/formats/record"
 	"mercator/pkg/merge"
 	"mercator/pkg/web/canon"
+	"mercator/pkg/web/httpmsg"
 	"mercator/pkg/web/linkkind"
 )
 
@@ -55,7 +56,7 @@ type Unchecked map[string]uint64
 const FailureInvalid = string(canon.ReasonInvalid)
 
 // Failures are the names of those that are no statuses.
-var Failures = append(slices.Clone(unreached), FailureLoop, FailureLimit, FailureURL, FailureInvalid)
+var Failures = append(slices.Clone(unreached), FailureLoop, FailureLimit, FailureURL, FailureInvalid, OutcomeCut)
 
 // unreached are the outcomes of contacts that gave no whole reply.
 var unreached = []string{record.OutcomeDNS, record.OutcomeConnect, record.OutcomeTLS, record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeProtocol}
@@ -69,6 +70,9 @@ func (l *Links) failed(r *record.Fetch) (failure string, checked bool) {
 		}
 		if nowhere(r) {
 			return FailureURL, true
+		}
+		if r.Status < 300 && (r.Truncated == httpmsg.TruncatedDisconnect || r.Truncated == httpmsg.TruncatedUnspecified) { // by the server; other cuts are limits of the crawl
+			return OutcomeCut, true
 		}
 		return "", true
 	case record.OutcomeNotModified:
@@ -283,7 +287,7 @@ func eachLast(files []string, mem int64, key func(*record.Fetch) uint64, each fu
 				return nil
 			}
 			buf = record.AppendRow(buf[:0], &record.Fetch{URL: r.URL, Key: r.Key, Via: r.Via, Role: r.Role, FetchTime: r.FetchTime, Outcome: r.Outcome, Status: r.Status, RedirectURL: r.RedirectURL, Error: r.Error,
-				ContentFP: r.ContentFP, MIME: r.MIME, Duplicate: r.Duplicate})
+				Truncated: r.Truncated, ContentFP: r.ContentFP, MIME: r.MIME, Duplicate: r.Duplicate})
 			return rows.Add(key(r), buf)
 		}); err != nil {
 			return err

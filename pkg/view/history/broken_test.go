@@ -62,6 +62,11 @@ func TestBroken(t *testing.T) {
 	robots.Role = record.RoleRobots
 	again := tried("a", 2, "200", 0)
 	again.Role = record.RoleAgain
+	cut := func(how, status string) record.Fetch {
+		r := tried("x", 2, status, 3)
+		r.Truncated = how
+		return r
+	}
 	one := []record.Link{linkTo("p", 1, "x", "t")}
 	for _, tt := range []struct {
 		name      string
@@ -85,6 +90,12 @@ func TestBroken(t *testing.T) {
 		{name: "a robots.txt of status 503", rows: []record.Fetch{page, says(tried("x", 2, record.OutcomeRobotsUnreachable, 0), "status 503")}, links: one, unchecked: "1 robots-unreachable;"},
 		{name: "a robots.txt of another host, which is down", rows: []record.Fetch{page, says(tried("x", 2, record.OutcomeRobotsUnreachable, 0), "robots.txt: connect-failed: dial tcp: refused")}, links: one, unchecked: "1 robots-unreachable;"},
 		{name: "a server that is down, accepted", rows: []record.Fetch{page, says(tried("x", 2, record.OutcomeRobotsUnreachable, 0), "connect-failed: dial tcp: refused")}, links: one, except: []string{record.OutcomeConnect}},
+		{name: "a reply without its end", rows: []record.Fetch{page, cut("disconnect", "200")}, links: one, want: "cut x p t"},
+		{name: "a reply that nobody can decode", rows: []record.Fetch{page, cut("unspecified", "200")}, links: one, want: "cut x p t"},
+		{name: "a reply without its end, accepted", rows: []record.Fetch{page, cut("disconnect", "200")}, links: one, except: []string{OutcomeCut}},
+		{name: "a reply longer than the crawl takes", rows: []record.Fetch{page, cut("length", "200")}, links: one},
+		{name: "a reply that takes longer", rows: []record.Fetch{page, cut("time", "200")}, links: one},
+		{name: "an error without its end", rows: []record.Fetch{page, cut("disconnect", "404")}, links: one, want: "404 x p t"},
 		{name: "a redirect to nowhere", rows: []record.Fetch{page, tried("x", 2, "301", 0)}, links: one, want: "redirect-url x p t"},
 		{name: "a redirect to what is no URL", rows: []record.Fetch{page, says(tried("x", 2, "302", 0), "redirect: invalid: no host")}, links: one, want: "redirect-url x p t"},
 		{name: "a redirect to what is too long", rows: []record.Fetch{page, says(tried("x", 2, "308", 0), "body: cut; redirect: too-long")}, links: one, want: "redirect-url x p t"},
