@@ -22,14 +22,16 @@ type refusedCmd struct {
 func (*refusedCmd) Help() string {
 	return `Each URL that was found and not followed stands there once: the URL, the rule of
 the filter or another reason, and the first page with a link to it, with tabs
-between. What was fetched before a rule refused it is not among them.
-Limits (too-deep, host-full) and stages.new (filtered) count as rules: a|b is one of
-them. The last example takes URLs in whatever the limits.
+between. Not among them is what was fetched before a rule refused it, and what
+robots.txt forbids, which the last example lists. Limits (too-deep, host-full) and
+stages.new (filtered) count as rules: a|b is one of them. The third example takes
+URLs in whatever the limits.
 
 Examples:
   mcrawl refused crawl --count
   mcrawl refused crawl --rule docs
-  mcrawl refused crawl --rule too-deep | cut -f 1 | mcrawl again crawl -f -`
+  mcrawl refused crawl --rule too-deep | cut -f 1 | mcrawl again crawl -f -
+  mcat --format tsv --columns outcome,url,via crawl | grep ^robots-denied`
 }
 
 func (c *refusedCmd) Run(ctx context.Context, std *cli.Std) error {
