@@ -89,9 +89,7 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 		folder = c.Into
 	}
 	spec := setup.Spec{URLs: c.URLs, Scoped: scope != setup.Hosts, Runs: true, Config: string(std.Common.Config), Files: map[string]string{setup.FilterFile: rules}, Others: others,
-		Preset: []config.Pair{{Key: "frontier.retry_delay", Value: "5s"}, // the end of a small crawl is not to wait for minutes
-			{Key: "urls.url_rules", Value: "session-ids,tracking"}}, // a page is fetched once, however readers came to it
-		Set: append(pairs, config.Pair{Key: "extract.filter", Value: setup.FilterFile})}
+		Preset: slices.Clone(setup.SitePreset), Set: append(pairs, config.Pair{Key: "extract.filter", Value: setup.FilterFile})}
 	if sheets != "" {
 		spec.Files[setup.SheetsFile] = sheets
 	}
@@ -100,7 +98,7 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 		if err != nil {
 			return err
 		}
-		spec.Preset = append(spec.Preset, config.Pair{Key: "bare_seeds", Value: string(list)}, config.Pair{Key: "fetch.connect_timeout", Value: "5s"})
+		spec.Preset = append(spec.Preset, config.Pair{Key: "bare_seeds", Value: string(list)}, setup.BarePreset)
 	}
 	if c.Print {
 		if err := setup.PrintMake(std.Out, folder, spec, std.Warn); err != nil {

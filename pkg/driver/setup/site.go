@@ -161,6 +161,31 @@ func hasRule(dir, rule string) bool {
 	return err == nil && strings.Contains(string(rules), "\n"+rule)
 }
 
+// SitePreset are settings of mcrawl site, and BarePreset is one of a crawl with bare seeds, if nobody gave others.
+var (
+	SitePreset = []config.Pair{{Key: "frontier.retry_delay", Value: "5s"}, // the end of a small crawl is not to wait for minutes
+		{Key: "urls.url_rules", Value: "session-ids,tracking"}} // a page is fetched once, however readers came to it
+	BarePreset = config.Pair{Key: "fetch.connect_timeout", Value: "5s"}
+)
+
+// ownConnections is the number in the sheet of HostConnections in dir; "" if that was edited.
+func ownConnections(dir, sheets string) string {
+	b, err := os.ReadFile(sheets)
+	_, n, is := strings.Cut(string(b), "\n    politeness.connections ")
+	if err != nil || filepath.Clean(sheets) != filepath.Join(dir, SheetsFile) || !is || strings.Count(string(b), "\n") != 3 {
+		return ""
+	}
+	return strings.TrimSpace(n)
+}
+
+// named reports whether somebody chose the name of the crawl in dir: it is not that of the first seed.
+func named(dir string) bool {
+	seeds, _ := os.ReadFile(filepath.Join(dir, seedsText))
+	first, _, _ := strings.Cut(string(seeds), "\n")
+	folder, _, err := Site([]string{first}, Hosts, true)
+	return err == nil && folder != filepath.Base(dir)
+}
+
 // SiteCommand is the command that crawls a site into a new folder, with the settings of the crawl in dir. With several URLs it keeps cookies.
 func SiteCommand(dir string, conf *config.Config, urls ...string) string {
 	words := append([]string{"mcrawl", "site"}, urls...)
@@ -171,17 +196,23 @@ func SiteCommand(dir string, conf *config.Config, urls ...string) string {
 	if made && !hasRule(dir, partsRule) {
 		words = append(words, "--no-requisites")
 	}
-	own := []string{"seeds", "bare_seeds", "extract.filter", "urls.url_rules", "push", "frontier.retry_delay", "fetch.connect_timeout"}
+	preset := SitePreset
+	if bare, err := conf.Setting("bare_seeds"); err == nil && len(bare) > 0 {
+		preset = append(slices.Clone(preset), BarePreset)
+	}
+	own := []string{"seeds", "bare_seeds", "extract.filter", "push"}
 	var set []string
 	for _, k := range config.Keys() {
 		text := conf.Text(k)
 		switch {
-		case text == "" || slices.Contains(own, k.Name) || len(urls) > 1 && k.Name == "fetch.cookies":
+		case text == "" || slices.Contains(own, k.Name) || slices.Contains(preset, config.Pair{Key: k.Name, Value: text}) || len(urls) > 1 && k.Name == "fetch.cookies":
 		case k.Name == "fetch.contact":
 			words = append(words, "--contact", text)
 		case k.Path && text != k.Word:
 			if values, err := conf.Setting(k.Name); err == nil && len(values) == 1 {
-				if file, err := filepath.Abs(values[0]); err == nil {
+				if n := ownConnections(dir, values[0]); n != "" {
+					words = append(words, "--host-connections", n)
+				} else if file, err := filepath.Abs(values[0]); err == nil {
 					set = append(set, "--set", k.Name+"="+file)
 				}
 			}
@@ -194,6 +225,9 @@ func SiteCommand(dir string, conf *config.Config, urls ...string) string {
 		words = append(words, "--set", "fetch.cookies=true")
 	}
 	folder, _, err := Site(urls, Hosts, true)
+	if named(dir) {
+		folder = dir
+	}
 	if err == nil && isThere(folder) {
 		free := folder
 		for n := 2; isThere(free); n++ {
