@@ -62,7 +62,7 @@ func (s *Store) walk(top func(list []fs.DirEntry) error, each func(rel string) e
 
 // generationOf returns the generation in a name that Tx made, or 0.
 func generationOf(rel string) uint64 {
-	digits, _, _ := numbers(path.Base(rel))
+	digits, _ := numbers(path.Base(rel))
 	g, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil {
 		return 0
@@ -73,7 +73,7 @@ func generationOf(rel string) uint64 {
 // MadeBefore reports whether a file of the name a, which a change made, is older than one of the name b.
 func MadeBefore(a, b string) bool {
 	number := func(name string) (n uint64) {
-		_, serial, _ := numbers(path.Base(name))
+		_, serial := numbers(path.Base(name))
 		n, _ = strconv.ParseUint(serial, 10, 64) // one that is too large is no name of ours
 		return n
 	}

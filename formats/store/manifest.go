@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -147,21 +148,18 @@ func shaped(s string, limit int, first, all string) bool {
 	return s != "" && len(s) <= limit && strings.Contains(first, s[:1]) && strings.Trim(s, all) == ""
 }
 
-// numbers finds the generation and serial number in a name that Tx made: six digits or more, "-", digits.
-func numbers(name string) (generation, serial string, found bool) {
-	for name != "" {
-		rest := strings.TrimLeft(name, digits)
-		if generation = name[:len(name)-len(rest)]; len(generation) >= 6 && strings.HasPrefix(rest, "-") {
-			serial = rest[1 : len(rest)-len(strings.TrimLeft(rest[1:], digits))]
-			if serial != "" {
-				return generation, serial, true
-			}
-		}
-		if name = rest; rest != "" {
-			name = rest[1:]
+// numbers finds the generation and serial number in a name that Tx made: six digits or more, "-", digits; the last such, as prefixes may
+// hold numbers too.
+func numbers(name string) (generation, serial string) {
+	for dash := strings.LastIndexByte(name, '-'); dash >= 0; dash = strings.LastIndexByte(name, '-') {
+		tail := name[dash+1:]
+		name = name[:dash]
+		generation, serial = name[len(strings.TrimRight(name, digits)):], tail[:len(tail)-len(strings.TrimLeft(tail, digits))]
+		if len(generation) >= 6 && serial != "" {
+			return generation, serial
 		}
 	}
-	return "", "", false
+	return "", ""
 }
 
 // CheckTxn refuses a name that no transaction can have (fault.Usage).
@@ -188,6 +186,11 @@ func clip(s string) string {
 // CheckPath reports whether p stays inside the store, in plain characters.
 func CheckPath(p string) bool {
 	return shaped(p, maxPath, plain, plain+"./-") && path.Clean(p) == p && !strings.Contains(p, "..")
+}
+
+// FreePrefix reports whether names that begin with prefix are none of a store's own.
+func FreePrefix(prefix string) bool {
+	return !slices.ContainsFunc([]string{attemptPrefix, journalPrefix, manifestPrefix}, func(own string) bool { return strings.HasPrefix(prefix, own) })
 }
 
 // check is the list of rules that SPEC.md gives for a manifest's body.

@@ -216,3 +216,36 @@ func TestHeadless(t *testing.T) {
 		}
 	}
 }
+
+func TestNumbers(t *testing.T) {
+	for name, want := range map[string][2]string{
+		"000016-0.fps":                       {"000016", "0"},
+		"crawl-s007-000002-1000001.warc.gz":  {"000002", "1000001"},
+		"docs-20261130-000002-1.warc.gz":     {"000002", "1"},
+		"x-000001-2-1234567-3.warc.gz.open":  {"1234567", "3"},
+		"docs-20261130T160938-000002-1.warc": {"000002", "1"},
+		".000016-0.fps.812-3-5a1c09e7.tmp":   {"000016", "0"},
+		"x-00002-1.warc":                     {}, "x-000002-.warc": {}, "000002": {}, "-": {}, "": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if generation, serial := numbers(name); generation != want[0] || serial != want[1] {
+				t.Errorf("%q, %q; want %q", generation, serial, want)
+			}
+		})
+	}
+	if !MadeBefore("b-20261130-000002-1.warc", "a-000003-0.warc") || MadeBefore("b-000003-0.warc", "a-999999-000002-1.warc") {
+		t.Error("files are not in the order in which they were made")
+	}
+}
+
+// TestOwnNames: no file is called like one of the store's own.
+func TestOwnNames(t *testing.T) {
+	tx, _, err := testStore(t).Begin(ctx, "add", "")
+	must.OK(t, err)
+	defer tx.Abort()
+	for _, prefix := range []string{"MANIFEST-", "JOURNAL-x-", "ATTEMPT-", "x", "../x-", "12"} {
+		if name, err := tx.Journal(prefix, ".warc"); (err == nil) != (prefix == "x") {
+			t.Errorf("%s: %s, %v", prefix, name, err)
+		}
+	}
+}

@@ -400,8 +400,9 @@ func (t *Tx) Generation() uint64 { return t.v.Newest.Generation + 1 }
 
 // name makes a name that was never used.
 func (t *Tx) name(prefix, suffix string) (string, error) {
-	name := fmt.Sprintf("%s%06d-%d%s", prefix, t.Generation(), t.serial, suffix)
-	if _, _, numbered := numbers(prefix); numbered || !CheckPath(name) || !strings.HasPrefix(suffix, ".") {
+	made := fmt.Sprintf("%06d-%d", t.Generation(), t.serial)
+	name := prefix + made + suffix
+	if generation, serial := numbers(name); generation+"-"+serial != made || !CheckPath(name) || !FreePrefix(name) || !strings.HasPrefix(suffix, ".") {
 		return "", fmt.Errorf("store %s: %q, %q do not make a file name", t.s.dir, prefix, suffix)
 	}
 	if t.attempt != nil && t.serial >= (t.attempt.Number+1)*serials {
