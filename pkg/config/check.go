@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"mercator/formats/store"
+	"mercator/formats/warc"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/base/fingerprint"
 	"mercator/pkg/base/politeness"
@@ -172,6 +174,9 @@ var kinds = map[string]struct {
 	}},
 	"contact": {ContactWanted, isContact},
 	"product": {"a product name of letters, digits, '-' and '_', such as mercator or mercator/2", isProduct},
+	"prefix": {"at most 64 letters, digits, '.', '_' and '-', such as docs-2026: not '.' or '-' first, no '..', nothing like -s007 last, which is a shard, and not MANIFEST, JOURNAL or ATTEMPT first", func(v string) bool {
+		return warc.IsPrefix(v) && store.FreePrefix(v+"-")
+	}},
 	"proxy": {"http://HOST:PORT or socks5://HOST:PORT", func(v string) bool {
 		u, err := url.Parse(v)
 		return err == nil && (u.Scheme == "http" || u.Scheme == "socks5") && u.Hostname() != "" && u.Port() != "" && u.User == nil

@@ -75,6 +75,8 @@ func TestSetRefuses(t *testing.T) {
 		{"resolve.servers", "ns.example.org", `resolve.servers "ns.example.org", want an IP address, or ADDR:PORT`, ""},
 		{"resolve.rate", "-3", `resolve.rate -3, want 0, or 0.001 to 1000000000`, ""},
 		{"fetch.warc_codec", "gz", `fetch.warc_codec "gz", want gzip, zstd or none`, `did you mean "gzip"?`},
+		{"fetch.warc_prefix", "docs-s007", `fetch.warc_prefix "docs-s007", want ` + kinds["prefix"].want, ""},
+		{"fetch.warc_prefix", "JOURNAL-2026", `fetch.warc_prefix "JOURNAL-2026", want ` + kinds["prefix"].want, ""},
 		{"fetch.proxy", "localhost:80", `fetch.proxy "localhost:80", want http://HOST:PORT or socks5://HOST:PORT`, ""},
 		{"fetch.proxy", "http://anna:secret@127.0.0.1:80", `fetch.proxy with a name or a password, want http://HOST:PORT or socks5://HOST:PORT`, `they go into the file of fetch.login, which you alone may read, as a line "http://127.0.0.1:80 USER:PASSWORD"`},
 		{"fetch.proxy", "socks5://anna:sec%ret@x@[::1]:80", `fetch.proxy with a name or a password, want http://HOST:PORT or socks5://HOST:PORT`, `they go into the file of fetch.login, which you alone may read, as a line "socks5://[::1]:80 USER:PASSWORD"`},

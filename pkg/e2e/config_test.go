@@ -81,6 +81,7 @@ var settings = map[string][2]string{
 	"fetch.max_body":               {`"7K"`, "7168"},
 	"fetch.user_agent":             {`"seven"`, "seven"},
 	"fetch.warc_codec":             {`"zstd"`, "zstd"},
+	"fetch.warc_prefix":            {`"seven"`, "seven"},
 	"fetch.warc_size":              {`"7M"`, "7340032"},
 	"fetch.dedup":                  {`true`, "true"},
 	"fetch.warc_block_digest":      {`true`, "true"},

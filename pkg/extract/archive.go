@@ -59,7 +59,7 @@ func (a *archive) open(name string) (*os.File, error) {
 		return nil, &fault.Error{Class: fault.Corrupt, Found: fmt.Sprintf("WARC file name %q", name), Want: "one inside the fetch store"}
 	}
 	path := filepath.Join(a.dir, name)
-	if shard := warc.NameShard(name); shard != "" {
+	if _, shard := warc.ParseName(name); shard != "" {
 		if a.sharded == nil {
 			_, err := os.Stat(filepath.Join(a.dir, store.ShardsDir))
 			a.sharded = new(err == nil)

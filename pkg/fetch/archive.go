@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ type archive struct {
 	fs      durable.FS
 	codec   warc.Codec
 	enc     warc.Encoder
+	prefix  string // of the names of new files
 	sizeMax int64
 	round   warc.Round
 	about   []warc.Field
@@ -63,7 +65,7 @@ type archive struct {
 // rest, and is then ready to append.
 func openArchive(st *store.Store, tx *store.Tx, opt *Options, round warc.Round) (_ *archive, err error) {
 	a := &archive{
-		st: st, tx: tx, fs: st.FS(), codec: opt.Codec, enc: warc.Encoder{Codec: opt.Codec, BlockDigest: opt.Digests}, sizeMax: opt.WARCSize,
+		st: st, tx: tx, fs: st.FS(), codec: opt.Codec, enc: warc.Encoder{Codec: opt.Codec, BlockDigest: opt.Digests}, prefix: cmp.Or(opt.WARCPrefix, warc.DefaultPrefix), sizeMax: opt.WARCSize,
 		round: round, about: opt.About, now: opt.Now, saved: newSavedRows(st.Dir()), sound: map[string]int64{},
 	}
 	defer func() {
@@ -255,7 +257,7 @@ func (a *archive) scan(f durable.File, name string, from, to int64) (keep int64,
 	return keep, nil
 }
 
-// reopen goes on with a file, unless it is complete or of another codec.
+// reopen goes on with a file, unless it is complete, or of another codec or prefix.
 func (a *archive) reopen(name string) (bool, error) {
 	path := a.st.Path(name) + openSuffix
 	fi, err := a.fs.Stat(path)
@@ -265,7 +267,7 @@ func (a *archive) reopen(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if fi.Size() >= a.sizeMax || !strings.HasSuffix(name, a.codec.Suffix()) {
+	if prefix, _ := warc.ParseName(name); fi.Size() >= a.sizeMax || prefix != a.prefix || !strings.HasSuffix(name, a.codec.Suffix()) {
 		a.name = name
 		return true, a.finishFile(path)
 	}
@@ -284,7 +286,7 @@ func (a *archive) reopen(name string) (bool, error) {
 // beginFile starts a file under a name that was never used.
 func (a *archive) beginFile() error {
 	_, shard := path.Split(a.st.Shard())
-	name, err := a.tx.Journal(warc.NamePrefix(shard), a.codec.Suffix())
+	name, err := a.tx.Journal(warc.NamePrefix(a.prefix, shard), a.codec.Suffix())
 	if err != nil {
 		return err
 	}

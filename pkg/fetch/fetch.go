@@ -108,13 +108,14 @@ type Options struct {
 	Deny      *Deny        // nil: nothing is denied
 	DenyEvery time.Duration
 
-	Codec    warc.Codec
-	WARCSize int64        // a WARC file of this length is complete
-	Dedup    bool         // archive a payload once, and then revisit records that refer to it
-	Digests  bool         // of blocks too
-	About    []warc.Field // of the warcinfo record
-	Txn      string
-	Schema   *record.Schema // of the input, for columns that this version does not know
+	Codec      warc.Codec
+	WARCPrefix string       // begins the names of new WARC files; "": warc.DefaultPrefix
+	WARCSize   int64        // a WARC file of this length is complete
+	Dedup      bool         // archive a payload once, and then revisit records that refer to it
+	Digests    bool         // of blocks too
+	About      []warc.Field // of the warcinfo record
+	Txn        string
+	Schema     *record.Schema // of the input, for columns that this version does not know
 
 	// RefusedOK goes on where settings refuse more URLs than a mistake in them is held for.
 	RefusedOK bool

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -492,14 +493,54 @@ func TestFilesOfShards(t *testing.T) {
 	}, crawl.Options{Shards: 2}); err != nil {
 		t.Fatal(err)
 	}
-	for n, want := range []string{"crawl-s000-000002-1.warc.gz", "crawl-s001-000002-1.warc.gz"} {
+	for n, want := range []string{"crawl-s000-000002-1.warc.gz", "docs-20261130-s001-000002-1.warc.gz"} {
 		st := open(t, filepath.Join(shard.Dir(dir, n), "fetch"))
-		rows := run(t, options(st, &web{}), "r1", pages(1, 1))
+		opt := options(st, &web{})
+		opt.WARCPrefix = []string{"", "docs-20261130"}[n]
+		rows := run(t, opt, "r1", pages(1, 1))
 		if rows[0].WARCFilename != want {
 			t.Errorf("shard %d: %s, want %s", n, rows[0].WARCFilename, want)
 		}
 		checkPlaces(t, st, rows)
 	}
+}
+
+// TestPrefixChanges: a round begins a file where the prefix is another one, also after a kill. Files that are there keep their names. Numbers in a prefix
+// are not taken for a generation: what a round that was given up has left goes.
+func TestPrefixChanges(t *testing.T) {
+	inBubble(t, "rounds", func(t *testing.T) {
+		urls := pages(2, 6)
+		opt := options(newStore(t), &web{replies: map[string]string{urls[0].URL: page("one"), urls[4].URL: page("one")}})
+		opt.Dedup, opt.Connections = true, 1
+		all := run(t, opt, "r1", urls[:2])
+		opt.WARCPrefix = "docs-20261130"
+		for _, row := range run(t, opt, "r2", urls[2:6]) {
+			if row.WARCFilename != "docs-20261130-000003-1.warc.gz" {
+				t.Errorf("%s is in %s", row.URL, row.WARCFilename)
+			}
+			if row.URL == urls[4].URL && original(t, opt.Store, &row, "one") != urls[0].URL {
+				t.Errorf("%s does not refer to %s", urls[4].URL, urls[0].URL)
+			}
+			all = append(all, row)
+		}
+		opt.WARCPrefix = "a-000001-2"
+		interrupted(t, opt, "r3", urls)
+		opt.WARCPrefix = "b"
+		rows := run(t, opt, "r3", urls)
+		outcomes(t, rows, urls)
+		checkPlaces(t, opt.Store, append(all, rows...))
+		opt.WARCPrefix = "x-999999"
+		interrupted(t, opt, "r4", urls)
+		opt.WARCPrefix = "b"
+		run(t, opt, "r5", urls[:1])
+		files := warcs(t, opt.Store)
+		for i := range files {
+			files[i] = filepath.Base(files[i])
+		}
+		if want := []string{"a-000001-2-000004-1.warc.gz", "b-000004-3.warc.gz", "b-000005-3.warc.gz.open", "crawl-000002-1.warc.gz", "docs-20261130-000003-1.warc.gz"}; !slices.Equal(files, want) {
+			t.Errorf("files %v, want %v", files, want)
+		}
+	})
 }
 
 // TestAddressesOfShards: a shard contacts the addresses on its rows, also expired ones: those that a resolver knows may be

@@ -85,8 +85,7 @@ type fetchCmd struct {
 
 // Help is part of --help.
 func (*fetchCmd) Help() string {
-	return `Repeat an interrupted run with the same --txn: it continues where it was. Public
-addresses are contacted only with --contact.
+	return `Repeat an interrupted run with the same --txn. Public addresses need --contact.
 
 Examples:
   mfrontier next crawl/frontier --txn r1 | mresolve crawl/dns --txn r1 |
@@ -204,7 +203,7 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 		Store: st, ContactTime: c.Timeout, Connections: c.Connections, Static: c.Assign == "static",
 		AddrDelay:   c.AddrDelay,
 		LongestWait: c.LongestWait, Deadline: cmp.Or(c.Deadline, c.For*3/2), Patience: c.For > 0, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody), ContentHash: c.ContentHash,
-		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests || c.WARCCodec == string(warc.None), // bare records have no other checksum
+		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCPrefix: c.WARCPrefix, WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests || c.WARCCodec == string(warc.None), // bare records have no other checksum
 		Method: c.Method, RefusedOK: c.RefusedOK, Txn: c.Txn, Now: std.Now, Warn: std.Warn, Wait: func(text string) { std.Wait(cli.Wait{Text: text}) },
 		About: []warc.Field{
 			{Name: "software", Value: "mercator mfetch"},
@@ -213,6 +212,12 @@ func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error)
 			{Name: "robots", Value: c.RobotsEngine},
 			{Name: "http-header-user-agent", Value: c.userAgent()},
 		},
+	}
+	if c.Contact != "" {
+		opt.About = append(opt.About, warc.Field{Name: "operator", Value: c.Contact})
+	}
+	if c.WARCPrefix != "" && c.WARCPrefix != warc.DefaultPrefix {
+		opt.About = append(opt.About, warc.Field{Name: "isPartOf", Value: c.WARCPrefix})
 	}
 	guard, err := c.guard()
 	if err != nil {

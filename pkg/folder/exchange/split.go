@@ -20,6 +20,7 @@ import (
 	"mercator/formats/record"
 	"mercator/formats/run"
 	"mercator/formats/store"
+	"mercator/formats/warc"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/folder/shard"
@@ -249,10 +250,9 @@ func owner[T record.Row](s Split) func(row *T) int {
 
 // archivedBy is the shard that has a row's records, by the name of their file (pkg/fetch/SPEC.md).
 func archivedBy(row *record.Fetch) (n int, ok bool) {
-	rest, ok := strings.CutPrefix(row.WARCFilename, "crawl-s")
-	number, _, _ := strings.Cut(rest, "-")
-	i, err := strconv.ParseUint(number, 10, 16)
-	return int(i), ok && err == nil
+	_, shard := warc.ParseName(row.WARCFilename)
+	n, err := strconv.Atoi(shard)
+	return n, err == nil
 }
 
 // choose picks the address to contact (ContactOf), and leaves on the row those of its owner: the chosen one first, then the
