@@ -50,6 +50,7 @@ type Key struct {
 	Like  string // the default or an example, in TOML
 	Path  bool   // the value is the name of a file, or a list of names
 	Word  string // a value that is no file's name although Path is set; "" if there is none
+	Alone bool   // the setting is of one crawl: a crawl that is made like another has one of its own
 	Fixed bool   // the setting counts when the crawl is made, and not later
 	Sheet string // a host sheet may set it for a "host", a "url" or hosts that it names ("own"); "": for the whole crawl only
 	Crawl string // Lookup's default in a crawl folder; "": none
@@ -93,7 +94,7 @@ var byName = sync.OnceValue(func() map[string]int {
 func keysOf(t reflect.Type, of Key) (keys []Key) {
 	for f := range t.Fields() {
 		tag := f.Tag.Get
-		k := Key{Name: tag("key"), Flag: cmp.Or(tag("name"), dashed(f.Name)), Path: tag("path") != "", Word: tag("word"), Fixed: of.Fixed || tag("fixed") != "", Crawl: tag("crawl"), Sheet: tag("sheet"),
+		k := Key{Name: tag("key"), Flag: cmp.Or(tag("name"), dashed(f.Name)), Path: tag("path") != "", Word: tag("word"), Alone: tag("alone") != "", Fixed: of.Fixed || tag("fixed") != "", Crawl: tag("crawl"), Sheet: tag("sheet"),
 			typ: f.Type, index: append(slices.Clone(of.index), f.Index...), tag: f.Tag, own: t.Name() == "File" || t.Name() == ""}
 		if f.Type.Kind() == reflect.Struct {
 			k.Doc = of.Doc
@@ -525,6 +526,26 @@ func (c *Config) Setting(name string) ([]string, error) {
 	default:
 		return []string{fmt.Sprint(v)}, nil
 	}
+}
+
+// WithoutAlone returns the text of the file for a crawl in folder that is to be made like it. If the file is another crawl's, settings that are of
+// one crawl alone are left out, and warn gets their names.
+func (c *Config) WithoutAlone(folder string, text []byte, warn func(format string, args ...any)) ([]byte, error) {
+	within, err := Within(folder, c.Path)
+	if err != nil || within || !c.ofCrawl() {
+		return text, err
+	}
+	var left []string
+	var pairs []Pair
+	for _, k := range allKeys() {
+		if _, set := c.valueAt(k.Name); set && k.Alone {
+			left, pairs = append(left, k.Name), append(pairs, Pair{Key: k.Name})
+		}
+	}
+	if left != nil {
+		warn("note: %s is of another crawl; not taken over: %s", c.Path, strings.Join(left, ", "))
+	}
+	return SetAll(text, pairs)
 }
 
 // CheckPaths refuses (fault.Usage) a relative name of a file that folder does not

@@ -19,6 +19,7 @@ import (
 //	is     what a text is, see kinds
 //	path   its values are names of files, relative to the folder of crawl.toml; word is a value that is none
 //	fixed  it counts when the crawl is made, and not later
+//	alone  it is of one crawl: a crawl that is made like another has one of its own
 //	crawl  the default in a crawl folder, if it differs from the flag's
 //	runs   it names programs, see withoutPrograms
 //	sep    "none": the members of a list may hold commas behind "=" or ":"
@@ -35,7 +36,7 @@ type File struct {
 	Rounds int `key:"rounds" range:"0" like:"0" help:"Stop after this round, where ROUNDS= names none; 0: when the frontier is empty."`
 	IntervalFlag
 	SheetsFlag
-	Push string `key:"push" is:"remote" runs:"remote" like:"backup.example.org:crawl" help:"Where mckpt push keeps a copy, after each round too: an absolute folder, HOST:PATH, or rclone:NAME:PATH."`
+	Push string `key:"push" alone:"yes" is:"remote" runs:"remote" like:"backup.example.org:crawl" help:"Where mckpt push keeps a copy, after each round too: an absolute folder, HOST:PATH, or rclone:NAME:PATH."`
 
 	URLs RewriteFlags
 
@@ -280,7 +281,7 @@ type Fetch struct {
 	Timeout     time.Duration `key:"fetch.timeout" sheet:"url" default:"1m" range:"1ms" more:"" group:"Limits:" help:"Duration of a contact."`
 	ConnectTime time.Duration `key:"fetch.connect_timeout" sheet:"host" default:"20s" range:"1ms" more:"" name:"connect-timeout" group:"Limits:" help:"Time until a connection stands, TLS included." note:"mcrawl site sets 5s for bare_seeds"`
 	WARCCodec   string        `key:"fetch.warc_codec" enum:"gzip,zstd,none" default:"gzip" more:"" group:"WARC files:" name:"warc-codec" placeholder:"gzip" help:"gzip, zstd or none." note:"the compression of WARC files"`
-	WARCPrefix  string        `key:"fetch.warc_prefix" is:"prefix" default:"crawl" more:"" group:"WARC files:" name:"warc-prefix" placeholder:"crawl" help:"Begins the names of WARC files."`
+	WARCPrefix  string        `key:"fetch.warc_prefix" is:"prefix" alone:"yes" default:"crawl" more:"" group:"WARC files:" name:"warc-prefix" placeholder:"crawl" help:"Begins the names of WARC files."`
 	WARCSize    Size          `key:"fetch.warc_size" default:"1G" range:"1" more:"" group:"WARC files:" name:"warc-size" help:"Begin another file at this size."`
 	Dedup       bool          `key:"fetch.dedup" like:"false" more:"" group:"WARC files:" help:"Keep equal payloads once, by revisit records."`
 	Digests     bool          `key:"fetch.warc_block_digest" like:"false" more:"" group:"WARC files:" name:"warc-block-digest" help:"Write WARC-Block-Digest too."`

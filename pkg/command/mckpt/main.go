@@ -88,6 +88,9 @@ func (c *initCmd) Run(ctx context.Context, std *cli.Std) error {
 		if given, err = os.ReadFile(path); err != nil {
 			return err
 		}
+		if given, err = conf.WithoutAlone(c.Crawl, given, std.Warn); err != nil {
+			return err
+		}
 	} else if conf, err := config.Load(filepath.Join(c.Crawl, config.Name)); err == nil {
 		settings, path = conf.File, conf.Path
 	} else if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {

@@ -115,7 +115,7 @@ func (s Spec) check(dir string, warn func(format string, args ...any)) (tmp stri
 	if tmp, err = os.MkdirTemp("", "mcrawl-*"); err != nil {
 		return "", err
 	}
-	if err := s.write(tmp, warn); err != nil {
+	if err := s.write(tmp, dir, warn); err != nil {
 		os.RemoveAll(tmp)
 		return "", renamed(err, func(text string) string { return strings.ReplaceAll(text, tmp, filepath.Clean(dir)) })
 	}
@@ -172,8 +172,8 @@ func renamed(err error, rename func(string) string) error {
 	return &g
 }
 
-// write makes the files of a crawl that are there before its stores.
-func (s Spec) write(dir string, warn func(format string, args ...any)) error {
+// write makes the files of a crawl that are there before its stores in dir, of which they move to folder.
+func (s Spec) write(dir, folder string, warn func(format string, args ...any)) error {
 	text, seeds := config.Preset(), s.Seeds
 	var moved, pairs []config.Pair
 	if s.Config != "" {
@@ -182,6 +182,9 @@ func (s Spec) write(dir string, warn func(format string, args ...any)) error {
 			return err
 		}
 		if text, err = os.ReadFile(s.Config); err != nil {
+			return err
+		}
+		if text, err = given.WithoutAlone(folder, text, warn); err != nil {
 			return err
 		}
 		if moved, err = absolute(given, dir, s.Set); err != nil {

@@ -200,12 +200,12 @@ func SiteCommand(dir string, conf *config.Config, urls ...string) string {
 	if bare, err := conf.Setting("bare_seeds"); err == nil && len(bare) > 0 {
 		preset = append(slices.Clone(preset), BarePreset)
 	}
-	own := []string{"seeds", "bare_seeds", "extract.filter", "push"}
+	own := []string{"seeds", "bare_seeds", "extract.filter"}
 	var set []string
 	for _, k := range config.Keys() {
 		text := conf.Text(k)
 		switch {
-		case text == "" || slices.Contains(own, k.Name) || slices.Contains(preset, config.Pair{Key: k.Name, Value: text}) || len(urls) > 1 && k.Name == "fetch.cookies":
+		case text == "" || k.Alone || slices.Contains(own, k.Name) || slices.Contains(preset, config.Pair{Key: k.Name, Value: text}) || len(urls) > 1 && k.Name == "fetch.cookies":
 		case k.Name == "fetch.contact":
 			words = append(words, "--contact", text)
 		case k.Path && text != k.Word:
