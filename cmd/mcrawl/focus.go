@@ -54,7 +54,7 @@ func (c *focusCmd) Run(ctx context.Context, std *cli.Std) error {
 	if len(urls)+len(c.Seeds) == 0 {
 		return c.hintResume(&fault.Error{Class: fault.Usage, Found: "no URL to begin with", Want: "--seeds FILE, or a URL among the queries"})
 	}
-	spec := setup.Spec{URLs: urls, Seeds: c.Seeds, In: std.In, Runs: true, Config: string(std.Common.Config), Preset: f.Settings(), Set: pairs}
+	spec := setup.Spec{URLs: urls, Seeds: c.Seeds, In: std.In, Runs: true, Named: true, Config: string(std.Common.Config), Preset: f.Settings(), Set: pairs}
 	if spec.Config == "" {
 		spec.Preset = append(spec.Preset, config.Pair{Key: "extract.filter", Value: "default"})
 	}

@@ -56,7 +56,7 @@ func (c *newCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Policy != "" {
 		pairs = append(pairs, config.Pair{Key: "frontier.policy", Value: c.Policy})
 	}
-	spec := setup.Spec{Seeds: c.Seeds, In: std.In, Config: string(std.Common.Config), Set: pairs, Shards: shards}
+	spec := setup.Spec{Seeds: c.Seeds, In: std.In, Config: string(std.Common.Config), Set: pairs, Shards: shards, Named: true}
 	if spec.Config == "" {
 		spec.Preset = []config.Pair{{Key: "extract.filter", Value: "default"}}
 	}

@@ -88,7 +88,7 @@ func (c *siteCmd) Run(ctx context.Context, std *cli.Std) error {
 	if c.Into != "" {
 		folder = c.Into
 	}
-	spec := setup.Spec{URLs: c.URLs, Scoped: scope != setup.Hosts, Runs: true, Config: string(std.Common.Config), Files: map[string]string{setup.FilterFile: rules}, Others: others,
+	spec := setup.Spec{URLs: c.URLs, Scoped: scope != setup.Hosts, Runs: true, Named: true, Config: string(std.Common.Config), Files: map[string]string{setup.FilterFile: rules}, Others: others,
 		Preset: slices.Clone(setup.SitePreset), Set: append(pairs, config.Pair{Key: "extract.filter", Value: setup.FilterFile})}
 	if sheets != "" {
 		spec.Files[setup.SheetsFile] = sheets

@@ -281,7 +281,7 @@ type Fetch struct {
 	Timeout     time.Duration `key:"fetch.timeout" sheet:"url" default:"1m" range:"1ms" more:"" group:"Limits:" help:"Duration of a contact."`
 	ConnectTime time.Duration `key:"fetch.connect_timeout" sheet:"host" default:"20s" range:"1ms" more:"" name:"connect-timeout" group:"Limits:" help:"Time until a connection stands, TLS included." note:"mcrawl site sets 5s for bare_seeds"`
 	WARCCodec   string        `key:"fetch.warc_codec" enum:"gzip,zstd,none" default:"gzip" more:"" group:"WARC files:" name:"warc-codec" placeholder:"gzip" help:"gzip, zstd or none." note:"the compression of WARC files"`
-	WARCPrefix  string        `key:"fetch.warc_prefix" is:"prefix" alone:"yes" default:"crawl" more:"" group:"WARC files:" name:"warc-prefix" placeholder:"crawl" help:"Begins the names of WARC files."`
+	WARCPrefix  string        `key:"fetch.warc_prefix" is:"prefix" alone:"yes" default:"crawl" more:"" group:"WARC files:" name:"warc-prefix" placeholder:"crawl" help:"Begins the names of WARC files." note:"set by mcrawl new, site and focus"`
 	WARCSize    Size          `key:"fetch.warc_size" default:"1G" range:"1" more:"" group:"WARC files:" name:"warc-size" help:"Begin another file at this size."`
 	Dedup       bool          `key:"fetch.dedup" like:"false" more:"" group:"WARC files:" help:"Keep equal payloads once, by revisit records."`
 	Digests     bool          `key:"fetch.warc_block_digest" like:"false" more:"" group:"WARC files:" name:"warc-block-digest" help:"Write WARC-Block-Digest too."`

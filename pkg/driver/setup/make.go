@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"mercator/formats/record"
+	"mercator/formats/warc"
 	"mercator/pkg/base/durable"
 	"mercator/pkg/base/fault"
 	"mercator/pkg/config"
@@ -50,6 +51,7 @@ type Spec struct {
 	Others []string          // contents of Files with other flags: a crawl that has fetched nothing replaces such a file
 	Shards int               // 0 or 1: the crawl has none
 	Scoped bool              // flags say the scope of a site: a crawl of another one is an error
+	Named  bool              // its WARC files get a prefix of their own, unless Config or Set gives them one
 	Runs   bool              // the crawl runs at once: settings that forbid any contact are an error
 }
 
@@ -172,6 +174,25 @@ func renamed(err error, rename func(string) string) error {
 	return &g
 }
 
+// ownPrefix is a prefix for the WARC files of a crawl in folder: its name, and when it was made.
+func ownPrefix(folder string, now time.Time) (string, error) {
+	path, err := filepath.Abs(folder)
+	name := strings.TrimLeft(strings.Map(func(r rune) rune {
+		if warc.IsPrefix("x" + string(r)) {
+			return r
+		}
+		return '-'
+	}, filepath.Base(path)), ".-")
+	made := now.UTC().Format("-20060102T150405.000")
+	prefix := name[:min(len(name), warc.PrefixMax-len(made))] + made
+	if _, refused := config.Set(nil, prefixKey, prefix); refused != nil {
+		prefix = warc.DefaultPrefix + made
+	}
+	return prefix, err
+}
+
+const prefixKey = "fetch.warc_prefix"
+
 // write makes the files of a crawl that are there before its stores in dir, of which they move to folder.
 func (s Spec) write(dir, folder string, warn func(format string, args ...any)) error {
 	text, seeds := config.Preset(), s.Seeds
@@ -196,7 +217,19 @@ func (s Spec) write(dir, folder string, warn func(format string, args ...any)) e
 			}
 		}
 	}
-	for _, p := range append(slices.Clone(s.Preset), s.Set...) {
+	preset := slices.Clone(s.Preset)
+	if given, err := config.Parse(s.Config, text); err != nil {
+		return err
+	} else if prefix, err := given.Setting(prefixKey); err != nil {
+		return err
+	} else if s.Named && len(prefix) == 0 {
+		own, err := ownPrefix(folder, time.Now())
+		if err != nil {
+			return err
+		}
+		preset = append(preset, config.Pair{Key: prefixKey, Value: own})
+	}
+	for _, p := range append(preset, s.Set...) {
 		key, err := config.KeyOf(p.Key)
 		if err != nil {
 			return err

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"mercator/pkg/base/must"
 )
 
 func TestSite(t *testing.T) {
@@ -30,6 +33,26 @@ func TestSite(t *testing.T) {
 				if _, list, _ := strings.Cut(rules, "include default\n"); err != nil || folder != test.folder || !parts && list != test.rules+"default deny\n" || !strings.HasPrefix(list, test.rules) {
 					t.Errorf("%q: %s, %v\n%s", test.urls, folder, err, rules)
 				}
+			}
+		})
+	}
+}
+
+func TestOwnPrefix(t *testing.T) {
+	made := time.Date(2026, 11, 30, 17, 9, 38, 120e6, time.FixedZone("", 3600))
+	for folder, want := range map[string]string{
+		"a/docs/":                      "docs",
+		"www.example.org_81":           "www.example.org_81",
+		".-Größe: \"x\"":               "Gr--e---x-",
+		"JOURNAL":                      "crawl",
+		"a..b":                         "crawl",
+		"a/" + strings.Repeat("x", 99): strings.Repeat("x", 44),
+	} {
+		t.Run(folder, func(t *testing.T) {
+			got, err := ownPrefix(folder, made)
+			must.OK(t, err)
+			if want += "-20261130T160938.120"; got != want {
+				t.Errorf("%s, want %s", got, want)
 			}
 		})
 	}
