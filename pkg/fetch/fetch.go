@@ -83,44 +83,61 @@ type Options struct {
 	Protocols  map[string]Protocol // by scheme
 	Canon      canon.Options       // of redirects, which are not rewritten, and of the keys of robots rows
 	Resolver   Resolver            // for rows without a valid address; nil: they fail
-	Guard      Guard               // nil: every address may be contacted
 	Method     string              // of requests for pages: "" is GET
 	Robots     ParseRobots         // nil: robots.txt is not asked for
 	KeepRobots time.Duration       // for how long one of a round before holds; 0: politeness.KeepRobots
+	Txn        string
+	Schema     *record.Schema // of the input, for columns that this version does not know
+	Pace
+	Bounds
+	Access
+	Archiving
+	Hooks
+}
 
+// Pace is how fast hosts are contacted.
+type Pace struct {
 	ContactTime       time.Duration // the longest that one of the Protocols takes for a contact; 0: DefaultTimeout
 	Connections       int           // at a time, at least 1
 	Static            bool          // each host belongs to one of them, by its name (Mercator's assignment); else to whichever is free
 	politeness.Policy               // from the end of a contact to the start of the next with the same host
+	LongestWait       time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
+	AddrDelay         time.Duration // between contacts with one address; 0: none, and as many at a time as there are hosts
+}
 
-	LongestWait time.Duration // who asks for a longer one is parked; 0: politeness.LongestWait
-	AddrDelay   time.Duration // between contacts with one address; 0: none, and as many at a time as there are hosts
+// Bounds are those of a batch.
+type Bounds struct {
+	Deadline   time.Duration // after this long the rest is deferred; 0: never. It counts from when hosts may be contacted, see recovery.go
+	Patience   bool          // the rest is deferred when only slow hosts hold up the batch
+	BytesMax   int64         // bytes received after which the rest is deferred; 0: never
+	BodyMax    int64         // most decoded bytes of a body that count for its length and digests
+	BackQueues int           // open at a time, each of one host; further input waits. 0: 65,536, see scheduler
+}
 
-	Deadline    time.Duration // after this long the rest is deferred; 0: never. It counts from when hosts may be contacted, see recovery.go
-	Patience    bool          // the rest is deferred when only slow hosts hold up the batch
-	BytesMax    int64         // bytes received after which the rest is deferred; 0: never
-	BodyMax     int64         // most decoded bytes of a body that count for its length and digests
-	ContentHash string        // hash function of content_fp that the store was made with, or ""
-	BackQueues  int           // open at a time, each of one host; further input waits. 0: 65,536, see scheduler
-
+// Access says which hosts may be contacted, and as whom.
+type Access struct {
+	Guard     Guard        // nil: every address may be contacted
 	Logins    Logins       // nil: none
 	Cookies   *cookies.Jar // of the crawl, which the Protocols use; nil: none are kept
 	Deny      *Deny        // nil: nothing is denied
 	DenyEvery time.Duration
-
-	Codec      warc.Codec
-	WARCPrefix string       // begins the names of new WARC files; "": warc.DefaultPrefix
-	WARCSize   int64        // a WARC file of this length is complete
-	Dedup      bool         // archive a payload once, and then revisit records that refer to it
-	Digests    bool         // of blocks too
-	About      []warc.Field // of the warcinfo record
-	Txn        string
-	Schema     *record.Schema // of the input, for columns that this version does not know
-
-	// RefusedOK goes on where settings refuse more URLs than a mistake in them is held for.
-	RefusedOK bool
+	RefusedOK bool  // goes on where settings refuse more URLs than a mistake in them is held for
 	Others    int64 // URLs of the batch that other shards fetch: what is too many goes by the whole
+}
 
+// Archiving says how replies are kept.
+type Archiving struct {
+	Codec       warc.Codec
+	WARCPrefix  string       // begins the names of new WARC files; "": warc.DefaultPrefix
+	WARCSize    int64        // a WARC file of this length is complete
+	Dedup       bool         // archive a payload once, and then revisit records that refer to it
+	Digests     bool         // of blocks too
+	About       []warc.Field // of the warcinfo record
+	ContentHash string       // hash function of content_fp that the store was made with, or ""
+}
+
+// Hooks are called by a batch.
+type Hooks struct {
 	Now   func() time.Time
 	OnRow func(row *record.Fetch) // called for each row that is emitted, by one goroutine
 	// OnQueues is called each second, before what is left is deferred, and at the end, by one goroutine

@@ -125,9 +125,9 @@ func open(t testing.TB, dir string) *store.Store {
 
 func options(st *store.Store, w fetch.Protocol) fetch.Options {
 	return fetch.Options{
-		Store: st, Protocols: map[string]fetch.Protocol{"http": w}, Connections: 8, BodyMax: 1 << 20, WARCSize: 1 << 30,
-		Robots: func(b []byte) fetch.Rules { return robots.Parse(b).Group("mercator") },
-		Codec:  warc.Gzip, Now: time.Now, DenyEvery: time.Millisecond,
+		Store: st, Protocols: map[string]fetch.Protocol{"http": w}, Pace: fetch.Pace{Connections: 8}, Bounds: fetch.Bounds{BodyMax: 1 << 20},
+		Robots:    func(b []byte) fetch.Rules { return robots.Parse(b).Group("mercator") },
+		Archiving: fetch.Archiving{Codec: warc.Gzip, WARCSize: 1 << 30}, Hooks: fetch.Hooks{Now: time.Now}, Access: fetch.Access{DenyEvery: time.Millisecond},
 	}
 }
 

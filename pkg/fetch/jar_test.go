@@ -31,7 +31,7 @@ func TestLedColumns(t *testing.T) {
 	st := memoryStore(t)
 	tx, _, err := st.Begin(t.Context(), "fetch", "")
 	must.OK(t, err)
-	r := &runner{opt: Options{Store: st, Cookies: cookies.New(), Now: specNow.UTC}}
+	r := &runner{opt: Options{Store: st, Access: Access{Cookies: cookies.New()}, Hooks: Hooks{Now: specNow.UTC}}}
 	r.led.urls = map[string]*list.Element{}
 	r.led.put(&led{row: want, due: 2})
 	must.OK(t, r.saveCookies(tx))

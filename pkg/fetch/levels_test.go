@@ -74,7 +74,7 @@ func interruptedStore(tb testing.TB, n int) *Options {
 	must.OK(tb, CreateStore(dir, "", store.Options{}))
 	st, err := store.Open(dir, Kind, Version, store.Options{})
 	must.OK(tb, err)
-	opt := &Options{Store: st, Codec: warc.Gzip, WARCSize: 1 << 40, Txn: "r1", Now: time.Now}
+	opt := &Options{Store: st, Archiving: Archiving{Codec: warc.Gzip, WARCSize: 1 << 40}, Txn: "r1", Hooks: Hooks{Now: time.Now}}
 	a, tx := openedArchive(tb, opt)
 	for i := range n {
 		row := record.Fetch{URL: fmt.Sprintf("http://h%d.test/%d", i%1000, i), Role: record.RolePage, Outcome: record.OutcomeTimeout, FetchTime: record.TimeOf(time.Now())}

@@ -131,7 +131,7 @@ func (c *crawl) run(t *testing.T) {
 		c.list = append(c.list, s)
 	}
 	p := frontier.Politeness{Policy: politeness.Policy{Rules: politeness.Rules{MinDelay: time.Second, DelayFactor: 10, MaxDelay: 30 * time.Second}}, AddrDelay: time.Second / 2, Connections: c.connections, Duration: time.Second / 2}
-	c.r = &runner{opt: Options{Policy: p.Policy, AddrDelay: p.AddrDelay, BackQueues: 1 << 16}}
+	c.r = &runner{opt: Options{Pace: Pace{Policy: p.Policy, AddrDelay: p.AddrDelay}, Bounds: Bounds{BackQueues: 1 << 16}}}
 	c.s = newScheduler(us(p.AddrDelay))
 	c.s.policy = &c.r.opt.Policy
 	dir := filepath.Join(t.TempDir(), "frontier")

@@ -200,18 +200,22 @@ func (c *fetchCmd) urls(std *cli.Std, form canon.Options) (stage.Input[record.UR
 // options turns the flags into what package fetch wants.
 func (c *fetchCmd) options(std *cli.Std, st *store.Store) (fetch.Options, error) {
 	opt := fetch.Options{
-		Store: st, ContactTime: c.Timeout, Connections: c.Connections, Static: c.Assign == "static",
-		AddrDelay:   c.AddrDelay,
-		LongestWait: c.LongestWait, Deadline: cmp.Or(c.Deadline, c.For*3/2), Patience: c.For > 0, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody), ContentHash: c.ContentHash,
-		DenyEvery: 200 * time.Millisecond, Codec: warc.Codec(c.WARCCodec), WARCPrefix: c.WARCPrefix, WARCSize: int64(c.WARCSize), Dedup: c.Dedup, Digests: c.Digests || c.WARCCodec == string(warc.None), // bare records have no other checksum
-		Method: c.Method, RefusedOK: c.RefusedOK, Txn: c.Txn, Now: std.Now, Warn: std.Warn, Wait: func(text string) { std.Wait(cli.Wait{Text: text}) },
-		About: []warc.Field{
-			{Name: "software", Value: "mercator mfetch"},
-			{Name: "format", Value: "WARC File Format 1.1"},
-			{Name: "conformsTo", Value: "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
-			{Name: "robots", Value: c.RobotsEngine},
-			{Name: "http-header-user-agent", Value: c.userAgent()},
+		Store: st, Method: c.Method, Txn: c.Txn,
+		Pace:   fetch.Pace{ContactTime: c.Timeout, Connections: c.Connections, Static: c.Assign == "static", AddrDelay: c.AddrDelay, LongestWait: c.LongestWait},
+		Bounds: fetch.Bounds{Deadline: cmp.Or(c.Deadline, c.For*3/2), Patience: c.For > 0, BytesMax: int64(c.MaxBytes), BodyMax: int64(c.MaxBody)},
+		Access: fetch.Access{DenyEvery: 200 * time.Millisecond, RefusedOK: c.RefusedOK},
+		Archiving: fetch.Archiving{
+			Codec: warc.Codec(c.WARCCodec), WARCPrefix: c.WARCPrefix, WARCSize: int64(c.WARCSize), ContentHash: c.ContentHash,
+			Dedup: c.Dedup, Digests: c.Digests || c.WARCCodec == string(warc.None), // bare records have no other checksum
+			About: []warc.Field{
+				{Name: "software", Value: "mercator mfetch"},
+				{Name: "format", Value: "WARC File Format 1.1"},
+				{Name: "conformsTo", Value: "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
+				{Name: "robots", Value: c.RobotsEngine},
+				{Name: "http-header-user-agent", Value: c.userAgent()},
+			},
 		},
+		Hooks: fetch.Hooks{Now: std.Now, Warn: std.Warn, Wait: func(text string) { std.Wait(cli.Wait{Text: text}) }},
 	}
 	if c.Contact != "" {
 		opt.About = append(opt.About, warc.Field{Name: "operator", Value: c.Contact})

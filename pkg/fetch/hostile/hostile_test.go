@@ -236,12 +236,13 @@ func batch(t *testing.T, st *store.Store, list []*server, net *network, roots *x
 	in := stream(t, urls)
 	opt := fetch.Options{
 		Store: st, Protocols: map[string]fetch.Protocol{"http": web, "https": web}, Resolver: private{},
-		Guard: func(a netip.Addr) (string, error) {
+		Access: fetch.Access{Guard: func(a netip.Addr) (string, error) {
 			_, reason := guard.Allowed(a)
 			return reason, nil
-		},
-		Robots:      func(b []byte) fetch.Rules { return robots.Parse(b).Group("mercator") },
-		Connections: 8, BodyMax: bodyMax, WARCSize: 1 << 30, Codec: warc.Gzip, Txn: "r1", Schema: in.Schema(), Now: time.Now,
+		}},
+		Robots: func(b []byte) fetch.Rules { return robots.Parse(b).Group("mercator") },
+		Pace:   fetch.Pace{Connections: 8}, Bounds: fetch.Bounds{BodyMax: bodyMax}, Archiving: fetch.Archiving{WARCSize: 1 << 30, Codec: warc.Gzip},
+		Txn: "r1", Schema: in.Schema(), Hooks: fetch.Hooks{Now: time.Now},
 	}
 	var out recordtest.Output
 	spec := stage.Spec{Name: "mfetch", Verb: "fetch", Store: st, Txn: "r1"}
