@@ -173,7 +173,7 @@ const (
 	OutcomeDeferred          = "deferred"           // not tried in this batch: deadline, budget, parked host; or this machine could not (package localfault)
 )
 
-// EndsLogin is the Error of OutcomeDenied of a URL that is not asked for as it might log out: no setting lets it pass.
+// EndsLogin is the Error of OutcomeDenied of a URL that is not asked for as it might log out, as long as fetch.login is set.
 const EndsLogin = "it might end the login of fetch.login"
 
 // OutcomeRefused is the outcome of a URL that waited until a rule of the filter refused it. It is in no row: nothing was fetched.

@@ -200,8 +200,8 @@ func HintFor(front []byte, name string) string {
 	return ""
 }
 
-// indexLine is a line of an index: a key and a time, then JSON or the URL; or the head of a CDX file.
-var indexLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?: CDX .|[^\s{]+ \d{14,17} (\{|\w+://))`) })
+// indexLine is a line of an index: a key and a time, then JSON or the URL; or the head of a CDX file with the columns in this order.
+var indexLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?: CDX N b a|[^\s{]+ \d{14,17} (\{|\w+://))`) })
 
 // HintURLs says how to list the URLs of an archive or of an index of archives, by its first bytes; "" of other files.
 func HintURLs(front []byte, name string) string {

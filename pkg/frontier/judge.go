@@ -115,9 +115,7 @@ func passing(o *record.Fetch) bool {
 			return false
 		}
 		return true
-	case record.OutcomeRobotsUnreachable:
-		return !strings.HasPrefix(o.Error, record.OutcomeTLS+":") // as a page without TLS, if its rules were known
-	case record.OutcomeConnect, record.OutcomeTimeout, record.OutcomeDisconnect:
+	case record.OutcomeConnect, record.OutcomeTimeout, record.OutcomeDisconnect, record.OutcomeRobotsUnreachable:
 		return true
 	}
 	return false

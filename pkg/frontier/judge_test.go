@@ -45,7 +45,7 @@ func TestJudge(t *testing.T) {
 		{"third failure", record.Fetch{Outcome: record.OutcomeTimeout, FetchTime: 10 * sec}, 2, giveUp, 0},
 		{"disconnected", record.Fetch{Outcome: record.OutcomeDisconnect, FetchTime: 10 * sec}, 0, again, 70 * sec},
 		{"robots.txt", record.Fetch{Outcome: record.OutcomeRobotsUnreachable}, 0, again, now + 60*sec},
-		{"robots.txt over plain HTTP", record.Fetch{Outcome: record.OutcomeRobotsUnreachable, Error: "tls-failed: plain HTTP at a port for TLS: tls: first record"}, 0, finish, 0},
+		{"robots.txt over plain HTTP", record.Fetch{Outcome: record.OutcomeRobotsUnreachable, Error: "tls-failed: plain HTTP at a port for TLS: tls: first record"}, 0, again, now + 60*sec},
 		{"408", record.Fetch{Outcome: record.OutcomeFetched, Status: 408, FetchTime: 10 * sec}, 0, again, 70 * sec},
 		{"421", record.Fetch{Outcome: record.OutcomeFetched, Status: 421, FetchTime: 10 * sec}, 0, again, 70 * sec},
 		{"425 with Retry-After", record.Fetch{Outcome: record.OutcomeFetched, Status: 425, FetchTime: 10 * sec, RetryAfter: 500 * sec}, 0, again, 500 * sec},

@@ -207,7 +207,7 @@ func (c *Crawl) links(kept *crawl.RoundFiles) (l history.Links, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.Redirect, l.Searched = target(form), conf.File.Extract.Duplicates
+	l.Redirect, l.Searched = target(form), conf.File.Extract.Duplicates || c.Walk
 	if l.Fetched, err = kept.Files(c.Outcomes()); err == nil {
 		l.Found, err = kept.Files("links")
 	}

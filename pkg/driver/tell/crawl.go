@@ -121,6 +121,9 @@ func (c *Crawl) Refusals(ctx context.Context, rule string, each func(*history.Re
 	if err != nil {
 		return err
 	}
+	if _, err := c.History(true); err != nil {
+		limited = nil // what was fetched is not told from what was never queued
+	}
 	files := func() ([]history.File, error) { return c.History(false) }
 	return damaged(c.Dir(), history.Refusals(files, rule, limited, HistoryMemory/2, each))
 }
@@ -309,7 +312,7 @@ func (c *Crawl) CheckRule(rule string) error {
 			names[strings.TrimPrefix(drop.Reason, "filter:")] = true
 		}
 	}
-	if names[rule] {
+	if !slices.ContainsFunc(strings.Split(rule, history.ReasonOr), func(name string) bool { return !names[name] }) {
 		return nil
 	}
 	known := slices.Sorted(maps.Keys(names))

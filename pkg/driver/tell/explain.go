@@ -537,7 +537,7 @@ func (e *Explained) conclude(c *Crawl, due record.Time, next time.Time, window *
 		e.Why = fmt.Sprintf("%s refused it%s; when that lets it through, take it in again: %s", by, when, fault.Quote("mcrawl", "again", dir, "--rule", rule))
 		return
 	case e.State == stateDone && e.Last.Error == record.EndsLogin:
-		e.Ever, e.Why = false, record.EndsLogin
+		e.Ever, e.Why = false, record.EndsLogin+"; without that setting, take it in again: "+fault.Quote("mcrawl", "again", dir, e.URL)
 		return
 	case e.State == stateDone && isError(e.Last.Outcome):
 		e.Why = "it failed and is done; fetch it, and others that failed so, once more: " + fault.Quote("mcrawl", "again", dir, "--outcome", e.Last.Outcome)

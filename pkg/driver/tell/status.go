@@ -107,9 +107,10 @@ type RunStatus struct {
 
 // HostLeft is a host with URLs left.
 type HostLeft struct {
-	Host string  `json:"host"`
-	URLs uint64  `json:"urls"`
-	Took float64 `json:"s"` // seconds for the URLs at the host's pace
+	Host   string  `json:"host"`
+	Scheme string  `json:"scheme,omitempty"` // of its URLs that wait, where it does not answer
+	URLs   uint64  `json:"urls"`
+	Took   float64 `json:"s"` // seconds for the URLs at the host's pace
 
 	Failures uint64    `json:"failures_in_a_row,omitempty"` // contacts without an answer since its last answer
 	Since    time.Time `json:"silent_since,omitzero"`       // the first of them, if there are several
@@ -310,7 +311,7 @@ func (s *Status) addPlan(p *frontier.Plan, now time.Time) {
 	for _, h := range p.Slow {
 		left := HostLeft{Host: h.Host, URLs: h.URLs, Took: h.Took.Seconds(), Failures: h.Failures}
 		if left.silent() {
-			left.Host = frontier.ServedBy(h.Scheme, h.Host)
+			left.Scheme = h.Scheme
 			left.Since = h.Since.Go()
 			if h.Until > record.TimeOf(now) {
 				left.Again = h.Until.Go()
@@ -479,7 +480,7 @@ func (s *Status) printBody(w io.Writer) {
 	printCounts(w, "Drops by stage and reason, of links and of rows:", s.Drops)
 	fmt.Fprintf(w, "%12s of WARC files; %s; %s\n", Size(s.Archived), Count(s.Equal, "duplicate")+" (not read for links)", Count(s.Robots, "robots.txt contact"))
 	for _, h := range s.Hosts[:min(len(s.Hosts), 5)] {
-		fmt.Fprintf(w, "%s left on %s, %s\n", column(h.URLs, "URL"), h.Host, h.when())
+		fmt.Fprintf(w, "%s left on %s, %s\n", column(h.URLs, "URL"), frontier.ServedBy(h.Scheme, h.Host), h.when())
 	}
 	if s.Left > 0 && (s.Running == nil || s.Running.Left < 1) { // else the line of the round has a newer estimate
 		fmt.Fprintf(w, "about %s to go (%s)\n", span(s.Left), s.LeftIs)
@@ -604,7 +605,7 @@ func (l *Status) waits() string {
 	}
 	h := l.Hosts[0]
 	if h.silent() {
-		return fmt.Sprintf("%s left on %s, %s", Count(h.URLs, "URL"), h.Host, h.when())
+		return fmt.Sprintf("%s left on %s, %s", Count(h.URLs, "URL"), frontier.ServedBy(h.Scheme, h.Host), h.when())
 	}
 	return fmt.Sprintf("politeness: %s has %s left at %s, %s", h.Host, Count(h.URLs, "URL"), pace(h.Took/float64(h.URLs)), span(h.Took))
 }

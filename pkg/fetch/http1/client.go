@@ -303,7 +303,7 @@ func (c *Client) ask(ctx context.Context, req *fetch.Request, conn *Conn, x *exc
 		}
 		var f *fetch.Failure
 		if errors.As(err, &f); agreed == protocolTwo {
-			own = f != nil && isOwn(f)
+			own = f != nil && isOwn(f, c.two().of(t.host).speaks)
 			switch {
 			case err == nil || f != nil && isStream(f):
 				c.two().answered(t.host)

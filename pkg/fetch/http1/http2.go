@@ -119,9 +119,9 @@ func wantsTwo(x *exchange, err error) bool {
 	return x.head.Status == http.StatusHTTPVersionNotSupported || x.head.Status == http.StatusMisdirectedRequest
 }
 
-// isOwn reports whether a failure over HTTP/2 is one of the request alone: its stream failed, or time is up.
-func isOwn(f *fetch.Failure) bool {
-	return f.Outcome == record.OutcomeTimeout || errors.Is(f.Err, context.Canceled) || isStream(f)
+// isOwn reports whether a failure over HTTP/2 is one of the request alone: its stream failed, or time is up with a host that speaks HTTP/2.
+func isOwn(f *fetch.Failure, speaks bool) bool {
+	return speaks && f.Outcome == record.OutcomeTimeout || errors.Is(f.Err, context.Canceled) || isStream(f)
 }
 
 func isStream(f *fetch.Failure) bool { return strings.HasPrefix(f.Err.Error(), streamFailed) }

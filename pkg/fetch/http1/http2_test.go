@@ -232,6 +232,14 @@ func TestHTTP2Fails(t *testing.T) {
 	}
 }
 
+// TestHTTP2TimeIsUp: time that is up over HTTP/2 is the request's own failure only with a host that speaks it. Others keep their reply over HTTP/1.1.
+func TestHTTP2TimeIsUp(t *testing.T) {
+	f := &fetch.Failure{Outcome: record.OutcomeTimeout, Err: context.DeadlineExceeded}
+	if isOwn(f, false) || !isOwn(f, true) {
+		t.Error("own with a host that is not known to speak HTTP/2, or not with one that does")
+	}
+}
+
 // TestHTTP2Hostile: what a server does over HTTP/2 ends within the limits of a contact.
 func TestHTTP2Hostile(t *testing.T) {
 	for _, test := range []struct {

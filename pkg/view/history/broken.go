@@ -259,15 +259,18 @@ func copies(folders *merge.Sorter) (n uint64, err error) {
 		return 0, err
 	}
 	var content uint64
+	const most = 1 << 16          // a content in more folders, as of a trap's pages, counts no more
 	searched := map[string]bool{} // folders with that content
 	err = sorted.Each(func(key uint64, folder []byte) error {
 		if key&^1 != content {
 			content = key &^ 1
 			clear(searched)
 		}
-		if key&1 == 0 {
+		switch {
+		case len(searched) == most:
+		case key&1 == 0:
 			searched[string(folder)] = true
-		} else if !searched[string(folder)] {
+		case !searched[string(folder)]:
 			n++
 		}
 		return nil

@@ -43,9 +43,10 @@ type File struct {
 // RefusedColumn is the further column of rows of Dropped and Refused: the ledger's reason, such as filter:docs of rule docs.
 const RefusedColumn = "refused"
 
-// refusedBy reports whether a reason is this, or that of a filter rule of this name, or one of several that it may be.
+// refusedBy reports whether a reason, or one of several that it may be, is this or that of a filter rule of this name. rule may name several, too.
 func refusedBy(reason, rule string) bool {
-	return reason == rule || reason == "filter:"+rule || slices.Contains(strings.Split(reason, ReasonOr), rule)
+	of := strings.Split(reason, ReasonOr)
+	return slices.ContainsFunc(strings.Split(rule, ReasonOr), func(name string) bool { return reason == "filter:"+name || slices.Contains(of, name) })
 }
 
 // sorting are events of URLs that are being sorted.

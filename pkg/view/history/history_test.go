@@ -90,6 +90,8 @@ func TestRefusalsLimited(t *testing.T) {
 		"host-full": {"b too-deep|host-full ", "a too-deep|host-full p3", "deep too-deep|host-full p3"},
 		"too-deep":  {"b too-deep|host-full ", "a too-deep|host-full p3", "deep too-deep|host-full p3"},
 		"docs":      {"f filter:docs via"},
+
+		"too-deep|host-full": {"b too-deep|host-full ", "a too-deep|host-full p3", "deep too-deep|host-full p3"},
 	} {
 		var got []string
 		if err := Refusals(func() ([]File, error) { return files(t), nil }, rule, limited, 1<<20, func(r *Refusal) error {
