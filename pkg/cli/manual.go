@@ -104,6 +104,8 @@ func printed(markdown string) string {
 			return text
 		}
 		return text + " (" + file + ")"
+	case page[1] == "config": // as cmd/manuals.sh has it
+		to = "**crawl.toml**(5)"
 	case page[2] == "":
 		to = "**mercator-" + page[1] + "**(5)"
 	default:

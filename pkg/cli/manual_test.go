@@ -24,11 +24,11 @@ type toyGrammar struct {
 func TestManuals(t *testing.T) {
 	parser, err := kong.New(&toyGrammar{}, kong.Name("toy"), kong.Description("Try things. And more.\n\n  toy count [x]  # an example"))
 	must.OK(t, err)
-	const manual = "# toy\n\nToys [count](../count.md), [eat](../eat/manual.md), [eat all](../eat/manual.md#eat-all), [here](#words), [rows](../../formats/record/SPEC.md#x), [TOML](https://toml.io/en), [a.md](../../a.md).\n\n## Words\n\nA row is a row.\n\n## toy count\n\nCounts.\n\n### Fine print\n\n    toy count [x](y)\n"
+	const manual = "# toy\n\nToys [count](../count.md), [eat](../eat/manual.md), [eat all](../eat/manual.md#eat-all), [here](#words), [rows](../../formats/record/SPEC.md#x), [settings](../../pkg/config/SPEC.md), [TOML](https://toml.io/en), [a.md](../../a.md).\n\n## Words\n\nA row is a row.\n\n## toy count\n\nCounts.\n\n### Fine print\n\n    toy count [x](y)\n"
 	pages, err := manuals(parser.Model, manual)
 	must.OK(t, err)
 	for page, wants := range map[string][]string{
-		"toy":       {"toy - Try things\n\n# SYNOPSIS", "Try things. And more.\n\n\n      toy count [x]  # an example\n", "Toys count (count.md), **eat**(1), eat all (**eat**(1)), here, rows (**mercator-record**(5)), TOML (https://toml.io/en), a.md.\n", "**toy-count**(1)\n: Count rows.", "## Words\n\nA row is a row.", "# EXIT STATUS"},
+		"toy":       {"toy - Try things\n\n# SYNOPSIS", "Try things. And more.\n\n\n      toy count [x]  # an example\n", "Toys count (count.md), **eat**(1), eat all (**eat**(1)), here, rows (**mercator-record**(5)), settings (**crawl.toml**(5)), TOML (https://toml.io/en), a.md.\n", "**toy-count**(1)\n: Count rows.", "## Words\n\nA row is a row.", "# EXIT STATUS"},
 		"toy-count": {"toy-count - Count rows\n", "### Input\n", "**-n**, **--rows**=*N*\n: Rows of \\<x\\_NAME\\> at most.\n", "**--from**=*ADDR*\n: Where from. Default: a\\_b:1.\n", "Where to (default: there).\n", "Counts.", "### Fine print\n", "    toy count [x](y)\n"},
 	} {
 		for _, want := range wants {
