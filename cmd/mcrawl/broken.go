@@ -33,8 +33,8 @@ A terminal shows three links to a URL, and how many more there are.
 Exit code 6 if there are any, for CI; 0 if there are none, but 1 if URLs
 wait that were never tried (--so-far: 0).
 
-Only URLs that the crawl fetched are checked. Others are counted on standard error, as
-are copies of a page in other folders: of equal pages the first has the links.
+Only URLs that the crawl fetched are checked; standard error counts the others. Of
+equal pages only the first is read for links; it counts copies in other folders, too.
 
 Examples:
   mcrawl broken crawl

@@ -22,10 +22,10 @@ type refusedCmd struct {
 func (*refusedCmd) Help() string {
 	return `Each URL that was found and not followed stands there once: the URL, the rule of
 the filter or another reason, and the first page with a link to it, with tabs
-between. Not among them is what was fetched before a rule refused it, and what
-robots.txt forbids, which the last example lists. Limits (too-deep, host-full) and
-stages.new (filtered) count as rules: a|b is one of them. The third example takes
-URLs in whatever the limits.
+between. It leaves out what was fetched before a rule refused it, and what robots.txt
+forbids (the last example lists that). Limits (too-deep, host-full) and stages.new
+(filtered) count as rules; a|b means that it was one of the two. The third example
+fetches such URLs in spite of the limits.
 
 Examples:
   mcrawl refused crawl --count

@@ -174,7 +174,7 @@ var kinds = map[string]struct {
 	}},
 	"contact": {ContactWanted, isContact},
 	"product": {"a product name of letters, digits, '-' and '_', such as mercator or mercator/2", isProduct},
-	"prefix": {"at most 64 letters, digits, '.', '_' and '-', such as docs-2026: not '.' or '-' first, no '..', nothing like -s007 last, which is a shard, and not MANIFEST, JOURNAL or ATTEMPT first", func(v string) bool {
+	"prefix": {"at most 64 letters, digits, '.', '_' and '-', such as docs-2026, without '..', without -s007 at the end (a shard), and not a name of the store's own such as MANIFEST", func(v string) bool {
 		return warc.IsPrefix(v) && store.FreePrefix(v+"-")
 	}},
 	"proxy": {"http://HOST:PORT or socks5://HOST:PORT", func(v string) bool {
